@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
-use haft_local::{Downloader, KnownModel, ModelProgress, ModelStore, chosen_file};
+use haft_local::{Downloader, KnownModel, ModelProgress, ModelStore, configured_file};
 use serde_json::json;
 
 use crate::{error::CliError, terminal};
@@ -79,7 +79,7 @@ fn list(json: bool) -> Result<(), CliError> {
 }
 
 fn path(name: &Name) -> Result<(), CliError> {
-    let file = match (chosen_file(), &name.name) {
+    let file = match (configured_file(), &name.name) {
         (Some(chosen), None) if chosen.is_file() => chosen,
         (Some(chosen), None) => {
             let path = chosen.display();

@@ -9,7 +9,7 @@ use crate::ModelProgress;
 #[cfg(feature = "download")]
 use crate::OpenError;
 #[cfg(feature = "download")]
-use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, chosen_file};
+use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, configured_file};
 use crate::{LoadError, LocalModel, PromptProfile};
 
 /// Opens a [`LocalModel`] with options: an observer, a prompt profile, a store.
@@ -56,7 +56,7 @@ pub enum ModelEvent<'a> {
     Loading {
         /// The model file.
         file: &'a Path,
-        /// The share that is loaded, from 0 to 1.
+        /// The loaded share, from 0 to 1.
         share: f32,
     },
 }
@@ -67,7 +67,7 @@ impl LocalModelBuilder {
         Self::default()
     }
 
-    /// Sets how tools are presented to the model.
+    /// Sets the presentation of tools to the model.
     ///
     /// The default is the profile of the catalogue's model with the same SHA-256, or
     /// [`PromptProfile::template`] for any other file.
@@ -108,8 +108,7 @@ impl LocalModelBuilder {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine
-    /// runs.
+    /// Fails with a [`LoadError`] if the file does not exist or is not a supported model.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
         let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, share });
@@ -140,23 +139,24 @@ impl LocalModelBuilder {
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
-            // The file was verified at download. A disk can change it without a new time of
-            // modification.
-            store.distrust(model);
-            OpenError::Fetched(error)
+            // The file was verified at download, but disk errors do not change its modification
+            // time.
+            store.invalidate(model);
+            OpenError::DownloadedFile(error)
         })
     }
 
     /// Opens the file in the environment variable `HAFT_MODEL`, or else the [default
-    /// model](KnownModel::default_model), which is downloaded if the store does not have it.
+    /// model](KnownModel::default_model). The default model is downloaded if the store does not
+    /// have it.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be downloaded or loaded.
     #[cfg(feature = "download")]
     pub async fn open_default(self) -> Result<LocalModel, OpenError> {
-        match chosen_file() {
-            Some(file) => self.open(file).await.map_err(OpenError::Chosen),
+        match configured_file() {
+            Some(file) => self.open(file).await.map_err(OpenError::ConfiguredFile),
             None => self.download(KnownModel::default_model().name).await,
         }
     }

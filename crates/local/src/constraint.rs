@@ -41,7 +41,7 @@ pub(crate) struct Constraint {
 }
 
 impl Constraint {
-    /// The tokens that the grammar forces. They need no sampling.
+    /// The tokens forced by the grammar. They need no sampling.
     pub(crate) fn forced(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();
         // A failed matcher forces nothing and reports its error here.
@@ -58,8 +58,8 @@ impl Constraint {
         self.matcher.consume_token(token).map_err(|error| error.to_string())
     }
 
-    /// Returns `true` if the reply is whole, so that nothing more can come. A matcher that gave up
-    /// is no whole reply.
+    /// Returns `true` at the end of the grammar. Fails if the matcher stopped for another reason,
+    /// such as a limit.
     pub(crate) fn is_complete(&self) -> Result<bool, String> {
         match self.matcher.stop_reason() {
             StopReason::NotStopped => Ok(false),

@@ -26,7 +26,7 @@ pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// The turns of a conversation for a template that knows tools.
+/// The turns of a conversation for a template with tool support.
 pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     let mut ids = CallIds::default();
     turns(request, |message| match message.body() {
@@ -42,8 +42,8 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// The turns of a conversation for a template that does not know tools: tools, calls and results
-/// are text in Hermes' format.
+/// The turns of a conversation for a template without tool support: tools, calls and results are
+/// text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     let mut turns = turns(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
@@ -65,7 +65,7 @@ pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     turns
 }
 
-/// Moves the system turn into the first turn of the user, for templates that reject the role.
+/// Moves the system turn into the first user turn, for templates without the system role.
 pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     if turns.first().is_some_and(|first| first.role == Role::System) {
         let system = turns.remove(0);
@@ -79,8 +79,8 @@ pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns
 }
 
-/// The tools of a request as function definitions in the format of Chat Completions, which
-/// templates expect.
+/// The tools of a request as function definitions in the format of Chat Completions, the input of
+/// chat templates.
 pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
     request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
 }
@@ -182,7 +182,7 @@ fn tools_text(request: &ChatRequest) -> String {
     )
 }
 
-/// Text from outside without the tags of the format, so that a result cannot forge a call.
+/// Escapes the tags of the format in untrusted text. Otherwise a result could forge a call.
 fn without_tags(text: &str) -> String {
     text.replace("<tool", "< tool").replace("</tool", "< /tool")
 }

@@ -22,47 +22,47 @@ use crate::template::{CallFormat, Template, Turn};
 use crate::tokenizer::Tokenizer;
 
 /// Prompt tokens per evaluation. A request can be cancelled between two evaluations.
-const PIECE: usize = 64;
+const EVALUATION_TOKENS: usize = 64;
 
-/// A model, its tokenizer, its template, and the tokens that its cache holds.
+/// A model with its tokenizer, template and cache.
 pub(crate) struct Engine {
     network: Network,
     tokenizer: Tokenizer,
     template: Template,
     grammars: Grammars,
-    /// The tokens behind the network's cache, in order.
-    held: Vec<u32>,
+    /// The tokens in the network's cache, in order.
+    cached_tokens: Vec<u32>,
 }
 
 /// A generation: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
-    /// The most tokens to write.
+    /// Maximum number of tokens to generate.
     pub(crate) limit: usize,
-    /// Number of tokens after which the grammar is closed by the shortest way.
+    /// Number of tokens before closing of the grammar begins.
     pub(crate) close_from: usize,
     /// Added to the logit of the end-of-sequence token before the first token.
     pub(crate) eos_bias: f32,
-    /// Tokens that stop the generation, such as the one that opens a tool call. They are not
-    /// written.
+    /// Tokens for stopping the generation, such as the opening of a tool call. They are not part
+    /// of the output.
     pub(crate) stop_tokens: Vec<u32>,
-    /// Tokens that are never chosen.
+    /// Tokens to exclude.
     pub(crate) banned_tokens: Vec<u32>,
-    /// Set if the constraint is a JSON value, whose strings must not begin with a stray space.
+    /// Set if the constraint is a JSON value. Its strings must not begin with a stray space.
     pub(crate) json: bool,
 }
 
 /// The output of a [`Job`].
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
     /// `false` if the limit was reached.
     pub(crate) complete: bool,
-    /// The stop token that was chosen.
+    /// The stop token at the end of the output.
     pub(crate) stopped_at: Option<u32>,
-    /// Prompt tokens that were in the cache.
+    /// Number of prompt tokens in the cache.
     pub(crate) cached: usize,
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum EngineError {
 }
 
 impl Engine {
-    /// Loads a model. `progress` is called with the share that is loaded, from 0 to 1.
+    /// Loads a model. `progress` is called with the loaded share, from 0 to 1.
     pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
@@ -109,7 +109,7 @@ impl Engine {
         let template = Template::read(&gguf, &tokenizer)?;
         let grammars = Grammars::new(&tokenizer).map_err(|reason| LoadError::Tokenizer { reason })?;
         let network = Network::load(&mut gguf, tokenizer.vocabulary_size(), progress)?;
-        Ok(Self { network, tokenizer, template, grammars, held: Vec::new() })
+        Ok(Self { network, tokenizer, template, grammars, cached_tokens: Vec::new() })
     }
 
     /// The context window in tokens.
@@ -121,7 +121,7 @@ impl Engine {
         &self.grammars
     }
 
-    /// The tokens of a conversation, up to where the model's turn begins.
+    /// The tokens of a conversation, up to the beginning of the model's turn.
     pub(crate) fn prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
         self.prompt_with_tools(turns, &[])
     }
@@ -131,7 +131,7 @@ impl Engine {
         self.template.encode(turns, tools, &self.tokenizer).map_err(EngineError::Template)
     }
 
-    /// The syntax in which the chat template writes tool calls, if it does.
+    /// The chat template's syntax of tool calls, if it has one.
     pub(crate) fn call_format(&self) -> Option<&CallFormat> {
         self.template.call_format()
     }
@@ -146,31 +146,31 @@ impl Engine {
         prompt: &[u32],
         mut job: Job,
         listener: Listener<'_>,
-    ) -> Result<Written, EngineError> {
+    ) -> Result<Output, EngineError> {
         let context = self.context();
         if prompt.len() >= context {
             return Err(EngineError::TooLong { needed: prompt.len(), context });
         }
         let limit = job.limit.min(context - prompt.len());
-        let cached = self.keep_common_prefix(prompt);
+        let cached = self.truncate_to_common_prefix(prompt);
         let _span = debug_span!("write", prompt = prompt.len(), cached).entered();
-        let mut unread = prompt.get(cached..).unwrap_or_default().to_vec();
-        let mut written = Written { cached, ..Written::default() };
+        let mut pending = prompt.get(cached..).unwrap_or_default().to_vec();
+        let mut written = Output { cached, ..Output::default() };
         let mut closing = CloseGrammar::new();
 
         written.complete = loop {
-            let forced = self.fast_forward(&mut job, limit, &mut unread, &mut written, listener)?;
+            let forced = self.fast_forward(&mut job, limit, &mut pending, &mut written, listener)?;
             if let Some(complete) = forced {
                 break complete;
             }
             if written.tokens.len() >= limit {
                 break false;
             }
-            let mut logits = self.read(&mut unread, listener)?;
+            let mut logits = self.evaluate(&mut pending, listener)?;
             if written.tokens.is_empty() {
-                self.tokenizer.ends().for_each(|end| raise(&mut logits, end, job.eos_bias));
+                self.tokenizer.ends().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
             }
-            job.banned_tokens.iter().for_each(|token| raise(&mut logits, *token, f32::NEG_INFINITY));
+            job.banned_tokens.iter().for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));
             let Some(token) = self.choose(&logits, &mut job, &written, &mut closing)? else { break false };
             if self.tokenizer.is_end(token) {
                 break true;
@@ -182,7 +182,7 @@ impl Engine {
             if let Some(constraint) = &mut job.constraint {
                 constraint.accept(token).map_err(EngineError::Constraint)?;
             }
-            if self.append(&[token], &mut unread, &mut written, listener)? == Next::Stop {
+            if self.append(&[token], &mut pending, &mut written, listener)? == Next::Stop {
                 break true;
             }
         };
@@ -190,52 +190,53 @@ impl Engine {
         Ok(written)
     }
 
-    /// Clears the cache, as after a panic in the middle of an evaluation.
-    pub(crate) fn forget(&mut self) {
-        self.held.clear();
+    /// Clears the cache. Used after a panic during an evaluation.
+    pub(crate) fn clear_cache(&mut self) {
+        self.cached_tokens.clear();
         self.network.truncate(0);
     }
 
     /// Truncates the cache to its common prefix with the prompt and returns the length. The last
-    /// token of the prompt is always evaluated again: it gives the first logits.
-    fn keep_common_prefix(&mut self, prompt: &[u32]) -> usize {
-        let common = self.held.iter().zip(prompt).take_while(|(held, wanted)| held == wanted).count();
-        let kept = common.min(prompt.len().saturating_sub(1));
-        self.held.truncate(kept);
-        self.network.truncate(kept);
-        kept
+    /// token of the prompt is always evaluated again, for the first logits.
+    fn truncate_to_common_prefix(&mut self, prompt: &[u32]) -> usize {
+        let common =
+            self.cached_tokens.iter().zip(prompt).take_while(|(cached, wanted)| cached == wanted).count();
+        let length = common.min(prompt.len().saturating_sub(1));
+        self.cached_tokens.truncate(length);
+        self.network.truncate(length);
+        length
     }
 
-    /// Evaluates the tokens that are not in the cache and returns the logits behind the last.
-    fn read(&mut self, unread: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
+    /// Evaluates the tokens missing in the cache and returns the logits after the last token.
+    fn evaluate(&mut self, pending: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
-        for piece in unread.chunks(PIECE) {
+        for piece in pending.chunks(EVALUATION_TOKENS) {
             if listener(&[]) == Next::Cancel {
                 return Err(EngineError::Dropped);
             }
             let _span = trace_span!("evaluate", tokens = piece.len()).entered();
             logits = self.network.forward(piece)?;
-            self.held.extend(piece);
+            self.cached_tokens.extend(piece);
         }
-        unread.clear();
+        pending.clear();
         Ok(logits)
     }
 
-    /// Appends the tokens that the grammar forces, up to the limit. Returns `Some` if nothing can
-    /// follow: whether the output is complete.
+    /// Appends the tokens forced by the grammar, up to the limit. Returns `Some(true)` at the end
+    /// of the grammar, `Some(false)` at the limit.
     fn fast_forward(
         &self,
         job: &mut Job,
         limit: usize,
-        unread: &mut Vec<u32>,
-        written: &mut Written,
+        pending: &mut Vec<u32>,
+        written: &mut Output,
         listener: Listener<'_>,
     ) -> Result<Option<bool>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(None) };
         let forced = constraint.forced().map_err(EngineError::Constraint)?;
         let room = limit.saturating_sub(written.tokens.len());
         let fitting = forced.get(..room).unwrap_or(&forced);
-        self.append(fitting, unread, written, listener)?;
+        self.append(fitting, pending, written, listener)?;
         if fitting.len() < forced.len() {
             return Ok(Some(false));
         }
@@ -248,12 +249,12 @@ impl Engine {
         &self,
         logits: &[f32],
         job: &mut Job,
-        written: &Written,
+        written: &Output,
         closing: &mut CloseGrammar,
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
         let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
-        let state = JsonState::behind(&written.bytes);
+        let state = JsonState::of(&written.bytes);
         let allowed = number::bound(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.json {
             true => stray_space::exclude(state, allowed, &self.tokenizer),
@@ -269,13 +270,13 @@ impl Engine {
     fn append(
         &self,
         tokens: &[u32],
-        unread: &mut Vec<u32>,
-        written: &mut Written,
+        pending: &mut Vec<u32>,
+        written: &mut Output,
         listener: Listener<'_>,
     ) -> Result<Next, EngineError> {
         for token in tokens {
             let bytes = self.tokenizer.bytes(*token);
-            unread.push(*token);
+            pending.push(*token);
             written.tokens.push(*token);
             written.bytes.extend(bytes);
             match listener(bytes) {
@@ -288,8 +289,8 @@ impl Engine {
     }
 }
 
-fn raise(logits: &mut [f32], token: u32, bonus: f32) {
+fn add_bias(logits: &mut [f32], token: u32, bias: f32) {
     if let Some(logit) = logits.get_mut(token as usize) {
-        *logit += bonus;
+        *logit += bias;
     }
 }

@@ -36,7 +36,7 @@ pub enum LoadError {
         /// The error in its header.
         reason: String,
     },
-    /// The GGUF file is truncated, or lacks an entry that a chat model needs.
+    /// The GGUF file is truncated, or lacks a required entry.
     #[error("the model file {} is damaged or incomplete: {reason}; download it again", path.display())]
     Damaged {
         /// The path.
@@ -55,7 +55,7 @@ pub enum LoadError {
         supported: &'static str,
     },
     /// The architecture is supported, but not in this variant.
-    #[error("the model uses {what}, which this engine does not run: choose another file")]
+    #[error("the model uses {what}, and this engine does not support it: choose another file")]
     Variant {
         /// The unsupported part.
         what: String,
@@ -86,8 +86,8 @@ pub enum LoadError {
 /// An error of [`LocalModel::download`](crate::LocalModel::download) or
 /// [`LocalModel::open_default`](crate::LocalModel::open_default).
 ///
-/// The `Debug` text is the `Display` text with all causes, for programs that return the error from
-/// `main`.
+/// The `Debug` text is the `Display` text with all causes, because a program prints it when `main`
+/// returns the error.
 #[cfg(feature = "download")]
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -106,12 +106,12 @@ pub enum OpenError {
     Pull(#[from] PullError),
     /// The file in `HAFT_MODEL` cannot be loaded.
     #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
-    Chosen(#[source] LoadError),
+    ConfiguredFile(#[source] LoadError),
     /// The downloaded file cannot be loaded.
     #[error(
-        "the model cannot be used; try again: its file is then checked, and fetched anew if it is damaged"
+        "the model cannot be used; try again: its file is then verified, and downloaded again if it is damaged"
     )]
-    Fetched(#[source] LoadError),
+    DownloadedFile(#[source] LoadError),
 }
 
 #[cfg(feature = "download")]

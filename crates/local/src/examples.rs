@@ -1,7 +1,7 @@
-//! Replies of a small model that follows worked examples rather than a tool format.
+//! Few-shot prompting for small models, in place of a tool format.
 //!
 //! Every conversation with tools begins with a fixed demonstration. For each call the model writes
-//! what it needs, in words of the question, then the tool, then the arguments. The strategy and its
+//! a need (a quotation of the question), then the tool, then the arguments. The strategy and its
 //! figures are in ADR 4; its data is an [`ExampleProfile`].
 
 mod demonstration;
@@ -21,16 +21,16 @@ use self::dialogue::{ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
 use self::mention::mentions_all;
 use self::plan::{Decision, Stage};
 use self::question::{FREE, OpenQuestion};
-use crate::engine::{Engine, EngineError, Written};
+use crate::engine::{Engine, EngineError, Output};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, Prose, Writer};
 
-/// Tokens that a prompt must leave for its reply. The demonstration is dropped otherwise.
+/// Minimum number of tokens left for the reply. With less room the demonstration is dropped.
 const MIN_ROOM: usize = 256;
 /// A bias above any logit.
 const NEVER: f32 = 1e6;
 
-/// Answers one request.
+/// Generates the reply to a request.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,
@@ -52,7 +52,7 @@ pub(crate) fn respond(
 struct ExampleReply<'a> {
     writer: Writer<'a>,
     profile: &'static ExampleProfile,
-    /// The tool results that the answer is about.
+    /// The tool results for the answer.
     results: Vec<String>,
 }
 
@@ -83,13 +83,13 @@ impl ExampleReply<'_> {
             };
             self.writer.prefill(&format!("{NEED}{need}\n{TOOL}{tool}"));
             let Some(call) = self.writer.call(&tool, "(", ")\n")? else { return Ok(self.writer.truncated()) };
-            // A model that repeats a call goes on repeating it.
+            // After one repeated call, a model repeats it endlessly.
             let is_same =
                 |made: &haft_core::ToolCall| made.name == call.name && made.arguments == call.arguments;
             if tool_calls.iter().any(is_same) {
                 break;
             }
-            question.settle(&need);
+            question.advance_past(&need);
             self.add_reasoning(Some(need));
             tool_calls.push(call);
             stage = Stage::Call;
@@ -103,16 +103,16 @@ impl ExampleReply<'_> {
         let quotes = self.profile.needs_quote_question && stage != Stage::Results;
         let terminals = if quotes { question.terminals() } else { None };
         let written = match terminals.map(|terminals| self.plan(stage, &terminals)) {
-            // A question that makes the grammar too large is not quoted.
+            // The grammar of this question is too large: the need is not a quotation.
             None | Some(Err(EngineError::Constraint(_))) => self.plan(stage, FREE)?,
             Some(written) => written?,
         };
-        // The decision is tokenised again, together with what follows.
+        // The decision is tokenised again, together with the text after it.
         self.writer.prompt.truncate(start);
         Ok(written.complete.then(|| plan::decision(&written.bytes)))
     }
 
-    fn plan(&mut self, stage: Stage, terminals: &str) -> Result<Written, EngineError> {
+    fn plan(&mut self, stage: Stage, terminals: &str) -> Result<Output, EngineError> {
         let grammar = plan::grammar(self.writer.request, stage, terminals);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let eos_bias = if stage == Stage::Call { self.profile.no_call_bias } else { 0.0 };
@@ -120,7 +120,7 @@ impl ExampleReply<'_> {
         self.writer.write(job)
     }
 
-    /// Adds a line to the reasoning of the reply: what a call is needed for.
+    /// Adds the need of a call to the reasoning of the reply.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
@@ -129,7 +129,7 @@ impl ExampleReply<'_> {
     }
 
     fn answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
-        // The space behind it belongs to the first word.
+        // The space after it belongs to the token of the first word.
         self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
         match self.writer.structured(" ")? {
             Some(reply) => Ok(reply),
@@ -137,8 +137,7 @@ impl ExampleReply<'_> {
         }
     }
 
-    /// Writes the answer as text. An answer that ends early is continued if results are missing in
-    /// it.
+    /// Writes the answer as text. If it does not mention all results, it is continued.
     fn prose(&mut self) -> Result<ChatResponse, ModelError> {
         let mut prose = Prose::new(self.writer.events, self.writer.stops(), dialogue::LINES.to_vec());
         let start = self.writer.prompt.len();

@@ -1,4 +1,4 @@
-//! Opening a GGUF file: its metadata with typed errors, its tensors in the form that runs fastest.
+//! GGUF files: metadata and tensors, with typed errors.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -36,12 +36,12 @@ impl Gguf {
         Ok(Self { path: path.to_owned(), reader, content })
     }
 
-    /// The header, for readers that want it whole.
+    /// The whole header.
     pub(crate) fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Replaces an entry, for a reader of the header that knows it in other words.
+    /// Replaces a metadata entry, for readers with other names for its value.
     pub(crate) fn put_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
@@ -50,7 +50,7 @@ impl Gguf {
         self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
     }
 
-    /// A whole number of any width, as writers differ in the one they choose.
+    /// An integer of any width: writers choose different widths.
     pub(crate) fn integer(&self, key: &str) -> Option<usize> {
         let value = self.content.metadata.get(key)?;
         let wide = match value {
@@ -76,11 +76,11 @@ impl Gguf {
     }
 
     pub(crate) fn required_text(&self, key: &str) -> Result<&str, LoadError> {
-        self.text(key).ok_or_else(|| self.lacks(key))
+        self.text(key).ok_or_else(|| self.missing_entry(key))
     }
 
     pub(crate) fn required_integer(&self, key: &str) -> Result<usize, LoadError> {
-        self.integer(key).ok_or_else(|| self.lacks(key))
+        self.integer(key).ok_or_else(|| self.missing_entry(key))
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
@@ -90,31 +90,31 @@ impl Gguf {
     /// Reads a tensor in its quantised form.
     pub(crate) fn quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {
-            return Err(self.lacks(name));
+            return Err(self.missing_entry(name));
         }
         let tensor = self.content.tensor(&mut self.reader, name, &Device::Cpu);
-        tensor.map_err(|error| self.damaged(name, &error))
+        tensor.map_err(|error| self.invalid_entry(name, &error))
     }
 
     /// Reads a tensor as 32-bit floats.
     pub(crate) fn dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
         let tensor = self.quantized(name)?;
-        tensor.dequantize(&Device::Cpu).map_err(|error| self.damaged(name, &error))
+        tensor.dequantize(&Device::Cpu).map_err(|error| self.invalid_entry(name, &error))
     }
 
-    /// The error for a file that lacks what `entry` names.
-    pub(crate) fn lacks(&self, entry: &str) -> LoadError {
+    /// The error for a file without `entry`.
+    pub(crate) fn missing_entry(&self, entry: &str) -> LoadError {
         LoadError::Damaged { path: self.path.clone(), reason: format!("it has no `{entry}`") }
     }
 
-    /// The error for a file whose `entry` cannot be used.
-    pub(crate) fn damaged(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
+    /// The error for an invalid `entry`.
+    pub(crate) fn invalid_entry(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
         let reason = format!("`{entry}` cannot be read: {}", first_line(&error.to_string()));
         LoadError::Damaged { path: self.path.clone(), reason }
     }
 }
 
-/// Errors of the tensor library carry a backtrace behind the first line.
+/// Removes the backtrace from an error of the tensor library.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }

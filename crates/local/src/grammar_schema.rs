@@ -1,8 +1,8 @@
-//! The schema that is compiled to a grammar, derived from the schema that a value must match.
+//! The schema for the grammar engine, derived from the original schema.
 //!
-//! The grammar engine supports most of JSON Schema, not all of it. The derived schema contains what
-//! the engine supports, and is often narrower: it has no undeclared properties and no numbers that
-//! parsers reject. Where it is wider, the finished value is validated against the original schema.
+//! The grammar engine supports most of JSON Schema, not all of it. The derived schema has only
+//! supported keywords. It is often narrower: it excludes undeclared properties and unusual numbers.
+//! If it is wider, the finished value is validated against the original schema.
 
 mod formats;
 mod numbers;
@@ -13,14 +13,14 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use self::formats::narrowed;
+use self::formats::add_format;
 
-/// The keywords that are kept. Less detail is used if the engine rejects more.
+/// The keywords in the derived schema. If the engine rejects a schema, the next level is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// All keywords that the engine supports.
+    /// All keywords supported by the engine.
     Full,
-    /// Without patterns, which may need look-around.
+    /// Without patterns, because they may need look-around.
     Unpatterned,
     /// Types, properties, items and enumerations.
     Outline,
@@ -65,7 +65,7 @@ const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multiple
 /// Definitions beyond this depth accept any value, and the finished value is validated.
 const MAX_DEPTH: usize = 1000;
 
-/// Keywords that make it unsafe to exclude undeclared properties.
+/// Keywords with possible effects on undeclared properties: these cannot be excluded then.
 const OPENERS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -88,8 +88,8 @@ pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
         root: schema,
         detail,
         names: HashMap::new(),
-        waiting: VecDeque::new(),
-        combines: mentions(schema, "allOf"),
+        pending: VecDeque::new(),
+        combines: contains_keyword(schema, "allOf"),
     };
     let mut derived = deriver.subschema(schema, false);
     if let Value::Object(object) = &mut derived {
@@ -99,7 +99,7 @@ pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
     derived
 }
 
-/// The layout that models write: one line, with a space behind each comma and colon.
+/// The usual layout of generated JSON: one line, with a space after each comma and colon.
 fn layout() -> Value {
     json!({
         "whitespace_flexible": false,
@@ -115,8 +115,8 @@ struct Deriver<'a> {
     detail: Detail,
     /// Names of definitions by reference. The names need no escaping.
     names: HashMap<&'a str, String>,
-    /// References whose definitions are not derived yet.
-    waiting: VecDeque<&'a str>,
+    /// References with definitions still to be derived.
+    pending: VecDeque<&'a str>,
     /// Set if `allOf` occurs anywhere. No object may be closed on its own then.
     combines: bool,
 }
@@ -142,14 +142,14 @@ impl<'a> Deriver<'a> {
                     continue;
                 }
                 "format" => {
-                    narrowed(value, &mut derived);
+                    add_format(value, &mut derived);
                     continue;
                 }
                 _ => value.clone(),
             };
             derived.insert(keyword.clone(), value);
         }
-        numbers::bounded(&mut derived);
+        numbers::fix_bounds(&mut derived);
         if !branch && !self.combines && detail.keeps("properties") && is_closed_by_intent(keywords) {
             derived.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
@@ -171,7 +171,7 @@ impl<'a> Deriver<'a> {
         let key = reference.as_str().unwrap_or_default();
         let next = self.names.len();
         let name = self.names.entry(key).or_insert_with(|| {
-            self.waiting.push_back(key);
+            self.pending.push_back(key);
             format!("d{next}")
         });
         Value::String(format!("#/$defs/{name}"))
@@ -182,7 +182,7 @@ impl<'a> Deriver<'a> {
     fn definitions(&mut self) -> Map<String, Value> {
         let mut definitions = Map::new();
         let mut depth = 0;
-        while let Some(key) = self.waiting.pop_front() {
+        while let Some(key) = self.pending.pop_front() {
             let target = if depth < MAX_DEPTH { resolve(self.root, key) } else { None };
             let derived = target.map_or(Value::Bool(true), |target| self.subschema(target, false));
             depth += height(&derived);
@@ -217,30 +217,30 @@ fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;
     match fragment.is_empty() || fragment.starts_with('/') {
         true => root.pointer(&fragment),
-        false => anchored(root, &fragment),
+        false => find_anchor(root, &fragment),
     }
 }
 
-fn anchored<'a>(schema: &'a Value, anchor: &str) -> Option<&'a Value> {
+fn find_anchor<'a>(schema: &'a Value, anchor: &str) -> Option<&'a Value> {
     match schema {
         Value::Object(object) => {
-            let is_it = |key| object.get(key).and_then(Value::as_str) == Some(anchor);
-            match is_it("$anchor") || is_it("$dynamicAnchor") {
+            let has_anchor = |key| object.get(key).and_then(Value::as_str) == Some(anchor);
+            match has_anchor("$anchor") || has_anchor("$dynamicAnchor") {
                 true => Some(schema),
-                false => object.values().find_map(|value| anchored(value, anchor)),
+                false => object.values().find_map(|value| find_anchor(value, anchor)),
             }
         }
-        Value::Array(items) => items.iter().find_map(|item| anchored(item, anchor)),
+        Value::Array(items) => items.iter().find_map(|item| find_anchor(item, anchor)),
         _ => None,
     }
 }
 
-fn mentions(schema: &Value, keyword: &str) -> bool {
+fn contains_keyword(schema: &Value, keyword: &str) -> bool {
     match schema {
         Value::Object(object) => {
-            object.contains_key(keyword) || object.values().any(|value| mentions(value, keyword))
+            object.contains_key(keyword) || object.values().any(|value| contains_keyword(value, keyword))
         }
-        Value::Array(items) => items.iter().any(|item| mentions(item, keyword)),
+        Value::Array(items) => items.iter().any(|item| contains_keyword(item, keyword)),
         _ => false,
     }
 }

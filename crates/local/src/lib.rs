@@ -30,4 +30,4 @@ pub use profile::PromptProfile;
 pub use progress::ModelProgress;
 #[cfg(feature = "download")]
 pub use store::{Downloader, PullError, PullEvent, SourceError};
-pub use store::{HubFile, KnownModel, ModelStore, NoHome, chosen_file};
+pub use store::{HubFile, KnownModel, ModelStore, NoHome, configured_file};

@@ -21,26 +21,30 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// thread. It needs no tokio runtime. The common prefix of two requests is evaluated once: a step
 /// of an agent costs its new tokens.
 ///
-/// Tool calls and JSON replies are constrained to their schemas while they are decoded, and
-/// validated at the end: a call that violates its tool's schema is never returned. The
-/// [`PromptProfile`] decides how tools are presented to the model.
+/// Tool calls and JSON replies are decoded under a grammar of their schema, and validated at the
+/// end: an invalid call is never returned. The [`PromptProfile`] sets the presentation of tools to
+/// the model.
 ///
 /// # Constructors
 ///
 /// | constructor | file | feature |
 /// |---|---|---|
 /// | [`open`](Self::open) | a path | |
-/// | [`download`](Self::download) | a model of the catalogue | `download` (default) |
-/// | [`open_default`](Self::open_default) | the one in `HAFT_MODEL`, or the default model | `download` (default) |
+/// | [`download`](Self::download) | a model of the catalogue | `download` |
+/// | [`open_default`](Self::open_default) | `$HAFT_MODEL`, or the default model | `download` |
 /// | [`builder`](Self::builder) | any of these, with options | |
 ///
 /// # Settings
 ///
-/// The default temperature is 0 (greedy). A reply has at most 2,048 tokens if
-/// [`max_tokens`](haft_core::model::ChatSettings::max_tokens) is not set; a JSON value of more than 1,024
-/// tokens is then closed by the shortest way that its schema allows, without cutting a string or a
-/// number. A reply that reaches the limit ends with
-/// [`FinishReason::Length`](haft_core::model::FinishReason::Length) and has no call.
+/// The default temperature is 0 (greedy). A reply that reaches its token limit has the finish
+/// reason [`Length`] and no call.
+///
+/// Without [`max_tokens`] the limit is 2,048 tokens, and a JSON value longer than 1,024 tokens is
+/// closed: the engine prefers the tokens for the shortest valid end, and does not truncate strings
+/// or numbers.
+///
+/// [`Length`]: haft_core::model::FinishReason::Length
+/// [`max_tokens`]: haft_core::model::ChatSettings::max_tokens
 ///
 /// # Examples
 ///
@@ -65,8 +69,7 @@ impl LocalModel {
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or is not a model that this engine
-    /// runs.
+    /// Fails with a [`LoadError`] if the file does not exist or is not a supported model.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::builder().open(path).await
     }

@@ -1,9 +1,8 @@
-//! The transformer: one forward pass over quantised layers, with a key-value cache that can be cut
-//! back.
+//! The transformer: a forward pass over quantised layers, with a truncatable key-value cache.
 //!
-//! `candle_transformers` has these models too, but its cache can only grow or be cleared. Keeping
-//! the common prefix of two requests needs one that can be truncated, which is what makes a step of
-//! an agent cost its new tokens only.
+//! `candle_transformers` has these models, too, but its cache can only grow or be cleared. With a
+//! truncatable cache, the common prefix of two requests stays cached: a step of an agent costs
+//! only its new tokens.
 
 mod attention;
 mod cache;
@@ -22,7 +21,7 @@ use self::weight::{Norm, Weight};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// A loaded model and the tokens that its cache holds.
+/// A loaded model and its key-value cache.
 pub(crate) struct Network {
     embedding: Weight,
     layers: Vec<Layer>,
@@ -35,7 +34,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads the weights for a vocabulary of that size, telling `progress` the share that is done,
+    /// Reads the weights for a vocabulary of this size. `progress` is called with the loaded share,
     /// from 0 to 1.
     pub(crate) fn load(
         gguf: &mut Gguf,
@@ -60,21 +59,20 @@ impl Network {
         let caches = layers.iter().map(|_| LayerCache::new(&config)).collect();
         let context = config.context;
         let mut network = Self { embedding, layers, caches, norm, output, rotary, context, cached: 0 };
-        network.try_out(gguf, vocabulary)?;
+        network.check_shapes(gguf, vocabulary)?;
         progress(1.0);
         Ok(network)
     }
 
-    /// Reads one token and forgets it: matrices that do not fit together are found before the first
-    /// request.
-    fn try_out(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
-        let logits = self.forward(&[0]).map_err(|error| gguf.damaged("token_embd.weight", &error))?;
+    /// Evaluates one token, to detect matrices of incompatible shapes before the first request.
+    fn check_shapes(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
+        let logits = self.forward(&[0]).map_err(|error| gguf.invalid_entry("token_embd.weight", &error))?;
         self.truncate(0);
         match logits.len() == vocabulary {
             true => Ok(()),
             false => {
                 let sizes = format!("it has {} rows for {vocabulary} tokens", logits.len());
-                Err(gguf.damaged("output.weight", &sizes))
+                Err(gguf.invalid_entry("output.weight", &sizes))
             }
         }
     }
@@ -84,12 +82,12 @@ impl Network {
         self.context
     }
 
-    /// Forgets every token from position `keep` on.
+    /// Removes the tokens from position `keep` on from the cache.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.cached = self.cached.min(keep);
     }
 
-    /// Appends `tokens` to the cache and returns the logits that follow the last of them.
+    /// Appends `tokens` to the cache and returns the logits after the last token.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;

@@ -1,13 +1,12 @@
-//! Prompt profiles: the presentation of tools by the chat template, or as tuned on a model.
+//! Prompt profiles: the presentation of tools, by the chat template or tuned for a model.
 
 use crate::template::Turn;
 use crate::{KnownModel, examples};
 
-/// The way in which tools are presented to a model.
+/// The presentation of tools to a model.
 ///
-/// A file of the catalogue, recognised by its SHA-256, has the profile that was tuned on it. Any
-/// other file has the [tool format of its chat template](Self::template), whatever its architecture
-/// is.
+/// A file of the catalogue, recognised by its SHA-256, has a tuned profile. Any other file of any
+/// architecture has the [tool format of its chat template](Self::template).
 ///
 /// # Examples
 ///
@@ -15,7 +14,7 @@ use crate::{KnownModel, examples};
 /// use haft_local::{KnownModel, LocalModel, PromptProfile};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// // Another quantisation of the default model is prompted as the default model is.
+/// // Another quantisation of the default model gets the same prompts.
 /// let profile = PromptProfile::of(KnownModel::default_model());
 /// let model = LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
 /// # Ok(())
@@ -33,32 +32,31 @@ pub(crate) enum Strategy {
 }
 
 impl PromptProfile {
-    /// The tool format of the file's chat template, or Hermes' format if the template does not know
-    /// tools.
+    /// The tool format of the file's chat template, or Hermes' format if the template has no tool
+    /// support.
     pub const fn template() -> Self {
         Self(Strategy::Template)
     }
 
-    /// The profile that was tuned on a model of the catalogue.
+    /// The tuned profile of a model of the catalogue.
     pub fn of(model: &KnownModel) -> Self {
         model.profile.clone()
     }
 }
 
-/// The data of the strategy in [`examples`](crate::examples). All values were measured on the model
-/// that has the profile; see ADR 4.
+/// The data of the strategy in [`examples`](crate::examples), measured on the models of the
+/// profile; see ADR 4.
 pub(crate) struct ExampleProfile {
     /// Identifies the profile.
     pub(crate) name: &'static str,
-    /// The demonstration in front of each conversation with tools. The first turn is the system
+    /// The demonstration before each conversation with tools. The first turn is the system
     /// message.
     pub(crate) demonstration: fn() -> Vec<Turn>,
-    /// Added to the logit of the end-of-sequence token where a reply either ends or has another
-    /// call.
+    /// Added to the logit of the end-of-sequence token at the possible positions of a further call.
     pub(crate) no_call_bias: f32,
     /// Restricts the stated need of a call to consecutive words of the question.
     pub(crate) needs_quote_question: bool,
-    /// Continues an answer that mentions nothing of a tool's result.
+    /// Continues an answer until it mentions each tool result.
     pub(crate) completes_answers: bool,
 }
 
@@ -76,8 +74,8 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// Measured on Qwen2.5-Coder-0.5B-Instruct: the bias is between 9 and 16 where a part of the
-/// question is open, and between -10 and 3 where none is.
+/// Measured on Qwen2.5-Coder-0.5B-Instruct: the logit difference is between 9 and 16 if a part of
+/// the question is open, and between -10 and 3 otherwise.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// Qwen2.5-Coder-Instruct in 0.5B and 1.5B, four bits.

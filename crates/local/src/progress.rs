@@ -11,11 +11,11 @@ const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_se
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. If that is no terminal: a line per phase and per 10 % of the
+/// A progress bar on standard error. Without a terminal: a line per phase and per 10 % of the
 /// download.
 ///
-/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows one while a
-/// model is opened.
+/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows it while
+/// opening a model.
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ impl Default for ModelProgress {
 }
 
 impl ModelProgress {
-    /// Creates a bar that shows nothing yet.
+    /// Creates a hidden bar. The first event shows it.
     pub fn new() -> Self {
         Self(ProgressBar::no_length())
     }
@@ -55,14 +55,16 @@ impl ModelProgress {
     /// Shows an event of a download.
     pub fn pull(&self, event: &PullEvent<'_>) {
         match event {
-            PullEvent::Asking { source } => self.begin(FETCHING, format!("fetching the model from {source}")),
+            PullEvent::Fetching { source } => {
+                self.begin(FETCHING, format!("fetching the model from {source}"));
+            }
             PullEvent::Received { bytes, total } => self.received(*bytes, *total),
             PullEvent::Verifying => self.begin(CHECKING, "checking the model file".to_owned()),
             PullEvent::Failed { .. } => self.line(&event.to_string()),
         }
     }
 
-    /// Shows the share of a model that is loaded, from 0 to 1.
+    /// Shows the loaded share of a model, from 0 to 1.
     pub fn load(&self, share: f32) {
         if self.0.length() != Some(100) {
             self.begin(LOADING, "loading the model".to_owned());
@@ -77,7 +79,7 @@ impl ModelProgress {
     }
 
     fn begin(&self, template: &str, message: String) {
-        // The templates are valid. A default bar replaces one that is not.
+        // The templates are valid. The default bar is for the unreachable error.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style);
         self.0.set_position(0);
@@ -101,7 +103,7 @@ impl ModelProgress {
     /// Writes a line above the bar.
     fn line(&self, line: &str) {
         self.0.suspend(|| {
-            // stderr is closed: there is nowhere to report that.
+            // stderr is closed; nothing to do.
             let _ = writeln!(std::io::stderr(), "{line}");
         });
     }

@@ -1,8 +1,8 @@
-//! From a request to a reply.
+//! Generation of a reply to a request.
 //!
-//! A conversation without tools is text or JSON behind the chat template. With tools, the
-//! [profile](crate::profile) decides: [`template_calls`] uses the tool format of the template,
-//! [`examples`](crate::examples) a demonstration.
+//! A conversation without tools gets a reply of text or JSON. With tools, the
+//! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
+//! chat template, [`examples`](crate::examples) a demonstration.
 
 mod event_sender;
 mod json;
@@ -20,7 +20,7 @@ use tracing::info_span;
 pub(crate) use self::event_sender::{EventSender, Events, call_id};
 pub(crate) use self::prose::Prose;
 use crate::constraint::Constraint;
-use crate::engine::{Engine, EngineError, Job, Listener, Written};
+use crate::engine::{Engine, EngineError, Job, Listener, Output};
 use crate::profile::{PromptProfile, Strategy};
 use crate::sampler::Sampler;
 use crate::{conversation, examples};
@@ -32,7 +32,7 @@ const CLOSE_JSON_FROM: usize = 1024;
 /// The most calls of one reply.
 const MAX_CALLS: usize = 16;
 
-/// Answers one request.
+/// Generates the reply to a request.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &PromptProfile,
@@ -94,16 +94,16 @@ impl<'a> Writer<'a> {
         if self.request.settings.parallel_tool_calls == Some(false) { 1 } else { MAX_CALLS }
     }
 
-    /// The names of the tools that may be called.
-    pub(crate) fn callable(&self) -> Vec<String> {
+    /// The names of the callable tools.
+    pub(crate) fn callable_names(&self) -> Vec<String> {
         match &self.request.tool_choice {
             ToolChoice::Tool(name) => vec![name.to_string()],
             _ => self.request.tools.names().map(ToString::to_string).collect(),
         }
     }
 
-    /// Writes the arguments of a call of a tool between two fixed texts. `None` if the limit was
-    /// reached: a partial call is never returned.
+    /// Writes the arguments of a call between two fixed texts. `None` if the limit was reached: a
+    /// partial call is never returned.
     pub(crate) fn call(
         &mut self,
         name: &str,
@@ -112,14 +112,14 @@ impl<'a> Writer<'a> {
     ) -> Result<Option<ToolCall>, ModelError> {
         let Some(tool) = self.request.tools.get(name) else {
             return Err(ModelError::failed(format!(
-                "the model chose tool \"{name}\", which the request does not have"
+                "the model chose tool \"{name}\", and the request does not have it"
             )));
         };
         let arguments = self.json(tool.definition().input_schema(), before, behind)?;
         Ok(arguments.map(|arguments| ToolCall::new(call_id(), name, arguments)))
     }
 
-    /// A reply of calls, with the text in front of them.
+    /// A reply of calls, with the text before them.
     pub(crate) fn calls(
         &self,
         message: AssistantMessage,
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
         Ok(self.response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
     }
 
-    /// Text without some tokens, or JSON if the request asks for it.
+    /// Text without some tokens, or JSON if the request has a JSON format.
     pub(crate) fn text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
         if let Some(reply) = self.structured("")? {
             return Ok(reply);
@@ -146,8 +146,7 @@ impl<'a> Writer<'a> {
         self.finish_text(prose.finish(), written.complete)
     }
 
-    /// JSON in the format that the request asks for, behind a space if there is to be one. `None`
-    /// if the request asks for text.
+    /// JSON in the requested format, after `space`. `None` for the text format.
     pub(crate) fn structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
         let schema = match &self.request.response_format {
@@ -194,7 +193,7 @@ impl<'a> Writer<'a> {
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
     }
 
-    /// Appends text to the prompt, as if the model had written it.
+    /// Appends text to the prompt as a prefilled part of the reply.
     pub(crate) fn prefill(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_content(text);
         self.prompt.extend(tokens);
@@ -207,13 +206,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Runs a grammar job and appends its output to the prompt.
-    pub(crate) fn write(&mut self, job: Job) -> Result<Written, EngineError> {
+    pub(crate) fn write(&mut self, job: Job) -> Result<Output, EngineError> {
         let events = self.events;
         self.run(job, &mut |_| events.next())
     }
 
     /// Runs a job and appends its output to the prompt.
-    pub(crate) fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Written, EngineError> {
+    pub(crate) fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Output, EngineError> {
         let written = self.engine.write(&self.prompt, job, listener)?;
         if self.usage.output_tokens == 0 {
             self.usage.cached_input_tokens = written.cached as u64;
@@ -224,8 +223,8 @@ impl<'a> Writer<'a> {
         Ok(written)
     }
 
-    /// The sampler of the request's settings. A repeated attempt is sampled at a temperature of at
-    /// least 1, so that it differs from the first.
+    /// The sampler of the request's settings. Repeated attempts have a temperature of at least 1,
+    /// otherwise they would repeat the first.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);
@@ -240,7 +239,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A reply that reached the limit before any part of it was complete.
+    /// A reply without any complete part before the limit.
     pub(crate) fn truncated(&self) -> ChatResponse {
         self.response(AssistantMessage::default(), FinishReason::Length)
     }

@@ -1,4 +1,4 @@
-//! Sampling.
+//! Sampling of the next token.
 
 use llguidance::toktrie::SimpleVob;
 use rand::rngs::StdRng;
@@ -22,7 +22,7 @@ impl Sampler {
     pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
         let allowed = |token: u32| allowed.is_none_or(|set| set.is_allowed(token));
         let candidates = (0u32..).zip(logits.iter().copied()).filter(|(token, _)| allowed(*token));
-        // Damaged weights give NaN, which compares as the greatest.
+        // Damaged weights give NaN, and `total_cmp` orders it last.
         let candidates = candidates.filter(|(_, logit)| !logit.is_nan());
         if self.temperature <= 0.0 {
             return candidates.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);

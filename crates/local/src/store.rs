@@ -39,7 +39,7 @@ pub struct ModelStore {
 /// The user has no cache folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no home folder to keep models in: set HOME or HAFT_CACHE, or set HAFT_MODEL to a GGUF file that you have"
+    "there is no home folder for models: set HOME or HAFT_CACHE, or set HAFT_MODEL to an existing GGUF file"
 )]
 pub struct NoHome;
 
@@ -58,7 +58,7 @@ impl ModelStore {
         Ok(Self::in_folder(cache.join("models")))
     }
 
-    /// A store in a folder, which is created by the first download.
+    /// A store in a folder. The first download creates the folder.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -68,41 +68,39 @@ impl ModelStore {
         &self.folder
     }
 
-    /// The path of a model's file, whether or not it exists.
+    /// The path of a model's file. The file may not exist.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
         self.folder.join(model.file)
     }
 
     /// The file of a model, if it was verified and has not changed since.
     ///
-    /// A file that was not downloaded by this crate is not verified yet: a pull verifies it and
-    /// downloads nothing.
+    /// A file from another source is not verified yet: a pull verifies it without a download.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
-        let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.is_beside(&path));
+        let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
         is_right.then_some(path)
     }
 
-    /// Has the next pull verify the file of a model again.
+    /// Removes the stamp of a file. The next pull verifies the file again.
     #[cfg(feature = "download")]
-    pub(crate) fn distrust(&self, model: &KnownModel) {
-        // A stamp that cannot be removed is in a read-only folder, where a pull cannot write
-        // either.
-        let _ = std::fs::remove_file(stamp::place(&self.path(model)));
+    pub(crate) fn invalidate(&self, model: &KnownModel) {
+        // This fails in a read-only folder, and a pull cannot write there either.
+        let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
     }
 }
 
-/// The file in the environment variable `HAFT_MODEL`, whether or not it exists.
-pub fn chosen_file() -> Option<PathBuf> {
+/// The file in the environment variable `HAFT_MODEL`. The file may not exist.
+pub fn configured_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The model of the catalogue that has this file, by size and SHA-256. Only a file of the right
-/// size is hashed.
+/// The model of the catalogue with this file, by size and SHA-256. Only a file of a matching size
+/// is hashed.
 pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {
-        let is_verified = Stamp::of(path, model).is_ok_and(|stamp| stamp.is_beside(path));
+        let is_verified = Stamp::of(path, model).is_ok_and(|stamp| stamp.matches_file(path));
         is_verified || digest::sha256(path).is_ok_and(|digest| digest == model.sha256)
     })
 }

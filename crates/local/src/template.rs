@@ -1,8 +1,8 @@
-//! Chat templates: a conversation to the tokens of a prompt.
+//! Chat templates: conversion of a conversation to the tokens of a prompt.
 //!
-//! A GGUF file carries the Jinja template that its model was trained with. Text from outside
-//! (messages, tool descriptions, arguments) never reaches the control tokens of the prompt: the
-//! template sees a placeholder in its place, and the text is tokenised separately, without special
+//! A GGUF file contains the Jinja template from the training of its model. Text from outside
+//! (messages, tool descriptions, arguments) never becomes a control token of the prompt: the
+//! template gets a placeholder in its place, and the text is tokenised separately, without special
 //! tokens.
 
 mod call_format;
@@ -20,15 +20,15 @@ use crate::LoadError;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
 
-/// ChatML, for a file without a template: most current models use it.
+/// ChatML, the most common format: used for files without a template.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Instructions that a template may execute per conversation. The longest conversation needs far
-/// fewer.
+/// Maximum number of instructions of a template per conversation. The longest conversations need
+/// far fewer.
 const FUEL: u64 = 10_000_000;
 
-/// A message as templates see it.
+/// A message in the data model of templates.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,
@@ -37,7 +37,7 @@ pub(crate) struct Turn {
     pub(crate) calls: Vec<TurnCall>,
 }
 
-/// A call in an assistant turn, or the call that a tool turn is the result of.
+/// A call in an assistant turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TurnCall {
     pub(crate) id: String,
@@ -111,7 +111,7 @@ impl Template {
         Ok(Self { environment, begin, end, call_format: None })
     }
 
-    /// The syntax in which this template writes tool calls. `None` if it does not know tools.
+    /// The template's syntax of tool calls. `None` without tool support.
     pub(crate) fn call_format(&self) -> Option<&CallFormat> {
         self.call_format.as_ref()
     }
@@ -137,7 +137,7 @@ impl Template {
         outside: &mut OutsideText<'_>,
     ) -> Result<String, Error> {
         let messages: Vec<Value> = turns.iter().map(|turn| message(turn, outside)).collect();
-        // Templates test for `None`, as Python callers pass it.
+        // Templates test for Python's `None`.
         let tools = match tools {
             [] => Value::from(()),
             tools => tools.iter().map(|tool| outside.value(tool)).collect(),
@@ -181,7 +181,7 @@ fn tool_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
     ])
 }
 
-/// Called by templates that reject a conversation, for example for the order of its roles.
+/// The function of templates for rejecting a conversation, for example for the order of its roles.
 fn raise_exception(reason: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, reason))
 }

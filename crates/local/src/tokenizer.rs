@@ -23,9 +23,9 @@ const LONGEST_TOKEN: usize = 512;
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
-    /// For template markup: spellings of special tokens are special tokens.
+    /// For template markup: spellings of special tokens become special tokens.
     markup: tokenizers::Tokenizer,
-    /// For text from outside: they are text.
+    /// For text from outside: spellings of special tokens stay text.
     plain: tokenizers::Tokenizer,
     end: Vec<u32>,
     markup_edges: HashSet<char>,
@@ -36,10 +36,10 @@ pub(crate) struct Tokenizer {
 impl Tokenizer {
     pub(crate) fn read(gguf: &mut Gguf) -> Result<Self, LoadError> {
         let unusable = |error: &dyn std::fmt::Display| LoadError::Tokenizer { reason: error.to_string() };
-        let splits = name_splitting(gguf);
+        let has_pre_tokenizer = set_pre_tokenizer(gguf);
         let mut markup = tokenizers::Tokenizer::from_gguf(gguf.content())
-            .map_err(|error| LoadError::Tokenizer { reason: brief(&error) })?;
-        if !splits {
+            .map_err(|error| LoadError::Tokenizer { reason: first_line(&error) })?;
+        if !has_pre_tokenizer {
             markup.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
         }
         let mut plain = markup.clone();
@@ -77,7 +77,7 @@ impl Tokenizer {
         self.end.contains(&token)
     }
 
-    /// The tokens that end a turn.
+    /// The end-of-turn tokens.
     pub(crate) fn ends(&self) -> impl Iterator<Item = u32> {
         self.end.iter().copied()
     }
@@ -91,18 +91,18 @@ impl Tokenizer {
         }
     }
 
-    /// Returns `true` if a token has no text of its own, such as `<|im_end|>`.
+    /// Returns `true` for a control token, such as `<|im_end|>`.
     pub(crate) fn is_special(&self, token: u32) -> bool {
         let trie = &self.vocabulary.trie;
         (token as usize) < trie.vocab_size() && trie.is_special_token(token)
     }
 
-    /// Tokens with a space in front or directly behind a quote.
+    /// Tokens with a space at their beginning or directly after a quote.
     pub(crate) fn spaced_tokens(&self) -> &[u32] {
         &self.spaced_tokens
     }
 
-    /// Tokens with a space directly behind a quote.
+    /// Tokens with a space directly after a quote.
     pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
         &self.quoted_space_tokens
     }
@@ -129,10 +129,9 @@ impl Tokenizer {
     }
 }
 
-/// Has the library know the rule by which the file splits text into words, under whichever name.
-/// Returns false where there is no such rule: then the library would put a space in front of each
-/// text, and GPT-2's rule is used without.
-fn name_splitting(gguf: &mut Gguf) -> bool {
+/// Maps the file's pre-tokenizer to a name supported by the library. Returns `false` for an unknown
+/// one: GPT-2's rule is used then, because the library would insert a space before each text.
+fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     const KEY: &str = "tokenizer.ggml.pre";
     let known = match gguf.text(KEY).unwrap_or_default() {
         "qwen2" | "deepseek-r1-qwen" | "megrez" => "qwen2",
@@ -146,8 +145,8 @@ fn name_splitting(gguf: &mut Gguf) -> bool {
 /// The vocabulary of the grammar engine.
 struct Vocabulary {
     trie: TokTrie,
-    /// Without the normaliser, which would replace letters that a schema or a question has in
-    /// another form.
+    /// Without the normaliser. It would replace Unicode characters of a schema or a question by
+    /// equivalent ones.
     exact: tokenizers::Tokenizer,
 }
 
@@ -158,7 +157,7 @@ impl TokenizerEnv for Vocabulary {
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let tokens = self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.exact, text));
-        // Whatever a vocabulary is like, a constraint that forces some bytes must get these bytes.
+        // The tokens must have exactly the forced bytes of a constraint, for any vocabulary.
         match self.trie.decode_raw(&tokens) == bytes {
             true => tokens,
             false => self.trie.greedy_tokenize(bytes),
@@ -167,12 +166,12 @@ impl TokenizerEnv for Vocabulary {
 }
 
 fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
-    // Byte-level BPE has a token for every byte, so that it cannot fail on any text.
+    // Byte-level BPE has a token for every byte, so it does not fail.
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
 }
 
-/// The tokens that end a turn: the declared one, and the others of that meaning that chat models
-/// know.
+/// The end-of-turn tokens: the declared end of sequence, and the ends of turn and message of chat
+/// models.
 fn ends(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
     let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
@@ -193,14 +192,15 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
     spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
-/// The bytes of every token; a control token has a marker in front that no text can contain.
+/// The bytes of every token. Control tokens begin with a marker that is invalid in text.
 fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
-    let tokens = gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.lacks("tokenizer.ggml.tokens"))?;
+    let tokens =
+        gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
     let alphabet = byte_alphabet();
     let word = |(index, token): (usize, &Value)| {
         let Ok(token) = token.to_string() else {
-            return Err(gguf.damaged("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
+            return Err(gguf.invalid_entry("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
         };
         Ok(match kinds.get(index).map_or(1, kind) {
             UNUSED => Vec::new(),
@@ -224,8 +224,8 @@ fn kind(value: &Value) -> usize {
     }
 }
 
-/// The letters that byte-level BPE writes for bytes: itself for a printable byte, one above U+0100
-/// for the rest.
+/// The characters of byte-level BPE for bytes: the same character for a printable byte, a character
+/// from U+0100 on otherwise.
 fn byte_alphabet() -> HashMap<char, u8> {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
@@ -234,7 +234,7 @@ fn byte_alphabet() -> HashMap<char, u8> {
     own.chain(foreign).collect()
 }
 
-/// Errors of the tensor library carry a backtrace behind the first line.
-fn brief(error: &dyn std::fmt::Display) -> String {
+/// Removes the backtrace from an error of the tensor library.
+fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }

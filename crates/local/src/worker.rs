@@ -19,7 +19,7 @@ const QUEUE: usize = 16;
 /// Grammar and schema libraries are recursive. Only the touched part of the stack takes memory.
 const STACK: usize = 64 << 20;
 
-/// A handle to the thread, which ends when it is dropped.
+/// A handle to the thread. The thread ends when the handle is dropped.
 pub(crate) struct Worker {
     queue: mpsc::Sender<QueuedRequest>,
     context: usize,
@@ -47,7 +47,7 @@ impl Worker {
                 debug!(?profile, "loaded");
                 drop(progress);
                 if loaded.send(Ok(engine.context())).is_ok() {
-                    work(engine, &profile, queue);
+                    serve(engine, &profile, queue);
                 }
             }
             Err(error) => drop(loaded.send(Err(error))),
@@ -72,18 +72,18 @@ impl Worker {
     }
 }
 
-/// The error of a thread that has ended, which only a crash causes while a handle exists.
+/// The error of an ended thread. While a handle exists, only a crash ends the thread.
 pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
-fn work(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
+fn serve(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
     while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
         // A panic in a dependency fails the request, not the model. The cache may be inconsistent
         // afterwards.
         let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
         let reply = reply.unwrap_or_else(|_| {
-            engine.forget();
+            engine.clear_cache();
             Err(ModelError::Failed { message: "the model crashed on this request".to_owned(), source: None })
         });
         events.finish(reply);

@@ -1,8 +1,8 @@
 //! The format of Anthropic's Messages API, in both directions and without a client.
 //!
-//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them
-//! through a [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the
-//! reply, which it keeps as it came.
+//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply,
+//! execute them through a [`Pipeline`](haft_core::Pipeline), and send the unchanged reply back,
+//! followed by the [`tool_results`].
 //!
 //! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
 //! and `tool_result`.
@@ -46,14 +46,14 @@ use serde_json::{Value, json};
 
 use crate::{
     format::derive,
-    parts::{described, is_picture, pieces, text_of},
+    tool_json::{is_image, required_string, result_content, with_description},
 };
 
-/// Encodes a tool with an unchanged schema, except for a root with alternatives, which the API
-/// rejects.
+/// Encodes a tool with an unchanged schema. Only a root with alternatives is converted, because
+/// the API rejects it.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = derive(definition, SchemaTarget::OpenAi).value;
-    described(definition, json!({"name": definition.name(), "input_schema": schema}))
+    with_description(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 
 /// Encodes a list of tools: the `tools` of a request.
@@ -84,7 +84,7 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
                 .get("input")
                 .filter(|input| !input.is_null())
                 .map_or_else(|| "{}".to_owned(), Value::to_string);
-            Ok(ToolCall::new(text_of(block, "id")?, text_of(block, "name")?, arguments))
+            Ok(ToolCall::new(required_string(block, "id")?, required_string(block, "name")?, arguments))
         })
         .collect()
 }
@@ -97,7 +97,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Va
 }
 
 fn tool_result(result: &ToolResult) -> Value {
-    let content = pieces(result, is_picture, |piece| match piece {
+    let content = result_content(result, is_image, |piece| match piece {
         Content::Image { data, media_type } => {
             let source = json!({"type": "base64", "media_type": media_type, "data": data.to_base64()});
             json!({"type": "image", "source": source})

@@ -23,11 +23,11 @@ pub(crate) struct ApiError {
     code: String,
     kind: String,
     /// The `param` field.
-    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client retries without it"))]
+    #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only read by the feature `client`"))]
     param: String,
-    /// The wait that the body asks for.
+    /// The retry delay in the body.
     delay: Option<Duration>,
-    /// Set if the server tells whether a retry can succeed.
+    /// The server's own statement about retries, if there is one.
     is_retryable: Option<bool>,
 }
 
@@ -35,9 +35,9 @@ impl ApiError {
     /// Parses the body of an error response: JSON, HTML or text.
     #[cfg(feature = "client")]
     pub(crate) fn of_body(body: &str) -> Self {
-        let said = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
-        said.unwrap_or_else(|| {
-            let delay = delay::asked(&Value::Null, body);
+        let parsed = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
+        parsed.unwrap_or_else(|| {
+            let delay = delay::retry_delay(&Value::Null, body);
             Self { message: excerpt(body), delay, ..Self::default() }
         })
     }
@@ -59,7 +59,7 @@ impl ApiError {
         if message.is_none() && code.is_none() && kind.is_none() {
             return None;
         }
-        let delay = delay::asked(error, message.unwrap_or_default());
+        let delay = delay::retry_delay(error, message.unwrap_or_default());
         let message = message.map_or_else(|| excerpt(&error.to_string()), excerpt);
         Some(Self {
             message,
@@ -93,19 +93,20 @@ impl ApiError {
 
     /// Converts the `error` field of a response with status 200.
     pub(crate) fn in_band(error: &Value) -> ModelError {
-        let said = Self::of_value(error);
-        said.unwrap_or_else(|| Self { message: excerpt(&error.to_string()), ..Self::default() })
+        let parsed = Self::of_value(error);
+        parsed
+            .unwrap_or_else(|| Self { message: excerpt(&error.to_string()), ..Self::default() })
             .without_status()
     }
 
-    /// Converts a body that is not a reply, if it has an error message.
+    /// Converts a body in place of a reply, if it has an error message.
     pub(crate) fn in_place_of_reply(body: &Value) -> Option<ModelError> {
         // Without a message, an excerpt of the JSON takes its place.
         let has_message = |error: &Self| !error.message.is_empty() && !error.message.starts_with('{');
         Self::of_value(body).filter(has_message).map(Self::without_status)
     }
 
-    /// Converts an error that came without an HTTP status.
+    /// Converts an error without an HTTP status.
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
@@ -114,7 +115,7 @@ impl ApiError {
         }
     }
 
-    /// The HTTP status that belongs to the code or type.
+    /// The HTTP status of the code or type.
     fn status(&self) -> Option<u16> {
         let number = self.code.parse().ok().filter(|status| (400..600).contains(status));
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
@@ -123,17 +124,19 @@ impl ApiError {
     /// Converts an error with a status. The status decides; the body only distinguishes variants of
     /// one status. `Retry-After` takes precedence over a wait in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
-        let never = self.is_retryable == Some(false);
+        let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
         match status {
             401 | 403 => ModelError::Unauthorized(self.message),
             429 if self.is_larger_than_its_limit() => ModelError::ContextTooLong(self.message),
             429 => {
-                let permanent = never || self.is_about_quota();
+                let permanent = is_permanent || self.is_about_quota();
                 ModelError::RateLimited { message: self.message, retry_after, permanent }
             }
             400 | 413 | 422 if self.is_about_length() => ModelError::ContextTooLong(self.message),
-            _ if never && !self.is_about_length() => ModelError::Rejected { status, body: self.message },
+            _ if is_permanent && !self.is_about_length() => {
+                ModelError::Rejected { status, body: self.message }
+            }
             // Request timeout, conflict, too early (RFC 8470), and Groq's 498 for no capacity:
             // transient.
             408 | 409 | 425 | 498 => {
@@ -159,7 +162,7 @@ impl ApiError {
         WORDS.contains(&self.code.as_str()) || WORDS.contains(&self.kind.as_str())
     }
 
-    /// Returns `true` if one request exceeds the tokens of a minute. No wait makes it smaller.
+    /// Returns `true` if one request exceeds the tokens of a minute. Waiting does not help then.
     fn is_larger_than_its_limit(&self) -> bool {
         self.message.starts_with("Request too large")
     }
@@ -198,7 +201,7 @@ impl ApiError {
             "range of input length should be",
             "`inputs` must have less than",
             "`inputs` tokens + `max_new_tokens`",
-            // More tokens than a minute may have.
+            // More tokens than the limit per minute.
             "request too large for model",
             "the input or output tokens must be reduced",
             "please reduce your message size",
@@ -211,7 +214,7 @@ impl ApiError {
     }
 }
 
-/// The HTTP status that OpenAI sends with a code or type.
+/// OpenAI's HTTP status for a code or type.
 fn status_of(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),
@@ -226,7 +229,7 @@ fn status_of(word: &str) -> Option<u16> {
     }
 }
 
-/// A string or number field that is not empty.
+/// A non-empty string, or a number, as text.
 fn word(error: &Value, key: &str) -> Option<String> {
     match error.get(key)? {
         Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),

@@ -47,13 +47,13 @@ pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE
 
 /// The differences between the two APIs.
 trait Api: Sized + Send + Sync {
-    /// Path behind the base URL.
+    /// Path below the base URL.
     const PATH: &'static str;
 
     /// The fields of a request body.
     const FIELDS: &'static [&'static str];
 
-    /// The form of a request, with the parameters that it omits.
+    /// The form of a request and its omitted parameters.
     type Variant: Send + Sync;
 
     /// Builds the reply.
@@ -62,15 +62,14 @@ trait Api: Sized + Send + Sync {
     /// The variant for the first attempt.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
-    /// The variant without the parameter that the server rejected. `None` if the error is about
-    /// something else.
+    /// The variant without the rejected parameter. `None` if the error has another cause.
     fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
 
-    /// Stores the parameters that the accepted variant omits, for later requests.
+    /// Stores the parameters omitted from the accepted variant, for later requests.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
-    /// The body of a request and the accumulator of its reply. Updates the variant to what the body
-    /// contains.
+    /// The body of a request and the accumulator of its reply. Updates the variant to match the
+    /// body.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -78,7 +77,7 @@ trait Api: Sized + Send + Sync {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// A model behind one of the APIs.
+/// A model of one of the APIs.
 struct Client<A> {
     api: A,
     profile: ModelProfile,
@@ -93,17 +92,17 @@ impl<A: Api> Client<A> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let clock = Clock::start(&self.timeouts);
-        let ask = || async {
+        let send_and_read = || async {
             let mut reply = self.send(request, false, &clock).await?;
             reply.whole().await
         };
         // Boxed: the futures of retry and span move it.
-        let attempt = || Box::pin(ask().map_err(|error| self.redact(error)));
+        let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
-        let response = match Structured::new(request, self.defaults.quirks.answers()) {
+        let response = match Structured::new(request, self.defaults.quirks.response_schemas()) {
             None => reply?,
             Some(structured) => {
-                let mut reply = reply.map_err(|error| structured.cut(error))?;
+                let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
                 structured.restore(&mut reply);
                 reply
             }
@@ -122,7 +121,7 @@ impl<A: Api> Client<A> {
             Ok(self.events(reply, reading))
         };
         let events = opening.instrument(span).try_flatten_stream();
-        match Structured::new(request, self.defaults.quirks.answers()) {
+        match Structured::new(request, self.defaults.quirks.response_schemas()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }
@@ -152,8 +151,7 @@ impl<A: Api> Client<A> {
         &self.profile
     }
 
-    /// Sends the request and waits for the response head. Retries without parameters that the
-    /// server rejects.
+    /// Sends the request and waits for the response head. Retries without rejected parameters.
     async fn send(
         &self,
         request: &ChatRequest,
@@ -177,13 +175,13 @@ impl<A: Api> Client<A> {
                 return Err(rejection.error);
             };
             let error = self.redact(rejection.error);
-            tracing::warn!(%error, "retrying without a parameter that the model's server rejected");
+            tracing::warn!(%error, "retrying without the parameter rejected by the model's server");
             rejected = Some(replace(&mut variant, next));
         }
     }
 
-    /// Sends the request and waits for the first event. An error up to here can be retried
-    /// unnoticed.
+    /// Sends the request and waits for the first event. A retry after an error up to here is
+    /// invisible to the caller.
     async fn open(
         &self,
         request: &ChatRequest,
@@ -200,7 +198,7 @@ impl<A: Api> Client<A> {
     }
 
     fn span(&self) -> Span {
-        // An unknown server is taken for one with OpenAI's API.
+        // An unknown server is expected to implement OpenAI's API.
         let provider = self.defaults.provider.unwrap_or(Provider::OpenAi);
         chat_span(provider.traced_name(), &self.profile.name, self.transport.endpoint().address())
     }

@@ -3,11 +3,11 @@
 //! Each tool list and each message is encoded once, and the JSON text cached beside the value. A
 //! request joins these pieces, and costs only its new messages.
 
-#[cfg(feature = "client")]
-mod answer;
 mod content;
 mod input;
 mod message;
+#[cfg(feature = "client")]
+mod response_schema;
 mod tool;
 
 use std::{
@@ -24,14 +24,14 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::origin::Origin;
 
-#[cfg(feature = "client")]
-pub(crate) use answer::{AnswerProfile, AnswerSchema, PROPERTY};
 pub(crate) use input::{Input, output};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
 pub use message::{message, messages};
 #[cfg(feature = "client")]
-pub(crate) use tool::{Shape, rendered};
+pub(crate) use response_schema::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
+#[cfg(feature = "client")]
+pub(crate) use tool::{ToolFormat, cached_tools};
 pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub(crate) use tool::{derive, derive_all};
 
@@ -45,20 +45,20 @@ pub(crate) struct EncodingOptions {
     /// Sends documents. Otherwise they are described.
     pub(crate) files: bool,
     /// Field for the reasoning of earlier replies with calls.
-    pub(crate) reasoning: Reasoning,
-    /// Set if the server stores reasoning, so that an item without content is a valid reference.
-    pub(crate) keeps_reasoning: bool,
+    pub(crate) reasoning: ReasoningField,
+    /// Set if the server stores reasoning: an item without content is a valid reference then.
+    pub(crate) stores_reasoning: bool,
     /// Adds a placeholder to calls without a thought signature (Gemini 3).
     pub(crate) signatures: bool,
     /// Accepted call ids.
     pub(crate) call_ids: CallIds,
     /// The server, for provider data.
     pub(crate) origin: Origin,
-    /// Warns once about a medium that is only described.
-    pub(crate) described: WarnOnce,
+    /// Warns once about an unsupported medium.
+    pub(crate) media_warning: WarnOnce,
 }
 
-/// A flag for a warning that is logged once. Always equal, because it does not affect the encoding.
+/// A flag for a one-time warning. Always equal, because it does not affect the encoding.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WarnOnce(Arc<AtomicBool>);
 
@@ -80,20 +80,20 @@ impl Eq for WarnOnce {}
 /// The field for the reasoning of earlier replies with calls. OpenAI has none, DeepSeek requires
 /// one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client knows the server"))]
-pub(crate) enum Reasoning {
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
+pub(crate) enum ReasoningField {
     /// No field.
     #[default]
-    Left,
+    Omitted,
     /// A field of this name, if there is reasoning.
-    Sent(&'static str),
+    Optional(&'static str),
     /// A field of this name, empty without reasoning.
     Required(&'static str),
 }
 
-/// The call ids that a server accepts.
+/// The call ids accepted by a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only the client knows the server"))]
+#[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum CallIds {
     /// Any text.
     #[default]
@@ -103,8 +103,8 @@ pub(crate) enum CallIds {
 }
 
 impl CallIds {
-    /// Maps an id to an accepted one. A call and its result get the same.
-    pub(crate) fn fit(self, id: &str) -> Cow<'_, str> {
+    /// Maps an id to an accepted one. A call and its result get the same id.
+    pub(crate) fn map(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self == Self::Any || is_short {
             return Cow::Borrowed(id);
@@ -115,19 +115,19 @@ impl CallIds {
     }
 }
 
-/// Everything that the API accepts.
+/// Enables everything in the API of OpenAI.
 impl Default for EncodingOptions {
     fn default() -> Self {
         Self {
             images: true,
             audio: true,
             files: true,
-            reasoning: Reasoning::default(),
-            keeps_reasoning: true,
+            reasoning: ReasoningField::default(),
+            stores_reasoning: true,
             signatures: false,
             call_ids: CallIds::default(),
             origin: Origin::default(),
-            described: WarnOnce::default(),
+            media_warning: WarnOnce::default(),
         }
     }
 }

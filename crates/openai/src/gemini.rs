@@ -1,11 +1,11 @@
 //! The format of Gemini's `generateContent`, in both directions and without a client.
 //!
-//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a reply, makes them
-//! through a [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back behind the
-//! reply, which it keeps as it came: its parts may hold thought signatures, which must go back.
+//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply,
+//! execute them through a [`Pipeline`](haft_core::Pipeline), and send the unchanged reply back,
+//! followed by the [`tool_results`]. The reply may contain thought signatures required by the API.
 //!
-//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration), whose
-//! `parametersJsonSchema` takes JSON Schema as it is, `FunctionCall` and `FunctionResponse`.
+//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration) with
+//! plain JSON Schema under `parametersJsonSchema`, `FunctionCall` and `FunctionResponse`.
 //!
 //! # Examples
 //!
@@ -46,7 +46,7 @@ use serde_json::{Value, json};
 use serde_json::Map;
 
 use crate::format::derive;
-use crate::parts::{described, text_of};
+use crate::tool_json::{required_string, with_description};
 
 /// Encodes a tool as a function declaration, with the unchanged schema under
 /// `parametersJsonSchema`.
@@ -79,22 +79,22 @@ fn declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
 fn declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> Value) -> Value {
     let mut declaration = json!({"name": definition.name()});
     // A function without parameters has no schema.
-    if let (false, Value::Object(declaration)) = (takes_nothing(definition), &mut declaration) {
+    if let (false, Value::Object(declaration)) = (has_no_parameters(definition), &mut declaration) {
         declaration.insert(key.to_owned(), schema());
     }
-    described(definition, declaration)
+    with_description(definition, declaration)
 }
 
 /// Returns `true` for a schema without arguments.
-fn takes_nothing(definition: &ToolDefinition) -> bool {
-    let says_nothing = |(keyword, value): (&String, &Value)| match keyword.as_str() {
+fn has_no_parameters(definition: &ToolDefinition) -> bool {
+    let is_empty_keyword = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "type" | "title" | "description" | "$schema" | "$id" | "$comment" | "$defs" | "definitions" => true,
         "properties" => value.as_object().is_some_and(Map::is_empty),
         "required" => value.as_array().is_some_and(Vec::is_empty),
         "additionalProperties" => value == &Value::Bool(false),
         _ => false,
     };
-    definition.input_schema().as_value().as_object().is_some_and(|it| it.iter().all(says_nothing))
+    definition.input_schema().as_value().as_object().is_some_and(|it| it.iter().all(is_empty_keyword))
 }
 
 /// Decodes the calls of a model's content: `candidates[0].content`. A call without an id gets an
@@ -108,7 +108,7 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
         Some(Value::Array(parts)) => parts.as_slice(),
         // A reply may be empty.
         None | Some(Value::Null) if content.is_object() => &[],
-        _ => return Err(ModelError::InvalidResponse("it has no `parts`, which is a list".to_owned())),
+        _ => return Err(ModelError::InvalidResponse("it has no list `parts`".to_owned())),
     };
     let calls = parts.iter().filter_map(|part| part.get("functionCall").filter(|call| !call.is_null()));
     calls
@@ -118,7 +118,7 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
                 .get("args")
                 .filter(|args| !args.is_null())
                 .map_or_else(|| "{}".to_owned(), Value::to_string);
-            Ok(ToolCall::new(id, text_of(call, "name")?, arguments))
+            Ok(ToolCall::new(id, required_string(call, "name")?, arguments))
         })
         .collect()
 }
@@ -126,7 +126,7 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// Encodes the results for the calls of one reply as the next content, in the order of the calls.
 ///
 /// Structured output is sent as JSON under `output`, unless it was shortened, has a warning, or has
-/// another text for the model. A failure is sent under `error`. Images are described.
+/// another text for the model. A failure is sent under `error`. Images are with_description.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let parts: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "parts": parts})
@@ -137,9 +137,9 @@ fn tool_result(result: &ToolResult) -> Value {
     let structured = result.output().and_then(|output| output.structured.as_ref());
     let data =
         structured.filter(|data| serde_json::from_str::<Value>(&text).is_ok_and(|read| read == **data));
-    let said = data.cloned().unwrap_or_else(|| Value::String(text.into_owned()));
+    let value = data.cloned().unwrap_or_else(|| Value::String(text.into_owned()));
     let key = if result.failure().is_some() { "error" } else { "output" };
-    let mut response = json!({"name": result.name, "response": {key: said}});
+    let mut response = json!({"name": result.name, "response": {key: value}});
     if let (false, Value::Object(response)) = (result.call_id.is_empty(), &mut response) {
         response.insert("id".to_owned(), Value::String(result.call_id.clone()));
     }

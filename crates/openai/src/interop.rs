@@ -1,12 +1,11 @@
-//! Interoperation with programs that use [`async-openai`](async_openai) 0.43. Requires the feature
-//! `async-openai`.
+//! Interoperation with [`async-openai`](async_openai) 0.43. Requires the feature `async-openai`.
 //!
 //! The functions convert tools, messages, calls and usage between its types and ours, in both
 //! directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) on an
 //! `async_openai::Client` with any `Config`.
 //!
-//! Both sides are foreign types, so that `From` cannot be implemented: `to_…` converts to a type of
-//! `async-openai`, and `from_…` to one of haft.
+//! `From` cannot be implemented, because both sides are foreign types. `to_…` converts to a type
+//! of `async-openai`, and `from_…` to a type of haft.
 //!
 //! # Examples
 //!

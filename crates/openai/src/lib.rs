@@ -9,9 +9,9 @@ pub mod gemini;
 #[cfg(feature = "async-openai")]
 pub mod interop;
 mod origin;
-mod parts;
 mod reply;
 pub mod responses;
+mod tool_json;
 mod wire;
 
 #[cfg(feature = "client")]

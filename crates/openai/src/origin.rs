@@ -1,4 +1,4 @@
-//! The origin of provider data, which is sent back to its own server only.
+//! The origin of provider data. The data is sent back to its own server only.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Origin {
     }
 
     /// The provider data of an adapter, unless another server sent it.
-    pub(crate) fn own<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
+    pub(crate) fn own_data<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(FROM).and_then(Value::as_str);
         let is_foreign = from.zip(self.0.as_deref()).is_some_and(|(from, own)| from != own);

@@ -32,16 +32,16 @@ pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 
 /// Decodes a message of a Chat Completions reply: `choices[0].message`.
 ///
-/// Arguments that are an object, null or empty become text, missing and duplicate ids become unique
-/// ones, and a list of parts becomes text.
+/// Normalizes deviations of compatible servers: arguments become JSON text, missing and duplicate
+/// ids are replaced by unique ones, and a list of parts becomes text.
 ///
 /// # Examples
 ///
 /// ```
 /// use serde_json::json;
 ///
-/// let said = haft_openai::assistant_message(&json!({"role": "assistant", "content": "Hi"}))?;
-/// assert_eq!(said.text(), "Hi");
+/// let message = haft_openai::assistant_message(&json!({"role": "assistant", "content": "Hi"}))?;
+/// assert_eq!(message.text(), "Hi");
 /// # Ok::<(), haft_core::model::ModelError>(())
 /// ```
 ///
@@ -50,7 +50,7 @@ pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 /// Fails with [`ModelError::InvalidResponse`] for anything else, such as a whole reply.
 pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
-        let reason = "it is a whole reply: read it by `response`, or give `choices[0].message` of it";
+        let reason = "it is a whole reply: use `response`, or pass its `choices[0].message`";
         return Err(ModelError::InvalidResponse(reason.to_owned()));
     }
     let mut accumulator = ChatAccumulator::default();
@@ -80,24 +80,24 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     assistant_message(message).map(|message| message.tool_calls)
 }
 
-/// Decodes a Chat Completions reply that was not streamed.
+/// Decodes a non-streamed Chat Completions reply.
 ///
 /// # Errors
 ///
-/// Fails for a reply that is an error, is empty, ends inside a call, or is malformed.
+/// Fails for an error in place of a reply, an empty or malformed reply, and an incomplete call.
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
     whole_chat(ChatAccumulator::default(), read::<Completion>(reply)?, || reply.clone())
 }
 
-/// Decodes a response of the Responses API that was not streamed.
+/// Decodes a non-streamed response of the Responses API.
 pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelError> {
     let accumulator = ResponsesAccumulator::default();
     whole_items(accumulator, response.clone())
 }
 
-/// Builds a reply. The JSON is only for the error if it is not one.
+/// Builds a reply. The JSON is used only for the error message.
 fn whole_chat(
     mut accumulator: ChatAccumulator,
     reply: Completion,
@@ -105,18 +105,18 @@ fn whole_chat(
 ) -> Result<ChatResponse, ModelError> {
     let has_choices = reply.choices.is_some();
     accumulator.add(reply, true, &mut None)?;
-    if has_choices { accumulator.finish(&mut None) } else { Err(no_reply(&json(), "choices")) }
+    if has_choices { accumulator.finish(&mut None) } else { Err(missing_reply(&json(), "choices")) }
 }
 
 fn whole_items(mut accumulator: ResponsesAccumulator, response: Value) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     let other = (!has_output).then(|| response.clone());
     accumulator.add_whole(response)?;
-    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(no_reply(&other, "output")))
+    other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_reply(&other, "output")))
 }
 
-/// The error for JSON that is not a reply.
-fn no_reply(json: &Value, missing: &str) -> ModelError {
+/// The error for JSON in place of a reply.
+fn missing_reply(json: &Value, missing: &str) -> ModelError {
     if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;
     }

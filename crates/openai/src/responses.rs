@@ -1,8 +1,8 @@
 //! The format of OpenAI's Responses API, in both directions and without a client.
 //!
-//! A program with its own loop offers [`tools`], reads the [`tool_calls`] of a response, makes them
-//! through a [`Pipeline`](haft_core::Pipeline) and sends the [`tool_results`] back: behind the
-//! items of the response, which it keeps as they came, or with `previous_response_id`.
+//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a response,
+//! execute them through a [`Pipeline`](haft_core::Pipeline), and send the [`tool_results`] back,
+//! after the unchanged items of the response or with `previous_response_id`.
 //!
 //! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling),
 //! `function_call` and `function_call_output`.
@@ -49,37 +49,40 @@ use serde_json::{Value, json};
 
 use crate::{
     format::{EncodingOptions, Input, derive, derive_all, output},
-    parts::{described, text_of},
     reply::response_of_items,
+    tool_json::{required_string, with_description},
 };
 
 /// Encodes a tool with `strict: false`, because strict is the default of this API.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    rendered(definition, &derive(definition, SchemaTarget::OpenAi))
+    encode_tool(definition, &derive(definition, SchemaTarget::OpenAi))
 }
 
 /// Encodes a tool, with `strict` if its schema supports it: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    rendered(definition, &derive(definition, SchemaTarget::OpenAiStrict))
+    encode_tool(definition, &derive(definition, SchemaTarget::OpenAiStrict))
 }
 
 /// Encodes a list of tools: the `tools` of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, SchemaTarget::OpenAi).into_iter();
-    tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
+    tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
 }
 
-/// Encodes a list of tools, with `strict` for each whose schema supports it. One warning names the
-/// others. The result is not cached: keep it for later requests.
+/// Encodes a list of tools, with `strict` for each tool with a compatible schema. A warning lists
+/// the others. The result is not cached: keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, SchemaTarget::OpenAiStrict).into_iter();
-    tools.map(|(definition, wire)| rendered(definition, &wire)).collect()
+    tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
 }
 
-pub(crate) fn rendered(definition: &ToolDefinition, wire: &ProviderSchema) -> Value {
+pub(crate) fn encode_tool(definition: &ToolDefinition, wire: &ProviderSchema) -> Value {
     let (name, schema, strict) = (definition.name(), &wire.value, wire.strict);
-    described(definition, json!({"type": "function", "name": name, "parameters": schema, "strict": strict}))
+    with_description(
+        definition,
+        json!({"type": "function", "name": name, "parameters": schema, "strict": strict}),
+    )
 }
 
 /// Decodes the calls of a response.
@@ -89,12 +92,16 @@ pub(crate) fn rendered(definition: &ToolDefinition, wire: &ProviderSchema) -> Va
 /// Fails with [`ModelError::InvalidResponse`] for anything else.
 pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let Some(items) = response.get("output").and_then(Value::as_array) else {
-        return Err(ModelError::InvalidResponse("it has no `output`, which is a list of items".to_owned()));
+        return Err(ModelError::InvalidResponse("it has no list `output`".to_owned()));
     };
     let calls = items.iter().filter(|item| item.get("type").is_some_and(|it| it == "function_call"));
     calls
         .map(|call| {
-            Ok(ToolCall::new(text_of(call, "call_id")?, text_of(call, "name")?, text_of(call, "arguments")?))
+            Ok(ToolCall::new(
+                required_string(call, "call_id")?,
+                required_string(call, "name")?,
+                required_string(call, "arguments")?,
+            ))
         })
         .collect()
 }
@@ -112,11 +119,11 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
     Input::new(messages, &Arc::default()).to_values()
 }
 
-/// Decodes a response that was not streamed.
+/// Decodes a non-streamed response.
 ///
 /// # Errors
 ///
-/// Fails for a response that failed, is empty, ends inside a call, or is malformed.
+/// Fails for a response with an error, an empty or malformed response, and an incomplete call.
 pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
     response_of_items(response)
 }

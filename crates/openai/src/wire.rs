@@ -1,8 +1,8 @@
 //! Lenient wire types for replies. Compatible servers deviate from OpenAI's format in nearly every
 //! field.
 //!
-//! Unknown fields are ignored and missing fields have defaults. A duplicate key fails the derived
-//! `Deserialize`; such JSON is read again through a [`Value`], in which the last duplicate wins.
+//! Unknown fields are ignored and missing fields have defaults. The derived `Deserialize` rejects
+//! duplicate keys; this JSON is parsed again through a [`Value`], and the last duplicate wins.
 
 #[cfg(feature = "client")]
 mod event;
@@ -26,7 +26,7 @@ pub(crate) use event::Event;
 pub(crate) use lenient_string::{LenientString, Object};
 use lists::WireCalls;
 pub(crate) use surrogates::SurrogateJoiner;
-pub(crate) use usage::{WireUsage, later, usage_of};
+pub(crate) use usage::{WireUsage, merge_usage, usage_of};
 
 /// A whole reply or a chunk of a stream. Both have the same fields, and some servers confuse the
 /// two.
@@ -41,24 +41,24 @@ pub(crate) struct Completion {
     /// Groq's place for the usage of a stream.
     x_groq: Object<Groq>,
     error: LenientString,
-    /// The code beside an `error` that is a string.
+    /// The code beside a string `error`.
     code: LenientString,
     #[serde(rename = "type")]
     kind: LenientString,
-    /// Error texts of servers that send neither `error` nor `choices`.
+    /// Error text of servers with neither `error` nor `choices` in the body.
     message: LenientString,
     detail: LenientString,
     /// Set if strings may contain stand-ins for lone surrogates: see [`SurrogateJoiner`].
     #[serde(skip)]
-    pub(crate) is_mended: bool,
+    pub(crate) has_stand_ins: bool,
 }
 
 impl Completion {
     /// Parses a reply or a chunk. Gemini sends an error as a list with one element.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut reply, is_mended) = surrogates::read(data, Self::read_json)?;
-        reply.is_mended = is_mended;
+        let (mut reply, has_stand_ins) = surrogates::read(data, Self::read_json)?;
+        reply.has_stand_ins = has_stand_ins;
         Ok(reply)
     }
 
@@ -76,17 +76,17 @@ impl Completion {
         read.or_else(|error| {
             // Duplicate keys and values of the wrong type: see `lenient`.
             let value: Option<Value> = serde_json::from_slice(data).ok();
-            value.and_then(|value| Self::deserialize(lenient::mended(value)).ok()).ok_or(error)
+            value.and_then(|value| Self::deserialize(lenient::without_invalid_items(value)).ok()).ok_or(error)
         })
     }
 
     /// Takes the error of a reply with status 200. An empty `error` beside a good reply is ignored.
     ///
-    /// A whole reply that consists of a `message` is an error, too.
+    /// A whole reply with only a `message` is an error, too.
     pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
         let mut error = self.take_any_error(whole)?;
-        if self.is_mended {
-            surrogates::make_whole(&mut error);
+        if self.has_stand_ins {
+            surrogates::join_surrogates(&mut error);
         }
         Some(error)
     }
@@ -97,11 +97,11 @@ impl Completion {
                 let (code, kind) = (mem::take(&mut self.code), mem::take(&mut self.kind));
                 Some(json!({"message": text, "code": code.into_text(), "type": kind.into_text()}))
             }
-            LenientString::Json(error) if !is_none(&error) => Some(*error),
+            LenientString::Json(error) if !is_no_error(&error) => Some(*error),
             LenientString::Number(error) if error.as_i64() != Some(0) => Some(Value::Number(error)),
             _ if self.choices.is_none() => {
-                let detail = mem::take(&mut self.detail).into_filled();
-                let message = mem::take(&mut self.message).into_filled();
+                let detail = mem::take(&mut self.detail).into_non_empty();
+                let message = mem::take(&mut self.message).into_non_empty();
                 let (code, kind) =
                     (mem::take(&mut self.code).into_text(), mem::take(&mut self.kind).into_text());
                 // In a stream, a message alone may be a progress report.
@@ -121,8 +121,8 @@ impl Completion {
     }
 }
 
-/// Returns `true` for an `error` that means success: `false`, `{}`, or `[]` from PHP.
-fn is_none(error: &Value) -> bool {
+/// Returns `true` for an `error` field of a successful reply: `false`, `{}`, or `[]` from PHP.
+fn is_no_error(error: &Value) -> bool {
     match error {
         Value::Bool(is_one) => !is_one,
         Value::Array(list) => list.is_empty(),
@@ -159,13 +159,13 @@ impl Choice {
     pub(crate) fn take_error(&mut self) -> Option<Value> {
         match mem::take(&mut self.error) {
             LenientString::Text(error) if !error.is_empty() => Some(error.into()),
-            LenientString::Json(error) if !is_none(&error) => Some(*error),
+            LenientString::Json(error) if !is_no_error(&error) => Some(*error),
             _ => None,
         }
     }
 
     /// Drops all but the calls and the finish reason.
-    pub(crate) fn forget_text(&mut self) {
+    pub(crate) fn clear_text(&mut self) {
         for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);
             let function_call = mem::take(&mut message.function_call);

@@ -22,7 +22,7 @@ pub(crate) struct ModelOptions {
 impl ModelOptions {
     /// Returns `true` if neither the command line nor HAFT_MODEL names a model.
     pub(crate) fn is_default(&self) -> bool {
-        self.model.is_none() && haft_local::chosen_file().is_none()
+        self.model.is_none() && haft_local::configured_file().is_none()
     }
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {

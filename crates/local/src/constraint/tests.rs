@@ -9,7 +9,7 @@ fn constraint(grammar: &str) -> Constraint {
 }
 
 #[test]
-fn a_reply_is_complete_at_its_end() {
+fn constraint_is_complete_at_the_end_of_its_grammar() {
     let mut constraint = constraint(r#"start: "a""#);
     assert_eq!(constraint.is_complete(), Ok(false));
     constraint.accept(u32::from(b'a')).unwrap();
@@ -17,7 +17,7 @@ fn a_reply_is_complete_at_its_end() {
 }
 
 #[test]
-fn a_failure_is_no_end() {
+fn failed_constraint_is_not_complete() {
     let mut constraint = constraint(r#"start: "a""#);
     constraint.accept(u32::from(b'b')).unwrap_err();
     constraint.forced().unwrap_err();

@@ -1,7 +1,7 @@
-//! Closing the grammar of a reply that has become too long.
+//! Early closing of a grammar, for long replies.
 //!
-//! Random weights never close a list. From some length on, the token that leads to the end of the
-//! grammar is chosen. A string or a number that has begun is left to the model: half of it would be
+//! Random weights never close a list. From some length on, the tokens for the end of the grammar
+//! are preferred. An open string or number is left to the model, because its truncation would be
 //! another value.
 
 use llguidance::toktrie::SimpleVob;
@@ -11,7 +11,7 @@ use rand::seq::IndexedRandom;
 
 use crate::tokenizer::Tokenizer;
 
-/// Chooses the tokens that close a JSON value.
+/// Chooses the closing tokens of a JSON value.
 pub(super) struct CloseGrammar {
     random: StdRng,
 }
@@ -21,8 +21,8 @@ impl CloseGrammar {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// The allowed token that closes most, judged without look-ahead. Ties are broken at random, so
-    /// that no pattern causes an endless loop. Must be called between two values.
+    /// The allowed token with the best rank, without look-ahead. Ties are broken at random to avoid
+    /// endless loops. Must be called between two values.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
@@ -43,8 +43,8 @@ impl CloseGrammar {
     }
 }
 
-/// The rank of a token: by its first byte, then by its length, as a long token may open another
-/// value.
+/// The rank of a token: by its first byte, then by its length, because a long token may open
+/// another value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

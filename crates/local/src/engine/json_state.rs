@@ -3,23 +3,23 @@
 /// The state between two bytes of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonState {
-    /// Behind the opening quote of a string.
+    /// After the opening quote of a string.
     StringStart,
     InString,
-    /// Behind a backslash in a string.
+    /// After a backslash in a string.
     InEscape,
     InNumber,
     Between,
 }
 
 impl JsonState {
-    /// The state behind the last byte. Generated JSON is on one line; earlier lines are prose.
-    pub(super) fn behind(written: &[u8]) -> Self {
+    /// The state after the last byte. Generated JSON is on one line; earlier lines are prose.
+    pub(super) fn of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         line.iter().fold(Self::Between, |state, byte| state.after(*byte))
     }
 
-    /// The state behind one more byte.
+    /// The state after a further byte.
     pub(super) fn after(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,

@@ -1,20 +1,20 @@
 //! Bounds for generated numbers.
 //!
-//! The grammar of JSON allows `1e999`, a thousand digits and integers above 64 bits, which common
-//! parsers reject. Random weights generate them.
+//! The grammar of JSON allows `1e999`, a thousand digits and integers above 64 bits. Common parsers
+//! reject these, and random weights generate them.
 
 use llguidance::toktrie::SimpleVob;
 
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// The most characters of a 64-bit float in decimal, with sign, point and exponent.
-const LONGEST: usize = 24;
+/// Maximum length of a 64-bit float in decimal, with sign, point and exponent.
+const MAX_LENGTH: usize = 24;
 /// `1e99` fits a 64-bit float, `1e999` does not.
 const EXPONENT_DIGITS: usize = 2;
 
-/// Excludes the tokens that would make the trailing number of `written` too long, unless no others
-/// are allowed.
+/// Excludes tokens if they would make the trailing number of `written` too long, unless no other
+/// tokens are allowed.
 pub(super) fn bound(
     written: &[u8],
     state: JsonState,
@@ -41,10 +41,11 @@ fn is_too_long(number: &[u8]) -> bool {
     }
     let exponent = number.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let exponent = exponent.and_then(|place| number.get(place..)).unwrap_or_default();
-    number.len() > LONGEST || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
+    number.len() > MAX_LENGTH
+        || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
 }
 
-/// Returns `true` if an integer, or the beginning of one, fits 64 bits.
+/// Returns `true` if an integer or the beginning of an integer fits 64 bits.
 fn fits_64_bits(integer: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(integer) else { return false };
     text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()

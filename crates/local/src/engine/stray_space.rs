@@ -1,12 +1,12 @@
-//! Strings without a stray space in front.
+//! Exclusion of a stray space at the beginning of strings.
 //!
 //! Byte-level vocabularies have most words twice, `word` and ` word`, and a small model chooses the
-//! second also behind the opening quote of a JSON string: `" Christianity"`. The tokens that begin
-//! a string with one space and a further character are therefore excluded.
+//! second form also after the opening quote of a JSON string: `" Christianity"`. Tokens are
+//! therefore excluded if they begin a string with one space and a further character.
 //!
 //! Three strings with leading white space are left to the model, because they carry meaning: `" "`
 //! and longer runs of white space (separators), and an indentation of two or more characters
-//! (source code). A stray space is also generated where the schema allows nothing else, as for
+//! (source code). A stray space is also generated if the schema requires it, for example
 //! `{"const": " x"}`.
 
 use llguidance::toktrie::SimpleVob;
@@ -14,7 +14,8 @@ use llguidance::toktrie::SimpleVob;
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// Excludes the tokens that begin a string with a stray space, unless no others are allowed.
+/// Excludes tokens with a stray space at the beginning of a string, unless no other tokens are
+/// allowed.
 pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.spaced_tokens(),
@@ -29,8 +30,8 @@ pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenize
     if bounded.is_zero() { allowed } else { bounded }
 }
 
-/// Returns `true` if a token begins a string with one space that is followed by something else, or
-/// by the end of the token: the next token would decide then, and could no longer be excluded.
+/// Returns `true` if a token begins a string with one space and a further character. A space at the
+/// end of the token counts, too, because the next token cannot be excluded for it.
 fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
     for (index, byte) in token.iter().enumerate() {
         if state == JsonState::StringStart && *byte == b' ' {
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn one_space_in_front_of_a_word_is_stray() {
+    fn single_leading_space_is_stray() {
         for token in [" x", " ", " \\n", " \t"] {
             check(JsonState::StringStart, token, true);
         }
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_open_the_string_itself() {
+    fn token_may_open_the_string() {
         check(JsonState::InString, "\": \" x", true);
         check(JsonState::InString, "\", \" ", true);
         check(JsonState::Between, "\"  x", false);

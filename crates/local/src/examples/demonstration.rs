@@ -1,4 +1,4 @@
-//! The demonstration in front of every conversation with tools.
+//! The demonstration before every conversation with tools.
 
 use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 
@@ -12,11 +12,11 @@ const TOOLS: &str = "Tools:
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// A question with one call, one without, a question with two parts, a call that needs the result
-/// of another, orders with two calls at once, and small talk.
+/// Examples: a question with one call, a question without calls, a question with two parts, a call
+/// with the result of another call, two orders with parallel calls, and small talk.
 ///
-/// One argument is not in the words of the question but in the form that its description asks for:
-/// without that example, the time zone of Tokyo is `Tokyo`.
+/// One argument has the form in its description instead of the words of the question. Without this
+/// example, the model writes `Tokyo` as the time zone of Tokyo.
 pub(crate) fn turns() -> Vec<Turn> {
     let people =
         Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
@@ -50,21 +50,25 @@ pub(crate) fn turns() -> Vec<Turn> {
         user(format!("{TOOLS}\n\nQuestion: How many people live in Japan?")),
     ];
     turns.extend(calls(&[people]));
-    turns.push(concludes("About 123 million people live in Japan."));
-    turns.push(asks("Who painted the Mona Lisa?"));
-    turns.push(knows("Who painted the Mona Lisa", "Leonardo da Vinci painted the Mona Lisa."));
-    turns.push(asks("What does piedra mean in Spanish, and how many people live in Chile?"));
+    turns.push(answer_from_results("About 123 million people live in Japan."));
+    turns.push(question("Who painted the Mona Lisa?"));
+    turns.push(direct_answer("Who painted the Mona Lisa", "Leonardo da Vinci painted the Mona Lisa."));
+    turns.push(question("What does piedra mean in Spanish, and how many people live in Chile?"));
     turns.extend(calls(&[word, chile]));
-    turns.push(concludes("Piedra means stone, and about 19.6 million people live in Chile."));
-    turns.push(asks("What is written in my first note about work?"));
+    turns.push(answer_from_results("Piedra means stone, and about 19.6 million people live in Chile."));
+    turns.push(question("What is written in my first note about work?"));
     turns.extend(calls(&[notes]));
     turns.extend(calls(&[note]));
-    turns.push(concludes("Your first note about work is meeting.txt. It says: Meet Kim at 3 pm."));
-    turns.push(asks("Save a note called ideas.txt that says Plant a tree and show my notes about travel."));
+    turns.push(answer_from_results("Your first note about work is meeting.txt. It says: Meet Kim at 3 pm."));
+    turns.push(question(
+        "Save a note called ideas.txt that says Plant a tree and show my notes about travel.",
+    ));
     turns.extend(calls(&[save, travel]));
-    turns.push(concludes("I have saved the note ideas.txt. You have one note about travel: rome.txt."));
-    turns.push(asks("Good morning!"));
-    turns.push(knows("Good morning", "Good morning! What can I do for you?"));
+    turns.push(answer_from_results(
+        "I have saved the note ideas.txt. You have one note about travel: rome.txt.",
+    ));
+    turns.push(question("Good morning!"));
+    turns.push(direct_answer("Good morning", "Good morning! What can I do for you?"));
     turns
 }
 
@@ -75,8 +79,8 @@ fn user(content: String) -> Turn {
     Turn::new(Role::User, content)
 }
 
-fn asks(question: &str) -> Turn {
-    user(format!("Question: {question}"))
+fn question(text: &str) -> Turn {
+    user(format!("Question: {text}"))
 }
 
 /// The calls of one reply, and their results.
@@ -92,13 +96,13 @@ fn calls(calls: &[Call]) -> [Turn; 2] {
     [assistant(&message, false), user(results.join("\n"))]
 }
 
-/// Answers from results.
-fn concludes(text: &str) -> Turn {
+/// An answer after results.
+fn answer_from_results(text: &str) -> Turn {
     assistant(&AssistantMessage::from(text), true)
 }
 
-/// Answers without any.
-fn knows(need: &str, text: &str) -> Turn {
+/// An answer without calls.
+fn direct_answer(need: &str, text: &str) -> Turn {
     let content = vec![Content::text(text)];
     let message =
         AssistantMessage { content, reasoning: Some(need.to_owned()), ..AssistantMessage::default() };

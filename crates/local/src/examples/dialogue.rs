@@ -1,17 +1,17 @@
 //! A conversation with tools as turns of plain text.
 //!
-//! The demonstration in front shows all steps: what a question needs, the tool for it or `none`,
-//! the calls, their results, and the answer. It is the same for all conversations, so that it stays
-//! in the cache.
+//! The demonstration at the beginning has all steps: the need of a question, the tool for it or
+//! `none`, the calls, their results, and the answer. It is the same for all conversations, so it
+//! stays in the cache.
 //!
 //! ```text
 //! Need: How many people live in Japan
 //! Tool: get_population({"country": "Japan"})
 //! ```
 //!
-//! The need is written before the tool is chosen, once per call: without it a question with two
-//! parts gets the call for one. It is the reasoning of the reply. Each line ends before the next
-//! decision, so that the tokens of the history are those that were generated.
+//! The need is written before the tool, once per call: without it, the model makes one call for a
+//! question with two parts. It is the reasoning of the reply. Each line ends before the next
+//! decision, so the tokens of the history are the same as the generated tokens.
 
 #[cfg(test)]
 mod tests;
@@ -31,12 +31,12 @@ use crate::template::{Role, Turn};
 pub(super) const NEED: &str = "Need: ";
 /// Introduces the tool for it.
 pub(super) const TOOL: &str = "Tool: ";
-/// The tool of a need that has none.
+/// In place of a tool, for a need without a tool.
 pub(super) const NO_TOOL: &str = "none";
 /// Introduces the answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// Beginnings of lines that end an answer.
+/// Beginnings of lines after an answer.
 pub(super) const LINES: [&str; 5] = ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
@@ -87,7 +87,7 @@ impl Dialogue {
         Self { turns, demonstration, question, results }
     }
 
-    /// Removes the demonstration, for a context that is too small for it.
+    /// Removes the demonstration, for a small context.
     pub(super) fn drop_demonstration(&mut self) {
         self.turns.drain(1..=std::mem::take(&mut self.demonstration));
     }
@@ -106,14 +106,14 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     }
 }
 
-/// Text from outside. Lines that look like lines of the conversation are indented, so that a result
-/// cannot ask a question.
+/// Indents lines of untrusted text with the form of a conversation line. Otherwise a result could
+/// forge a question.
 fn indented(text: &str) -> String {
     let lines = LINES.iter().chain(&OTHER_LINES);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
-/// A result with the need of its call. With the name of the tool alone, the model repeats the call.
+/// A result with the need of its call. With only the name of the tool, the model repeats the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
     format!("Result for \"{}\": {}", indented(need), indented(result))
 }
@@ -138,7 +138,7 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     Turn::new(Role::Assistant, content)
 }
 
-/// The calls of a message with their needs: the lines of the reasoning, if this strategy wrote it.
+/// The calls of a message with their needs: the lines of the reasoning, if there is one per call.
 fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
     let needs: Vec<_> = reasoning.lines().collect();

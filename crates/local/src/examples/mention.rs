@@ -1,4 +1,4 @@
-//! Detection of answers that leave out a tool result.
+//! Detection of tool results missing in an answer.
 
 /// A result of up to this many words without a number is an acknowledgement.
 const ACKNOWLEDGEMENT: usize = 3;
@@ -6,14 +6,15 @@ const ACKNOWLEDGEMENT: usize = 3;
 /// Returns `true` if an answer has a word of each result. Acknowledgements such as `saved` are
 /// ignored.
 ///
-/// A small model that is asked for two things may stop behind the first.
+/// Given two questions, a small model may stop after the first answer.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
-    let said: Vec<_> = words(answer).collect();
+    let answer_words: Vec<_> = words(answer).collect();
     results.iter().all(|result| {
         let words: Vec<_> = words(result).collect();
-        let informs =
+        let has_content =
             words.len() > ACKNOWLEDGEMENT || words.iter().any(|word| word.contains(char::is_numeric));
-        !informs || words.iter().any(|word| said.iter().any(|said| is_same(said, word)))
+        !has_content
+            || words.iter().any(|word| answer_words.iter().any(|answer_word| is_same(answer_word, word)))
     })
 }
 

@@ -10,7 +10,7 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 pub(super) enum Decision {
     /// A call of a tool.
     Call { need: String, tool: String },
-    /// An answer. It has a need if no results are there yet.
+    /// An answer. It has a need if there are no results yet.
     Answer { need: Option<String> },
     /// No further call in this reply.
     Enough,
@@ -19,11 +19,11 @@ pub(super) enum Decision {
 /// The position of a decision in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// At the beginning, behind a question.
+    /// At the beginning, after a question.
     Question,
-    /// At the beginning, behind results.
+    /// At the beginning, after results.
     Results,
-    /// Behind a call.
+    /// After a call.
     Call,
 }
 

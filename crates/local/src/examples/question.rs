@@ -1,19 +1,19 @@
-//! Needs as quotations of the question.
+//! Restriction of needs to quotations of the question.
 
 use serde_json::json;
 
-/// The part of a question that no call has been planned for yet.
+/// The part of a question without a planned call.
 ///
-/// A small model that writes needs in its own words invents them. It may therefore only quote
-/// consecutive words of the question, in order; the planning ends at the end of the question.
+/// In its own words, a small model invents needs. It may therefore only quote consecutive words of
+/// the question, in order. The planning ends at the end of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
 }
 
 /// Longer questions are mostly material, and make the grammar too large.
-const LONGEST: usize = 2000;
-/// Characters behind a word that are not part of it.
+const MAX_LENGTH: usize = 2000;
+/// Punctuation after a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
@@ -28,7 +28,7 @@ impl OpenQuestion {
     }
 
     /// Drops everything up to the end of a planned part.
-    pub(super) fn settle(&mut self, part: &str) {
+    pub(super) fn advance_past(&mut self, part: &str) {
         if let Some((_, behind)) = self.text.split_once(part) {
             self.text = behind.to_owned();
         }
@@ -39,7 +39,7 @@ impl OpenQuestion {
     pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
             0 => None,
-            _ if self.text.len() > LONGEST => None,
+            _ if self.text.len() > MAX_LENGTH => None,
             1 => Some(self.quoting(r"/\S+/")),
             _ => Some(self.quoting(r"/\S+ [^\n]*\S/")),
         }
@@ -66,6 +66,6 @@ impl OpenQuestion {
     }
 }
 
-/// A need in the model's own words. Brackets are excluded: a call that begins here has invented
-/// arguments.
+/// The terminal of a need in the model's own words. Brackets are excluded, because the model would
+/// begin a call with invented arguments.
 pub(super) const FREE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

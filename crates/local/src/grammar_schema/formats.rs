@@ -1,8 +1,8 @@
-//! Patterns for formats that the grammar engine does not support.
+//! Patterns for formats without support in the grammar engine.
 
 use serde_json::{Map, Value};
 
-/// Formats that the engine supports.
+/// Formats supported by the engine.
 const KNOWN: [&str; 8] = ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// An address with a local part and labels of bounded length. The engine's own rule has no bounds,
@@ -26,8 +26,8 @@ fn pattern(format: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds a format to a derived schema. Unknown formats are ignored, as JSON Schema requires.
-pub(super) fn narrowed(format: &Value, derived: &mut Map<String, Value>) {
+/// Adds a format to a derived schema. Unknown formats are ignored, according to JSON Schema.
+pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
     if KNOWN.contains(&name) {
         derived.insert("format".to_owned(), format.clone());

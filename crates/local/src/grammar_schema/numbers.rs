@@ -1,16 +1,16 @@
-//! Numbers that the grammar engine rounds: it reads all of them as 64-bit floats.
+//! Numbers and bounds in derived schemas: the grammar engine parses all numbers as 64-bit floats.
 
 use serde_json::{Map, Value, json};
 
-/// All integers up to this one are exact as 64-bit floats.
+/// Integers up to this bound are exact as 64-bit floats.
 const EXACT: u64 = 1 << 53;
 
-/// The engine treats exclusive bounds at 0 as inclusive. This is the smallest bound that it
-/// distinguishes.
+/// The smallest bound that the engine distinguishes from 0. It treats exclusive bounds at 0 as
+/// inclusive.
 const TINY: f64 = 1e-12;
 
-/// Rewrites bounds so that the engine applies them correctly.
-pub(super) fn bounded(derived: &mut Map<String, Value>) {
+/// Rewrites bounds for the engine.
+pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
         // Without bounds, a number may reach its maximal length before it is a multiple.
         for (keyword, exclusive, bound) in
@@ -34,7 +34,7 @@ pub(super) fn bounded(derived: &mut Map<String, Value>) {
     }
 }
 
-/// Returns `true` if the value has a number that a 64-bit float may round.
+/// Returns `true` if the value has an integer beyond the exact range of 64-bit floats.
 pub(super) fn are_inexact(value: &Value) -> bool {
     match value {
         Value::Number(number) => {

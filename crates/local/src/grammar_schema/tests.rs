@@ -11,7 +11,7 @@ fn check(schema: &Value, detail: Detail, expected: &Expect) {
 }
 
 #[test]
-fn declared_properties_are_the_only_ones() {
+fn undeclared_properties_are_excluded() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "object", "properties": {}}, "b": {"type": "object"}}});
     check(
         &schema,
@@ -23,7 +23,7 @@ fn declared_properties_are_the_only_ones() {
 }
 
 #[test]
-fn an_intersection_is_not_narrowed() {
+fn intersection_is_not_narrowed() {
     let schema = json!({"allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]});
     check(
         &schema,
@@ -48,7 +48,7 @@ fn references_get_names_without_escapes() {
 }
 
 #[test]
-fn an_anchor_is_followed() {
+fn anchor_is_resolved() {
     let schema = json!({"$defs": {"n": {"$anchor": "node", "type": "null"}}, "items": {"$ref": "#node"}});
     check(
         &schema,
@@ -58,7 +58,7 @@ fn an_anchor_is_followed() {
 }
 
 #[test]
-fn a_chain_of_references_is_cut() {
+fn chain_of_references_is_truncated() {
     let link =
         |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
     let definitions: Map<_, _> = (0..2500).map(link).collect();
@@ -69,7 +69,7 @@ fn a_chain_of_references_is_cut() {
 }
 
 #[test]
-fn what_asks_for_other_properties_is_open() {
+fn schema_with_undeclared_required_properties_is_open() {
     for keywords in [json!({"required": ["b"]}), json!({"dependentRequired": {"a": ["b"]}})] {
         let mut schema = json!({"properties": {"a": {}}});
         schema.as_object_mut().unwrap().extend(keywords.as_object().unwrap().clone());
@@ -78,7 +78,7 @@ fn what_asks_for_other_properties_is_open() {
 }
 
 #[test]
-fn a_number_that_doubles_lack_is_steered_by_its_type() {
+fn inexact_constant_is_replaced_by_its_type() {
     let large = 9_007_199_254_740_993_u64;
     let schema = json!({"properties": {"a": {"const": large}, "b": {"enum": [large, "x", 1]}, "c": {"const": 9_007_199_254_740_992_u64}}});
     check(
@@ -91,7 +91,7 @@ fn a_number_that_doubles_lack_is_steered_by_its_type() {
 }
 
 #[test]
-fn less_detail_says_less() {
+fn less_detail_has_fewer_keywords() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=x)", "minLength": 2}}, "required": ["a"], "description": "…"});
     check(
         &schema,
@@ -111,7 +111,7 @@ fn less_detail_says_less() {
 }
 
 #[test]
-fn a_foreign_layout_does_not_steer() {
+fn layout_of_the_schema_is_ignored() {
     let schema = json!({"type": "object", "x-guidance": {"whitespace_pattern": "(a*)*"}});
     check(&schema, Detail::Full, &expect![[r#"{"type":"object","$defs":{}}"#]]);
 }

@@ -1,4 +1,4 @@
-//! Positions and the causal mask.
+//! Rotary position embedding and the causal mask.
 
 use candle_core::{Device, Result, Tensor};
 
@@ -6,7 +6,7 @@ use super::config::Config;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The rotary embedding: how far each pair of numbers turns from one position to the next.
+/// The rotary embedding: the angle per position for each pair of numbers.
 pub(super) struct Rotary {
     /// `[1, pairs]`.
     frequencies: Tensor,
@@ -15,12 +15,12 @@ pub(super) struct Rotary {
 
 impl Rotary {
     pub(super) fn new(gguf: &mut Gguf, config: &Config) -> std::result::Result<Self, LoadError> {
-        // Long-context llama files divide each frequency by a factor of their own.
+        // Long-context llama files have a divisor per frequency.
         let factors = match gguf.has_tensor("rope_freqs.weight") {
             true => Some(gguf.dense("rope_freqs.weight")?),
             false => None,
         };
-        Self::of(config, factors.as_ref()).map_err(|error| gguf.damaged("rope_freqs.weight", &error))
+        Self::of(config, factors.as_ref()).map_err(|error| gguf.invalid_entry("rope_freqs.weight", &error))
     }
 
     fn of(config: &Config, factors: Option<&Tensor>) -> Result<Self> {
@@ -36,7 +36,7 @@ impl Rotary {
         Ok(Self { frequencies, neighbours: config.architecture.rotates_neighbours() })
     }
 
-    /// The rotation of `tokens` tokens, whose first is at position `start`.
+    /// The rotation of `tokens` tokens from position `start` on.
     pub(super) fn at(&self, start: usize, tokens: usize) -> Result<Rotation> {
         let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
@@ -63,8 +63,8 @@ impl Rotation {
     }
 }
 
-/// Hides the tokens behind each of `tokens` new ones. One new token sees everything and needs no
-/// mask.
+/// The mask for `tokens` new tokens: each one attends only to itself and earlier tokens. `None` for
+/// a single new token.
 pub(super) fn causal_mask(tokens: usize, start: usize) -> Result<Option<Tensor>> {
     if tokens < 2 {
         return Ok(None);

@@ -1,13 +1,13 @@
-//! Keys and values of the tokens that were seen.
+//! The key-value cache of a layer.
 
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::config::Config;
 
-/// Grown by this many tokens at a time, so that most tokens copy nothing but themselves.
+/// Growth of the cache in tokens. Only a growth copies the earlier tokens.
 const STEP: usize = 512;
 
-/// The keys and values of one layer, `[heads, tokens, size]` each, with room to grow.
+/// The keys and values of one layer, `[heads, tokens, size]` each, with spare capacity.
 pub(super) struct LayerCache {
     heads: usize,
     size: usize,
@@ -19,7 +19,8 @@ impl LayerCache {
         Self { heads: config.kv_heads, size: config.head_size, room: None }
     }
 
-    /// Writes the keys and values of new tokens behind the first `start`, and returns all of them.
+    /// Writes the keys and values of new tokens from position `start` on, and returns those of all
+    /// tokens.
     pub(super) fn extend(
         &mut self,
         keys: &Tensor,

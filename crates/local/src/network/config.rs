@@ -1,9 +1,9 @@
-//! The shape of a model, as its file declares it.
+//! The shape of a model, from the metadata of its file.
 
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The families of models that this engine runs.
+/// The supported families of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Architecture {
     Qwen2,
@@ -12,7 +12,7 @@ pub(super) enum Architecture {
 }
 
 impl Architecture {
-    /// The names that [`LoadError::Architecture`] offers.
+    /// The names in [`LoadError::Architecture`].
     pub(super) const SUPPORTED: &'static str = "qwen2, qwen3, llama";
 
     fn read(gguf: &Gguf) -> Result<Self, LoadError> {
@@ -24,8 +24,8 @@ impl Architecture {
         }
     }
 
-    /// Converted llama files interleave the halves that a rotation pairs; the others keep them
-    /// apart.
+    /// Converted llama files interleave the two halves of a rotation. The others store them
+    /// separately.
     pub(super) fn rotates_neighbours(self) -> bool {
         self == Self::Llama
     }
@@ -39,13 +39,12 @@ impl Architecture {
     }
 }
 
-/// More than any model has. A header that asks for more is damaged, and must not cost the memory
-/// that it asks for.
-const MOST_LAYERS: usize = 1024;
-const LARGEST_HEAD: usize = 1024;
-const LONGEST_CONTEXT: usize = 1 << 20;
+/// Bounds above all known models. They limit the memory for a damaged header.
+const MAX_LAYERS: usize = 1024;
+const MAX_HEAD_SIZE: usize = 1024;
+const MAX_CONTEXT: usize = 1 << 20;
 
-/// The numbers that fix a model's shape.
+/// The dimensions of a model.
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) architecture: Architecture,
@@ -62,42 +61,46 @@ impl Config {
     pub(super) fn read(gguf: &Gguf) -> Result<Self, LoadError> {
         let architecture = Architecture::read(gguf)?;
         let key = |name: &str| format!("{}.{name}", architecture.prefix());
-        refuse_variants(gguf, &key)?;
+        reject_variants(gguf, &key)?;
         let heads = gguf.required_integer(&key("attention.head_count"))?;
         let kv_heads = gguf.integer(&key("attention.head_count_kv")).unwrap_or(heads);
         let width = gguf.required_integer(&key("embedding_length"))?;
         if heads == 0 || kv_heads == 0 || heads % kv_heads != 0 {
-            return Err(gguf.damaged(&key("attention.head_count"), &format!("{heads} heads over {kv_heads}")));
+            return Err(
+                gguf.invalid_entry(&key("attention.head_count"), &format!("{heads} heads over {kv_heads}"))
+            );
         }
         let head_size = gguf.integer(&key("attention.key_length")).unwrap_or(width / heads);
-        if !head_size.is_multiple_of(2) || !(2..=LARGEST_HEAD).contains(&head_size) {
-            return Err(gguf.damaged(&key("attention.key_length"), &format!("heads of {head_size} numbers")));
+        if !head_size.is_multiple_of(2) || !(2..=MAX_HEAD_SIZE).contains(&head_size) {
+            return Err(
+                gguf.invalid_entry(&key("attention.key_length"), &format!("heads of {head_size} numbers"))
+            );
         }
         let epsilon = key("attention.layer_norm_rms_epsilon");
         Ok(Self {
             architecture,
-            layers: at_most(gguf, &key("block_count"), MOST_LAYERS)?,
+            layers: at_most(gguf, &key("block_count"), MAX_LAYERS)?,
             heads,
             kv_heads,
             head_size,
-            context: at_most(gguf, &key("context_length"), LONGEST_CONTEXT)?,
-            epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.lacks(&epsilon))? as f32,
+            context: at_most(gguf, &key("context_length"), MAX_CONTEXT)?,
+            epsilon: gguf.float(&epsilon).ok_or_else(|| gguf.missing_entry(&epsilon))? as f32,
             rope_base: gguf.float(&key("rope.freq_base")).unwrap_or(10_000.0),
         })
     }
 }
 
-/// A number that is neither 0 nor more than `most`.
-fn at_most(gguf: &Gguf, key: &str, most: usize) -> Result<usize, LoadError> {
+/// A number from 1 to `max`.
+fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     let number = gguf.required_integer(key)?;
-    match (1..=most).contains(&number) {
+    match (1..=max).contains(&number) {
         true => Ok(number),
-        false => Err(gguf.damaged(key, &format!("{number} is not from 1 to {most}"))),
+        false => Err(gguf.invalid_entry(key, &format!("{number} is not from 1 to {max}"))),
     }
 }
 
-/// Variants of a known family that would load and then compute nonsense.
-fn refuse_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
+/// Rejects unsupported variants of a family. They would load, and compute nonsense.
+fn reject_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
     let scaling = gguf.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {
         return Err(LoadError::Variant { what: format!("rope scaling `{kind}`") });

@@ -1,4 +1,4 @@
-//! One transformer block.
+//! A transformer block.
 
 use candle_core::{Result, Tensor};
 
@@ -9,7 +9,7 @@ use super::weight::{Norm, Weight};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// Attention and the feed-forward network, each behind its norm and added to what came in.
+/// Attention and the feed-forward network, each with a norm before it and a residual connection.
 pub(super) struct Layer {
     attention_norm: Norm,
     query: Projection,
@@ -44,7 +44,7 @@ impl Layer {
         })
     }
 
-    /// The hidden states of new tokens, `[tokens, width]`, whose first is at position `start`.
+    /// The hidden states of new tokens from position `start` on, `[tokens, width]`.
     pub(super) fn forward(
         &self,
         input: &Tensor,
@@ -72,7 +72,7 @@ impl Layer {
         let key = rotation.turn(&self.key.forward(input)?)?;
         let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
 
-        // Query heads that share a key head are rows of one product: no key is copied per head.
+        // Query heads with a common key head are rows of one product: no key is copied per head.
         let (heads, tokens, size) = query.dims3()?;
         let (kv_heads, seen) = (heads / self.groups, keys.dim(1)?);
         let query = (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.groups * tokens, size))?;
@@ -87,7 +87,7 @@ impl Layer {
     }
 }
 
-/// A projection into heads, with the bias of qwen2 and the norm of qwen3 where the file has them.
+/// A projection into heads, with the bias of qwen2 and the norm of qwen3 if the file has them.
 struct Projection {
     weight: Weight,
     bias: Option<Tensor>,
@@ -114,7 +114,7 @@ impl Projection {
         })
     }
 
-    /// `[tokens, width]` to `[heads, tokens, size]`.
+    /// Projects `[tokens, width]` to `[heads, tokens, size]`.
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         let mut projected = self.weight.forward(input)?;
         if let Some(bias) = &self.bias {

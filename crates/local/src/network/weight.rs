@@ -9,7 +9,7 @@ use candle_core::{Device, Module, Result, Tensor};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// A quantised matrix that multiplies from the right, or is looked up by row.
+/// A quantised matrix, for products and for lookups of rows.
 #[derive(Clone)]
 pub(super) struct Weight {
     tensor: Arc<QTensor>,
@@ -19,7 +19,7 @@ pub(super) struct Weight {
 impl Weight {
     pub(super) fn read(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
         let tensor = gguf.quantized(name)?;
-        Self::new(tensor).map_err(|error| gguf.damaged(name, &error))
+        Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
     }
 
     fn new(tensor: QTensor) -> Result<Self> {
@@ -32,7 +32,7 @@ impl Weight {
         self.product.forward(input)
     }
 
-    /// The rows that `ids` name.
+    /// The rows with these ids.
     pub(super) fn lookup(&self, ids: &Tensor) -> Result<Tensor> {
         self.tensor.embedding(ids)
     }
@@ -54,8 +54,8 @@ impl Norm {
     }
 }
 
-/// Five-bit blocks as eight-bit blocks of the same scale: the same numbers to the last bit, in the
-/// form that has a vector kernel. It is 1.5 times the memory and several times the speed.
+/// Converts five-bit blocks to eight-bit blocks of the same scale, without loss. Only eight-bit
+/// blocks have a vector kernel: 1.5 times the memory, several times the speed.
 fn widened(tensor: QTensor) -> Result<QTensor> {
     if tensor.dtype() != GgmlDType::Q5_0 {
         return Ok(tensor);

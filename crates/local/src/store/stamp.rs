@@ -1,5 +1,5 @@
-//! The stamp of a verified file: a small file beside it. Hashing half a gigabyte at each start
-//! takes too long.
+//! The stamp of a verified file: a small file beside it. It avoids hashing half a gigabyte at each
+//! start.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use super::KnownModel;
 pub(super) struct Stamp(String);
 
 impl Stamp {
-    /// The stamp that the file would have now.
+    /// The stamp for the current size and modification time of a file.
     pub(super) fn of(file: &Path, model: &KnownModel) -> io::Result<Self> {
         let file = file.metadata()?;
         let changed = file.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -21,17 +21,17 @@ impl Stamp {
     }
 
     /// Returns `true` if the file has this stamp.
-    pub(super) fn is_beside(&self, file: &Path) -> bool {
-        fs::read_to_string(place(file)).is_ok_and(|stamp| stamp == self.0)
+    pub(super) fn matches_file(&self, file: &Path) -> bool {
+        fs::read_to_string(stamp_path(file)).is_ok_and(|stamp| stamp == self.0)
     }
 
     #[cfg(feature = "download")]
-    pub(super) fn write_beside(&self, file: &Path) -> io::Result<()> {
-        fs::write(place(file), &self.0)
+    pub(super) fn write(&self, file: &Path) -> io::Result<()> {
+        fs::write(stamp_path(file), &self.0)
     }
 }
 
 /// The path of a file's stamp.
-pub(super) fn place(file: &Path) -> PathBuf {
+pub(super) fn stamp_path(file: &Path) -> PathBuf {
     file.with_added_extension("verified")
 }

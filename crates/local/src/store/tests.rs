@@ -6,7 +6,7 @@ use super::*;
 fn verified_file(folder: &Path, model: &KnownModel, size: u64) -> PathBuf {
     let path = folder.join("renamed.gguf");
     File::create(&path).unwrap().set_len(size).unwrap();
-    Stamp::of(&path, model).unwrap().write_beside(&path).unwrap();
+    Stamp::of(&path, model).unwrap().write(&path).unwrap();
     path
 }
 

@@ -1,10 +1,10 @@
-//! The syntax in which a template writes tool calls, found by rendering probe conversations.
+//! Detection of a template's syntax for tool calls, by rendering probe conversations.
 //!
 //! Families differ: `<tool_call>{"name": …, "arguments": …}</tool_call>` (Hermes, Qwen), bare
 //! `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
 //! `<function=NAME>{…}</function>`. All of them are a name and a JSON object of arguments between
-//! fixed texts, and the template itself tells these texts: it is rendered with a call whose name
-//! and arguments are known, and the output is split around them.
+//! fixed texts. To find these texts, a call with a known name and known arguments is rendered, and
+//! the output is split around them.
 
 use std::collections::HashSet;
 
@@ -27,9 +27,9 @@ pub(crate) struct CallFormat {
     pub(crate) close: String,
 }
 
-/// Stands for the id of a call. Mistral's template requires nine letters or digits.
+/// Placeholder for the id of a call. Mistral's template requires nine letters or digits.
 const ID: &str = "probeid00";
-/// Stands for the id of the call behind it.
+/// Placeholder for the id of the next call.
 const NEXT_ID: &str = "probeid01";
 
 const NAME: &str = "probe_name_first";
@@ -43,7 +43,7 @@ const ANSWER: &str = "probe_answer";
 const RESULT: &str = "probe_result";
 
 impl CallFormat {
-    /// Hermes' format, for templates without tools: the most common one among open models.
+    /// Hermes' format, the most common format of open models: used for templates without tools.
     pub(crate) fn hermes() -> Self {
         Self {
             open: "<tool_call>\n{\"name\": \"".to_owned(),
@@ -58,35 +58,35 @@ impl CallFormat {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }
 
-    /// Finds the format of a template. `ends` are the tokens that end a turn.
+    /// Detects the format of a template. `ends` are the end-of-turn tokens.
     ///
-    /// `None` if the template does not show tools, calls or results, or writes arguments in another
-    /// way than as a JSON object behind the name.
+    /// `None` if the template does not render tools, calls or results, or if the arguments are not
+    /// a JSON object after the name.
     pub(super) fn detect(template: &Template, ends: &[String]) -> Option<Self> {
         let probe = Probe { template, tools: [tool()] };
-        let plain = probe.render(&[], &[user()], true)?;
-        let offered = probe.render(&probe.tools, &[user()], true)?;
-        if plain.contains(DESCRIPTION) || !offered.contains(DESCRIPTION) {
+        let without_tools = probe.render(&[], &[user()], true)?;
+        let with_tools = probe.render(&probe.tools, &[user()], true)?;
+        if without_tools.contains(DESCRIPTION) || !with_tools.contains(DESCRIPTION) {
             return None;
         }
         let one = vec![call(ID, NAME, VALUE)];
         let result = Turn::new(Role::Tool { id: ID.to_owned(), name: NAME.to_owned() }, RESULT);
-        let answered = probe.render(&probe.tools, &[user(), calling(one.clone()), result], true)?;
-        if !answered.contains(RESULT) {
+        let with_result = probe.render(&probe.tools, &[user(), call_turn(one.clone()), result], true)?;
+        if !with_result.contains(RESULT) {
             return None;
         }
 
         let answer = probe.render(&probe.tools, &[user(), Turn::new(Role::Assistant, ANSWER)], false)?;
         let (before, behind_answer) = answer.split_once(ANSWER)?;
-        let rendered = probe.render(&probe.tools, &[user(), calling(one)], false)?;
+        let rendered = probe.render(&probe.tools, &[user(), call_turn(one)], false)?;
         let turn = rendered.strip_prefix(before).or_else(|| rendered.strip_prefix(before.trim_end()))?;
         let (open, middle, behind) = split_call(turn, NAME, VALUE)?;
-        // A bare name cannot be told from text.
+        // A bare name is not distinguishable from text.
         (!open.trim().is_empty()).then_some(())?;
         let close = without_end(behind, behind_answer, ends);
 
         let two = vec![call(ID, NAME, VALUE), call(NEXT_ID, NEXT_NAME, NEXT_VALUE)];
-        let next = probe.render(&probe.tools, &[user(), calling(two)], false);
+        let next = probe.render(&probe.tools, &[user(), call_turn(two)], false);
         let next = next.and_then(|rendered| next_call(&rendered, middle));
         Some(Self { open: open.to_owned(), middle: middle.to_owned(), next, close: close.to_owned() })
     }
@@ -111,7 +111,7 @@ fn user() -> Turn {
     Turn::new(Role::User, QUESTION)
 }
 
-fn calling(calls: Vec<TurnCall>) -> Turn {
+fn call_turn(calls: Vec<TurnCall>) -> Turn {
     Turn { calls, ..Turn::new(Role::Assistant, "") }
 }
 
@@ -126,7 +126,7 @@ fn tool() -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Splits a text into what stands before the name, between name and arguments, and behind the
+/// Splits a text into the parts before the name, between name and arguments, and after the
 /// arguments.
 fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let (open, rest) = text.split_once(name)?;
@@ -139,15 +139,15 @@ fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'
     Some((open, rest.get(..start)?, rest.get(end..)?))
 }
 
-/// The text between the arguments of the first call and the name of the second, if both are written
-/// alike.
+/// The text between the arguments of the first call and the name of the second call, if both calls
+/// have the same syntax.
 fn next_call(rendered: &str, middle: &str) -> Option<String> {
     let (_, first_middle, behind) = split_call(rendered, NAME, VALUE)?;
     let (next, next_middle, _) = split_call(behind, NEXT_NAME, NEXT_VALUE)?;
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }
 
-/// The end of a turn without the tokens that end it.
+/// Removes the end-of-turn tokens from the end of a turn.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

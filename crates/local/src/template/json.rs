@@ -1,7 +1,7 @@
 //! The `tojson` filter of chat templates.
 //!
-//! Templates are written for `json.dumps(…, ensure_ascii=False)`, as `transformers` defines the
-//! filter. The one of minijinja escapes `<`, `>`, `&` and `'` for HTML.
+//! In `transformers` the filter is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
+//! escapes `<`, `>`, `&` and `'` for HTML.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};

@@ -1,4 +1,4 @@
-//! Text from outside, kept apart from the markup of a template.
+//! Separation of text from outside and template markup.
 
 use std::collections::HashSet;
 
@@ -12,15 +12,15 @@ const CLOSE: char = '\u{F0001}';
 /// Opens the placeholder of a text inside a JSON string literal.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The texts behind the placeholders of one rendered conversation.
+/// The texts of the placeholders in a rendered conversation.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,
 }
 
 impl<'a> OutsideText<'a> {
-    /// `markup_edges` are the first and last characters of all special tokens. Text without any of
-    /// them cannot spell or complete a special token.
+    /// `markup_edges` are the first and last characters of all special tokens. Text without these
+    /// characters cannot spell or complete a special token.
     pub(super) fn new(markup_edges: &'a HashSet<char>) -> Self {
         Self { texts: Vec::new(), markup_edges }
     }
@@ -31,8 +31,8 @@ impl<'a> OutsideText<'a> {
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
-    /// The text itself where it cannot touch markup, so that a template can compare it. A
-    /// placeholder otherwise.
+    /// The text itself if it cannot be confused with markup, because a template may compare it.
+    /// Otherwise a placeholder.
     pub(super) fn text(&mut self, text: &str) -> Value {
         let touches =
             |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);
@@ -66,7 +66,7 @@ impl<'a> OutsideText<'a> {
             let (markup, placeholder) = rest.split_at(start);
             tokens.extend(tokenizer.encode_markup(markup));
             let Some((index, behind)) = placeholder.split_once(CLOSE) else {
-                // A template that cut a placeholder in two loses the text behind it.
+                // The template split a placeholder. The text after it is lost.
                 return tokens;
             };
             rest = behind;
@@ -81,7 +81,7 @@ impl<'a> OutsideText<'a> {
         tokens
     }
 
-    /// The rendered conversation with its texts in place of the placeholders.
+    /// Replaces the placeholders of a rendered conversation by their texts.
     pub(super) fn expand(&self, rendered: &str) -> String {
         self.texts.iter().enumerate().fold(rendered.to_owned(), |rendered, (index, text)| {
             let rendered = rendered.replace(&format!("{OPEN}{index}{CLOSE}"), text);
@@ -90,7 +90,7 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Marks the placeholders in a JSON literal, whose texts have to be escaped.
+/// Marks the placeholders in a JSON literal: their texts need escapes.
 pub(super) fn as_json_placeholders(literal: &str) -> String {
     literal.replace(OPEN, &String::from(OPEN_JSON))
 }

@@ -121,7 +121,7 @@ fn templates_without_json_calls_have_no_format() {
     }
 }
 
-/// A conversation with one call, as the model reads it.
+/// A rendered conversation with one call.
 fn rendered(source: &str, tools: &[serde_json::Value]) -> String {
     let call =
         TurnCall { id: "call00000".into(), name: "look".into(), arguments: json!({"at": "a \"b\" <c>"}) };
@@ -146,7 +146,7 @@ fn look() -> serde_json::Value {
 }
 
 #[test]
-fn tools_calls_and_results_are_rendered_as_python_does() {
+fn tools_calls_and_results_are_rendered_like_in_python() {
     expect![[r#"
         <|im_start|>system
         Be brief.

@@ -1,4 +1,4 @@
-//! Random weights make only calls that match their schemas.
+//! Validity of all calls from random weights.
 
 use futures::StreamExt as _;
 use haft_core::{
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Schemas of arguments, named by their difficulty.
+/// Argument schemas with increasing difficulty.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -101,7 +101,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ),
         ("several types", object(json!({"v": {"type": ["string", "integer", "null"]}}))),
         (
-            "a refusal",
+            "a negation",
             object(json!({"v": {"type": "integer", "minimum": 0, "maximum": 9, "not": {"const": 3}}})),
         ),
         (
@@ -115,11 +115,11 @@ fn schemas() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "a required property that is not declared",
+            "an undeclared required property",
             json!({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["b"]}),
         ),
         (
-            "a property that asks for another",
+            "a dependent property",
             json!({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"], "dependentRequired": {"a": ["b"]}}),
         ),
         (
@@ -127,7 +127,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
             json!({"$defs": {"n": {"$anchor": "node", "enum": ["x", "y"]}}, "type": "object", "properties": {"v": {"$ref": "#node"}}, "required": ["v"]}),
         ),
         (LONG, chain(2500)),
-        ("letters that have another form", object(json!({"e\u{301}t\u{e9}": {"const": "\u{2126}"}}))),
+        ("denormalised characters", object(json!({"e\u{301}t\u{e9}": {"const": "\u{2126}"}}))),
         (
             "names of properties",
             json!({"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1, "propertyNames": {"maxLength": 40}}),
@@ -137,7 +137,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
 
 const LONG: &str = "a chain of references";
 
-/// More links than a stack has room for.
+/// Recursion over these links overflows the stack.
 fn chain(links: usize) -> Value {
     let link =
         |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
@@ -165,34 +165,33 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
-/// Schemas that a grammar cannot express. The finished call is validated, and random weights may
-/// fail all attempts: the reply is an error then.
+/// Schemas beyond the grammar engine. The finished call is validated. If all attempts of the random
+/// weights are invalid, the reply is an error.
 const BEYOND_GRAMMAR: [&str; 6] = [
     "a pattern with lookahead",
-    "a refusal",
+    "a negation",
     "a condition",
     "unique items",
     "names of properties",
-    "a property that asks for another",
+    "a dependent property",
 ];
 
-/// Every call of a random model is complete and valid. A reply that reaches its limit has none.
+/// A reply at its token limit has no call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // A template shows the schema, and this one is longer than the context. The examples show a
-    // signature.
+    // In the template's format the prompt has the schema, and this one is longer than the context.
+    // With examples it has a signature.
     let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
     check_calls(&by_template, &shown).await;
-    // The decoding of arguments is the same.
+    // A part is enough: the arguments are decoded in the same way.
     let some: Vec<_> = shown.into_iter().step_by(3).chain(long).collect();
     check_calls(&by_examples, &some).await;
 }
 
-/// The same, in the formats of other families.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_in_each_format() {
-    let hard = ["scalars", "an enumeration", "a pattern", "lengths", "a refusal"];
+    let hard = ["scalars", "an enumeration", "a pattern", "lengths", "a negation"];
     let schemas: Vec<_> = schemas().into_iter().filter(|(name, _)| hard.contains(name)).collect();
     for (template, specials) in TEMPLATES {
         let model = TinyFile::with_template(0, template, specials).load().await;
@@ -201,7 +200,7 @@ async fn random_weights_make_valid_calls_in_each_format() {
 }
 
 async fn check_calls(model: &LocalModel, schemas: &[(&str, Value)]) {
-    let (mut replies, mut called) = (0, 0);
+    let (mut replies, mut with_calls) = (0, 0);
     for (what, schema) in schemas {
         let mut request = request(ToolChoice::Required, schema);
         request.settings.temperature = Some(1.0);
@@ -212,12 +211,12 @@ async fn check_calls(model: &LocalModel, schemas: &[(&str, Value)]) {
             Err(error) => panic!("{what}: {error}"),
         };
         replies += 1;
-        called += usize::from(reply.finish_reason == FinishReason::ToolCalls);
+        with_calls += usize::from(reply.finish_reason == FinishReason::ToolCalls);
         let is_cut = reply.finish_reason == FinishReason::Length;
         assert_eq!(reply.message.tool_calls.is_empty(), is_cut, "{what}");
         check_arguments(&request, &reply, what);
     }
-    assert!(called * 4 >= replies * 3, "only {called} of {replies} replies have calls");
+    assert!(with_calls * 4 >= replies * 3, "only {with_calls} of {replies} replies have calls");
 }
 
 fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
@@ -243,14 +242,13 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
 
-/// A model that may call opens some calls with the special token of its format, and all of them are
-/// valid.
+/// With optional calls, the model opens some calls with the special token of its format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
     for (template, specials) in TEMPLATES.into_iter().filter(|(_, specials)| !specials.is_empty()) {
         let model = TinyFile::with_template(1, template, specials).load().await;
-        let (mut called, mut answered) = (0, 0);
+        let (mut with_calls, mut without_calls) = (0, 0);
         for seed in 0..12 {
             let mut request = request(ToolChoice::Auto, &schema);
             request.settings.max_tokens = Some(400);
@@ -269,19 +267,19 @@ async fn optional_calls_are_valid() {
             check_arguments(&request, reply, template);
             let has_calls = !reply.message.tool_calls.is_empty();
             assert_eq!(has_calls, reply.finish_reason == FinishReason::ToolCalls);
-            called += usize::from(has_calls);
-            answered += usize::from(reply.finish_reason == FinishReason::Stop);
-            if called > 1 {
+            with_calls += usize::from(has_calls);
+            without_calls += usize::from(reply.finish_reason == FinishReason::Stop);
+            if with_calls > 1 {
                 break;
             }
         }
-        assert!(called > 0, "no call of 12, {answered} answers: {template}");
+        assert!(with_calls > 0, "no call of 12, {without_calls} answers: {template}");
     }
 }
 
-/// A model without a known format reads calls and results, and answers.
+/// The last template has no known format. Special tokens in a result are text.
 #[tokio::test]
-async fn results_are_read_in_each_format() {
+async fn results_are_encoded_in_each_format() {
     let schema = object(json!({"s": {"type": "string"}}));
     for (template, specials) in TEMPLATES {
         let model = TinyFile::with_template(0, template, specials).load().await;
@@ -308,9 +306,9 @@ async fn results_are_read_in_each_format() {
     }
 }
 
-/// Llama's template raises an exception for two calls in a turn, which another model may have made.
+/// Llama's template raises an exception for two calls in a turn. Another model may have made two.
 #[tokio::test]
-async fn a_history_that_the_template_rejects_is_text() {
+async fn history_rejected_by_the_template_is_encoded_as_text() {
     let (template, specials) = TEMPLATES[2];
     let model = TinyFile::with_template(0, template, specials).load().await;
     let schema = object(json!({"n": {"enum": [1, 2]}}));
@@ -326,10 +324,9 @@ async fn a_history_that_the_template_rejects_is_text() {
     check_arguments(&request, &reply, template);
 }
 
-/// The vocabulary has tokens such as ` Tokyo` and `": " b`, which put a stray space in front of a
-/// string.
+/// The vocabulary has tokens with a stray space at the beginning of a string: ` Tokyo`, `": " b`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_string_begins_with_a_stray_space() {
+async fn strings_have_no_stray_space() {
     let free = object(
         json!({"a": {"type": "string", "maxLength": 6}, "b": {"type": "array", "items": {"type": "string", "maxLength": 6}, "minItems": 2, "maxItems": 3}, "c": {"type": "string", "pattern": "^[ a-z]{3,5}$"}}),
     );
@@ -351,7 +348,7 @@ async fn no_string_begins_with_a_stray_space() {
     assert!(strings > 30, "only {strings} strings");
 }
 
-/// Counts the strings of a value, none of which begins with one space and something else.
+/// Counts the strings of a value, and checks them for a stray space.
 fn check_spaces(value: &Value) -> usize {
     let is_clean = |text: &str| !text.starts_with(' ') || text == " " || text.starts_with("  ");
     match value {
@@ -369,7 +366,7 @@ fn check_spaces(value: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn a_space_that_the_schema_requires_is_written() {
+async fn required_space_is_generated() {
     let schema = object(
         json!({"a": {"const": " x"}, "b": {"type": "string", "pattern": "^ [a-z]$"}, " c": {"enum": [" y"]}}),
     );

@@ -1,4 +1,4 @@
-//! Files that cannot be used say why, and what to do.
+//! Loading of files, and the errors of unusable files.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::calls::request;
 use crate::tiny::{CONTEXT, TinyFile};
 
-async fn refusal(file: &TinyFile) -> LoadError {
+async fn load_error(file: &TinyFile) -> LoadError {
     LocalModel::open(&file.path).await.expect_err("the file cannot be used")
 }
 
@@ -23,7 +23,7 @@ fn check(file: &TinyFile, error: &LoadError, expected: &Expect) {
 }
 
 #[tokio::test]
-async fn a_model_says_what_it_can_do() {
+async fn profile_has_the_capabilities_of_the_model() {
     let model = TinyFile::new(0).load().await;
     let profile = model.profile();
     assert_eq!(profile.name, "tiny");
@@ -32,12 +32,12 @@ async fn a_model_says_what_it_can_do() {
 }
 
 #[tokio::test]
-async fn progress_runs_from_nothing_to_all() {
+async fn progress_increases_from_0_to_1() {
     let file = TinyFile::new(0);
-    let (told, shares) = std::sync::mpsc::channel();
+    let (sender, shares) = std::sync::mpsc::channel();
     let send = move |event: &ModelEvent<'_>| {
         if let ModelEvent::Loading { share, .. } = event {
-            told.send(*share).unwrap();
+            sender.send(*share).unwrap();
         }
     };
     LocalModel::builder().on_event(send).open(&file.path).await.unwrap();
@@ -56,42 +56,42 @@ async fn unknown_name_is_an_error_with_the_known_names() {
 }
 
 #[tokio::test]
-async fn a_missing_file() {
+async fn missing_file_is_an_error() {
     let file = TinyFile::new(0);
     fs::remove_file(&file.path).unwrap();
-    let error = refusal(&file).await;
+    let error = load_error(&file).await;
     assert!(matches!(error, LoadError::NotFound { .. }));
     check(&file, &error, &expect!["there is no model file at …/tiny.gguf: download one, or check the path"]);
 }
 
 #[tokio::test]
-async fn something_else() {
+async fn other_file_or_folder_is_an_error() {
     let file = TinyFile::new(0);
     fs::write(&file.path, "<html>not found</html>").unwrap();
-    let error = refusal(&file).await;
+    let error = load_error(&file).await;
     assert!(matches!(error, LoadError::NotGguf { .. }), "{error}");
     assert!(matches!(LocalModel::open(file.folder()).await, Err(LoadError::NotGguf { .. })));
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_short() {
+async fn truncated_file_is_an_error() {
     let file = TinyFile::new(0);
     let whole = fs::read(&file.path).unwrap();
     fs::write(&file.path, &whole[..whole.len() - 4096]).unwrap();
-    let error = refusal(&file).await;
+    let error = load_error(&file).await;
     assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
     fs::write(&file.path, &whole[..512]).unwrap();
-    let error = refusal(&file).await;
+    let error = load_error(&file).await;
     assert!(matches!(error, LoadError::NotGguf { .. } | LoadError::Damaged { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn another_architecture() {
+async fn unsupported_architecture_is_an_error() {
     let text = |text: &str| Value::String(text.to_owned());
     let file = TinyFile::with_metadata(0, &[("general.architecture", text("mamba"))]);
     check(
         &file,
-        &refusal(&file).await,
+        &load_error(&file).await,
         &expect![
             "the model is of the architecture `mamba`, and this engine runs qwen2, qwen3, llama: choose another file"
         ],
@@ -99,25 +99,25 @@ async fn another_architecture() {
     let file = TinyFile::with_metadata(0, &[("tokenizer.ggml.model", text("llama"))]);
     check(
         &file,
-        &refusal(&file).await,
+        &load_error(&file).await,
         &expect![
             "the model's tokenizer cannot be used: unsupported tokenizer model `llama`; choose a file with a byte-level BPE tokenizer"
         ],
     );
     let file = TinyFile::with_metadata(0, &[("qwen2.rope.scaling.type", text("yarn"))]);
-    assert!(matches!(refusal(&file).await, LoadError::Variant { .. }));
+    assert!(matches!(load_error(&file).await, LoadError::Variant { .. }));
 }
 
 #[tokio::test]
-async fn a_template_that_does_not_parse() {
+async fn invalid_template_is_an_error() {
     let template = Value::String("{% for message in %}".to_owned());
     let file = TinyFile::with_metadata(0, &[("tokenizer.chat_template", template)]);
-    assert!(matches!(refusal(&file).await, LoadError::Template { .. }));
+    assert!(matches!(load_error(&file).await, LoadError::Template { .. }));
 }
 
-/// What a header asks for is not what it gets: neither memory nor time.
+/// A damaged header must not cost memory or time.
 #[tokio::test]
-async fn a_header_that_asks_for_too_much() {
+async fn header_with_excessive_sizes_is_an_error() {
     let damages = [
         ("qwen2.block_count", Value::U32(u32::MAX)),
         ("qwen2.block_count", Value::U32(0)),
@@ -127,13 +127,13 @@ async fn a_header_that_asks_for_too_much() {
         ("qwen2.attention.head_count", Value::U32(2)),
     ];
     for (key, value) in damages {
-        let error = refusal(&TinyFile::with_metadata(0, &[(key, value)])).await;
+        let error = load_error(&TinyFile::with_metadata(0, &[(key, value)])).await;
         assert!(matches!(error, LoadError::Damaged { .. }), "{key}: {error}");
     }
 }
 
 #[tokio::test]
-async fn a_vocabulary_without_weights() {
+async fn vocabulary_without_weights_is_an_error() {
     let tokens = Value::Array(
         ["t1", "0"]
             .into_iter()
@@ -144,12 +144,12 @@ async fn a_vocabulary_without_weights() {
     );
     let merges = Value::Array(vec![Value::String("t1 0".to_owned())]);
     let metadata = [("tokenizer.ggml.tokens", tokens), ("tokenizer.ggml.merges", merges)];
-    let error = refusal(&TinyFile::with_metadata(0, &metadata)).await;
+    let error = load_error(&TinyFile::with_metadata(0, &metadata)).await;
     assert!(matches!(error, LoadError::Damaged { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_template_that_never_ends() {
+async fn endless_template_is_stopped() {
     let begin = "{% for i in range(9999) %}";
     let template = format!("{}{}", begin.repeat(4), "{% endfor %}".repeat(4));
     let model =
@@ -158,10 +158,10 @@ async fn a_template_that_never_ends() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Files name the rule by which they split text into words in many ways, or not at all. None puts a
-/// space before it.
+/// Files have many names for their pre-tokenizer, or no name. The prompts have equal lengths, so no
+/// pre-tokenizer inserts a space.
 #[tokio::test]
-async fn any_splitting_makes_calls() {
+async fn files_with_any_pre_tokenizer_make_calls() {
     let named =
         |name: &str| TinyFile::with_metadata(0, &[("tokenizer.ggml.pre", Value::String(name.to_owned()))]);
     let files = [
@@ -183,9 +183,9 @@ async fn any_splitting_makes_calls() {
     assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
 }
 
-/// The example that conversations with tools begin with is left out where there is no room for it.
+/// The demonstration is dropped for a small context.
 #[tokio::test]
-async fn a_small_context_makes_calls() {
+async fn model_with_a_small_context_makes_calls() {
     let model =
         TinyFile::with_metadata(0, &[("qwen2.context_length", Value::U32(1024))]).load_with_examples().await;
     let request = request(ToolChoice::Required, &json!({"type": "object", "properties": {}}));

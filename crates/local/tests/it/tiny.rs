@@ -16,14 +16,14 @@ const FEED: usize = 64;
 const LAYERS: usize = 2;
 pub(crate) const CONTEXT: u32 = 8192;
 
-/// Longer tokens that end one piece of JSON and begin another, as those of real vocabularies do.
+/// Longer tokens across the boundary of two JSON values, like in real vocabularies.
 const WORDS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",
 ];
 const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
-/// A file in a folder of its own, which goes with it.
+/// A model file in a temporary folder.
 pub(crate) struct TinyFile {
     pub(crate) path: PathBuf,
     folder: TempDir,
@@ -34,15 +34,15 @@ impl TinyFile {
         Self::with_metadata(seed, &[])
     }
 
-    /// Replaces, or adds, entries of the metadata.
+    /// A file with replaced or added metadata entries.
     pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
         let changed = |key: &String| changes.iter().any(|(name, _)| name == key);
-        let kept = metadata(&[]).into_iter().filter(|(key, _)| !changed(key));
+        let unchanged = metadata(&[]).into_iter().filter(|(key, _)| !changed(key));
         let added = changes.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-        Self::write(seed, kept.chain(added).collect())
+        Self::write(seed, unchanged.chain(added).collect())
     }
 
-    /// Leaves an entry of the metadata out.
+    /// A file without a metadata entry.
     pub(crate) fn without_metadata(seed: u64, key: &str) -> Self {
         Self::write(seed, metadata(&[]).into_iter().filter(|(name, _)| name != key).collect())
     }
@@ -73,13 +73,13 @@ impl TinyFile {
         LocalModel::open(&self.path).await.unwrap()
     }
 
-    /// Loads the model with the prompting of the default model.
+    /// Loads the model with the prompt profile of the default model.
     pub(crate) async fn load_with_examples(&self) -> LocalModel {
         let profile = PromptProfile::of(KnownModel::default_model());
         LocalModel::builder().prompt_profile(profile).open(&self.path).await.unwrap()
     }
 
-    /// Loads the model with each kind of prompting.
+    /// Loads the model with each kind of prompt profile.
     pub(crate) async fn load_all(&self) -> [LocalModel; 2] {
         [self.load().await, self.load_with_examples().await]
     }
@@ -128,7 +128,7 @@ fn vocabulary(specials: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// How byte-level BPE writes bytes.
+/// The characters of byte-level BPE for bytes.
 fn spelling(bytes: &[u8]) -> String {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();

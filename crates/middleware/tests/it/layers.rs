@@ -223,8 +223,9 @@ impl<S: Service<CallRequest>> Service<CallRequest> for Strict<S> {
 
 #[tokio::test]
 async fn service_may_be_unsync_and_is_called_after_poll_ready() {
-    let tool =
-        flaky(0, ToolPolicy::default()).0.layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
+    let tool = flaky(0, ToolPolicy::default())
+        .0
+        .layer(layer_fn(|inner| Strict { inner, is_ready: Cell::new(false) }));
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
@@ -342,7 +343,8 @@ async fn layers_see_only_permitted_and_resumed_calls() {
             _ => ToolResponse::Pending(Pending::new(PendingKind::input("Which?"))),
         }
     });
-    let policy = ToolPolicy { requires_approval: true, required_scopes: vec!["ask".into()], ..ToolPolicy::default() };
+    let policy =
+        ToolPolicy { requires_approval: true, required_scopes: vec!["ask".into()], ..ToolPolicy::default() };
     let tool = tool.with_definition(|it| it.with_policy(policy)).layer(ServiceBuilder::new().map_request(
         move |request: CallRequest| {
             counted.fetch_add(1, Ordering::Relaxed);

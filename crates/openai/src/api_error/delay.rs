@@ -1,4 +1,4 @@
-//! The wait that an error body asks for.
+//! The retry delay in an error body.
 
 #[cfg(all(test, feature = "client"))]
 mod tests;
@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// The wait in Google's details, in the headers that OpenRouter passes on, or in the message.
-pub(super) fn asked(error: &Value, message: &str) -> Option<Duration> {
-    in_details(error).or_else(|| in_headers(error)).or_else(|| in_words(message))
+/// The delay in Google's `details`, in the headers in OpenRouter's `metadata`, or in the message.
+pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
+    in_details(error).or_else(|| in_headers(error)).or_else(|| in_message(message))
 }
 
 /// Returns `true` if Google's quota of a day is used up.
@@ -41,15 +41,15 @@ fn in_headers(error: &Value) -> Option<Duration> {
     reset.duration_since(SystemTime::now()).ok()
 }
 
-fn in_words(message: &str) -> Option<Duration> {
+fn in_message(message: &str) -> Option<Duration> {
     const BEFORE: [&str; 5] =
         ["try again in ", "retry in ", "retry after ", "try again after ", "please wait "];
     let message = message.to_lowercase();
     BEFORE.iter().find_map(|before| span(message.split_once(before)?.1))
 }
 
-/// Reads `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. A number alone is
-/// seconds.
+/// Parses `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. The default unit
+/// is seconds.
 fn span(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
     loop {
@@ -74,7 +74,7 @@ fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|letter| !is_part(letter)).unwrap_or(text.len()))
 }
 
-/// Seconds as a duration: the longest one where there are more.
+/// Converts seconds to a duration, at most [`Duration::MAX`]. `None` for negative numbers and NaN.
 pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX))
 }

@@ -13,7 +13,7 @@ fn check(status: u16, body: &str, text: &str) {
 }
 
 #[test]
-fn the_message_is_found_in_each_form() {
+fn message_is_found_in_each_form() {
     let text = "the model's server refused the request (status 404): no such model";
     check(404, r#"{"error": {"message": "no such model", "type": "not_found", "code": null}}"#, text);
     check(404, r#"{"error": "no such model"}"#, text);
@@ -23,7 +23,7 @@ fn the_message_is_found_in_each_form() {
 }
 
 #[test]
-fn what_has_no_message_is_shown_as_it_is() {
+fn body_without_message_is_shown_unchanged() {
     check(
         404,
         r#"{"errors": [1]}"#,
@@ -32,7 +32,7 @@ fn what_has_no_message_is_shown_as_it_is() {
 }
 
 #[test]
-fn statuses_that_may_pass() {
+fn transient_statuses() {
     for status in [408, 409, 425, 429, 498, 500, 502, 503, 504, 529] {
         assert!(error(status, "no").is_transient(), "{status}");
     }
@@ -41,9 +41,9 @@ fn statuses_that_may_pass() {
     }
 }
 
-/// The length of the conversation is no matter of the key or of the rate.
+/// A 401 or 429 is never about the length of the conversation.
 #[test]
-fn the_status_comes_before_the_words() {
+fn status_takes_precedence_over_the_message() {
     let body = "the context window is full";
     assert!(matches!(error(400, body), ModelError::ContextTooLong(_)));
     assert!(matches!(error(500, body), ModelError::ContextTooLong(_)));
@@ -52,7 +52,7 @@ fn the_status_comes_before_the_words() {
 }
 
 #[test]
-fn an_error_in_a_reply_may_have_a_status() {
+fn in_band_error_may_have_a_status() {
     let limited = ApiError::in_band(&json!({"message": "slow down", "code": 429}));
     assert!(matches!(limited, ModelError::RateLimited { .. }));
     let limited = ApiError::in_band(&json!({"message": "slow down", "code": "429"}));
@@ -62,9 +62,9 @@ fn an_error_in_a_reply_may_have_a_status() {
     assert_eq!(ApiError::in_band(&json!(["boom"])).to_string(), "the model's server failed: boom");
 }
 
-/// Where there is no status, a word of OpenAI's stands for one.
+/// Without a status, OpenAI's code or type implies it.
 #[test]
-fn an_error_in_a_reply_that_cannot_pass_is_permanent() {
+fn in_band_error_may_be_permanent() {
     let quota = json!({"message": "pay", "type": "insufficient_quota"});
     assert!(matches!(ApiError::in_band(&quota), ModelError::RateLimited { permanent: true, .. }));
     let key = json!({"message": "no", "type": "invalid_request_error", "code": "invalid_api_key"});
@@ -75,9 +75,9 @@ fn an_error_in_a_reply_that_cannot_pass_is_permanent() {
     assert!(matches!(ApiError::in_band(&length), ModelError::ContextTooLong(_)));
 }
 
-/// The code counts wherever it stands, and whether there is a message or not.
+/// The code may be at several places, with or without a message.
 #[test]
-fn a_used_up_quota_is_found_in_each_form() {
+fn exhausted_quota_is_found_in_each_form() {
     for body in [
         r#"{"error": {"message": "pay", "code": "insufficient_quota"}}"#,
         r#"{"error": {"code": "insufficient_quota"}}"#,
@@ -95,7 +95,7 @@ fn a_used_up_quota_is_found_in_each_form() {
 }
 
 #[test]
-fn every_sentence_about_the_length_is_known() {
+fn messages_about_context_length_are_recognized() {
     for sentence in [
         "This model's maximum context length is 4096 tokens.",
         "prompt is too long: 210000 tokens > 200000 maximum",
@@ -123,7 +123,7 @@ fn every_sentence_about_the_length_is_known() {
 }
 
 #[test]
-fn every_word_for_the_length_is_known() {
+fn codes_for_context_length_are_recognized() {
     for word in
         ["context_length_exceeded", "exceed_context_size_error", "tokens_limit_reached", "request_too_large"]
     {
@@ -136,10 +136,9 @@ fn every_word_for_the_length_is_known() {
     }
 }
 
-/// More tokens in one request than a minute may have: whoever waits waits in vain, and whoever
-/// shortens it does not.
+/// A request with more tokens than the limit per minute: waiting does not help, shortening does.
 #[test]
-fn a_request_that_is_larger_than_the_rate_is_too_long() {
+fn request_above_the_rate_limit_is_too_long() {
     let groq = json!({"error": {"message": "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}});
     let openai = json!({"error": {"message": "Request too large for gpt-4o in organization o on tokens per min (TPM): Limit 30000, Requested 45000. The input or output tokens must be reduced in order to run successfully.", "type": "tokens", "code": "rate_limit_exceeded"}});
     for (status, body) in [(413, &groq), (429, &openai), (429, &groq)] {
@@ -151,7 +150,7 @@ fn a_request_that_is_larger_than_the_rate_is_too_long() {
 }
 
 #[test]
-fn an_excerpt_ends_between_characters() {
+fn excerpt_ends_at_a_character_boundary() {
     let cut = excerpt(&"ü".repeat(1000));
     assert_eq!(cut.len(), 1003);
     assert_eq!(excerpt(&format!("x{}", "ü".repeat(1000))).len(), 1002);

@@ -83,9 +83,9 @@ impl<M> ModelBuilder<M> {
         }
     }
 
-    /// Reads settings that are not set here from the environment: the keys of the known providers,
-    /// and `OPENAI_BASE_URL`. A name such as `groq/llama-3.3-70b-versatile` then selects the
-    /// provider, unless a server is set.
+    /// Reads missing settings from the environment: the keys of the known providers, and
+    /// `OPENAI_BASE_URL`. A name such as `groq/llama-3.3-70b-versatile` then selects the provider,
+    /// unless a server is set.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -96,7 +96,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the provider, or the server program: its quirks, and its base URL unless that is set.
+    /// Sets the provider or server program. It determines the quirks, and the base URL unless
+    /// [`base_url`](Self::base_url) is set.
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
@@ -111,8 +112,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the API key. It is sent as a bearer token, to Azure as `api-key` unless it is an Entra
-    /// token. Many local servers require none.
+    /// Sets the API key. It is sent as a bearer token. Azure gets it in the header `api-key`,
+    /// unless it is an Entra token. Many local servers require no key.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.api_key = Some(SecretString::from(api_key.into()));
@@ -157,29 +158,32 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets whether the model reads images, regardless of its profile. Otherwise images are
-    /// replaced by type and size, with a warning the first time.
+    /// Enables or disables images, regardless of the profile. Disabled images are replaced by their
+    /// type and size, with a warning the first time.
     #[must_use]
-    pub fn images(mut self, whether: bool) -> Self {
-        self.images = Some(whether);
+    pub fn images(mut self, enabled: bool) -> Self {
+        self.images = Some(enabled);
         self
     }
 
-    /// Sets whether the token limit is sent as `max_completion_tokens`, which newer OpenAI models
-    /// require, or as `max_tokens`. Default: the former for OpenAI, Azure OpenAI and Groq, and for
-    /// a server that rejected `max_tokens`.
+    /// Sends the token limit as `max_completion_tokens` if `true`, as `max_tokens` if `false`.
+    /// Newer OpenAI models require the former.
+    ///
+    /// Default: `true` for OpenAI, Azure OpenAI and Groq, and after a rejection of `max_tokens`.
     #[must_use]
-    pub fn use_max_completion_tokens(mut self, whether: bool) -> Self {
-        self.max_completion_tokens = Some(whether);
+    pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
+        self.max_completion_tokens = Some(enabled);
         self
     }
 
-    /// Sets whether the reasoning of a reply with calls is sent back, as `reasoning_content` or in
-    /// the provider's field. Default: only to DeepSeek and Moonshot, which require it, and to
-    /// llama.cpp, vLLM and Ollama. Others may reject it.
+    /// Sends the reasoning of a reply with calls back, as `reasoning_content` or in the provider's
+    /// field.
+    ///
+    /// Default: `true` for DeepSeek and Moonshot (they require it), llama.cpp, vLLM and Ollama.
+    /// Other servers may reject the field.
     #[must_use]
-    pub fn send_reasoning(mut self, whether: bool) -> Self {
-        self.reasoning = Some(whether);
+    pub fn send_reasoning(mut self, enabled: bool) -> Self {
+        self.reasoning = Some(enabled);
         self
     }
 
@@ -190,29 +194,31 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Adds a field to the body of each request. A field that haft sends is an
-    /// [error](BuildError::OwnField) in `build`, because it would be there twice.
+    /// Adds a field to the body of each request. `build` returns an [error](BuildError::OwnField)
+    /// for a field sent by haft itself, because it would be duplicated.
     #[must_use]
     pub fn extra_body(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra_body.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the part of JSON Schema that the server supports, for tools and replies.
+    /// Sets the subset of JSON Schema supported by the server, for tools and replies.
     ///
     /// Default: [`OpenAiStrict`](SchemaTarget::OpenAiStrict) for OpenAI, except for fine-tuned
     /// models; [`Gemini`](SchemaTarget::Gemini) for Google; [`OpenAi`](SchemaTarget::OpenAi)
     /// otherwise. Use [`Small`](SchemaTarget::Small) for a small model on your own server.
     ///
-    /// Losses are logged, and calls are validated against the whole schema. A tool whose schema
-    /// cannot be strict is sent without `strict`, with a warning: see
+    /// Losses are logged, and calls are validated against the whole schema. A tool with an
+    /// incompatible schema is sent without `strict`, with a warning: see
     /// [`strict_tools`](crate::strict_tools). Under `strict`, the model writes `null` for an
-    /// omitted argument. The pipeline removes it, unless it has
-    /// [`RepairPolicy::Strict`](haft_core::schema::RepairPolicy::Strict): then choose another profile.
+    /// omitted argument. The pipeline removes it, except under [`RepairPolicy::Strict`]: choose
+    /// another profile there.
     ///
     /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and sent unchanged
-    /// otherwise. If the root must be an object, any other root is wrapped in one, and the reply
-    /// unwrapped.
+    /// otherwise. If the root must be an object, any other root is wrapped in an object, and the
+    /// reply is unwrapped.
+    ///
+    /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]
     pub fn tool_schemas(mut self, profile: SchemaTarget) -> Self {
         self.tool_schemas = Some(profile);

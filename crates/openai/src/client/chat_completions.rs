@@ -18,15 +18,15 @@ use super::{
 };
 use crate::reply::ChatAccumulator;
 
-/// A model behind the Chat Completions API of OpenAI or a compatible server, such as llama.cpp,
+/// A model of the Chat Completions API, from OpenAI or a compatible server such as llama.cpp,
 /// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
-/// Transient errors (429, 5xx, a connection that fails before the reply) are retried with
-/// exponential backoff, at least after the server's `Retry-After`. Each wait has a timeout: see
+/// Transient errors (429, 5xx, a connection failure before the reply) are retried with exponential
+/// backoff, not before the server's `Retry-After`. Each wait has a timeout: see
 /// [`Timeouts`](crate::Timeouts).
 ///
-/// Settings that the server rejects as unsupported (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`) are omitted from then on, with a warning.
+/// Settings rejected by the server as unsupported (`stop`, `seed`, `temperature`, `top_p`,
+/// `parallel_tool_calls`) are omitted from later requests, with a warning.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ use crate::reply::ChatAccumulator;
 /// Dropping a future or a stream closes its connection. The server may have generated, and counted,
 /// a part of the reply.
 #[derive(Clone)]
-pub struct ChatCompletions(Arc<Client<Completions>>);
+pub struct ChatCompletions(Arc<Client<ChatCompletionsApi>>);
 
 /// A builder for [`ChatCompletions`].
 pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
@@ -62,8 +62,8 @@ impl ChatCompletions {
     ///
     /// # Errors
     ///
-    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key of a
-    /// provider that requires one.
+    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key, if the
+    /// provider requires one.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -75,11 +75,11 @@ impl ChatCompletions {
 }
 
 impl ModelBuilder<ChatCompletions> {
-    /// Sets whether a leading `<think>…</think>` block stays in the text. By default it becomes the
-    /// reasoning: servers without a reasoning parser send it in the text.
+    /// Keeps a leading `<think>…</think>` block in the text. By default it becomes the reasoning,
+    /// because servers without a reasoning parser send it in the text.
     #[must_use]
-    pub fn keep_think_tags(mut self, whether: bool) -> Self {
-        self.keeps_think_tags = whether;
+    pub fn keep_think_tags(mut self, enabled: bool) -> Self {
+        self.keeps_think_tags = enabled;
         self
     }
 
@@ -96,7 +96,7 @@ impl ModelBuilder<ChatCompletions> {
                 .with(OptionalParam::UserAfterTool, !quirks.user_after_tool);
             let newer_limit = quirks.max_completion_tokens;
             let unsupported = UnsupportedParams::new(unsupported);
-            Completions { unsupported, newer_limit, keeps_think_tags }
+            ChatCompletionsApi { unsupported, newer_limit, keeps_think_tags }
         })?;
         Ok(ChatCompletions(Arc::new(client)))
     }
@@ -124,7 +124,7 @@ impl fmt::Debug for ChatCompletions {
 }
 
 /// The Chat Completions API.
-struct Completions {
+struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
     /// Sends the token limit as `max_completion_tokens`, unless the server rejects it.
     newer_limit: bool,
@@ -132,17 +132,17 @@ struct Completions {
     keeps_think_tags: bool,
 }
 
-/// The form of a request: streamed or not, and without the parameters that the server rejects.
+/// The form of a request: streamed or not, and its omitted parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// Parameters that are omitted or replaced.
+    /// Omitted or replaced parameters.
     omitted: OptionalParams,
     /// Sends the token limit as `max_completion_tokens`.
     newer_limit: bool,
 }
 
-/// Parameters that are omitted after a rejection, by their names in the API.
+/// Parameters to omit after a rejection, by their names in the API.
 const OPTIONAL: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),
@@ -153,14 +153,14 @@ const OPTIONAL: [(&str, OptionalParam); 7] = [
     ("parallel_tool_calls", OptionalParam::ParallelToolCalls),
 ];
 
-impl Completions {
+impl ChatCompletionsApi {
     fn variant_without(&self, is_streamed: bool, omitted: OptionalParams) -> Variant {
         let newer_limit = self.newer_limit != omitted.has(OptionalParam::TokenLimit);
         Variant { is_streamed, omitted, newer_limit }
     }
 }
 
-impl Api for Completions {
+impl Api for ChatCompletionsApi {
     const PATH: &'static str = "/chat/completions";
     const FIELDS: &'static [&'static str] = request::FIELDS;
     type Variant = Variant;
@@ -172,7 +172,7 @@ impl Api for Completions {
 
     fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
         let message = rejection.message()?;
-        let omitted = if is_about_order(message) {
+        let omitted = if rejects_user_after_tool(message) {
             variant.omitted.and(OptionalParam::UserAfterTool)
         } else if !variant.newer_limit && message.contains("max_completion_tokens") {
             // The message names the replacement for `max_tokens`.
@@ -202,9 +202,9 @@ impl Api for Completions {
     }
 }
 
-/// Returns `true` for the error of chat templates that do not allow a user message after a tool
-/// result (Mistral).
-fn is_about_order(message: &str) -> bool {
+/// Returns `true` for the error of chat templates without a user message after a tool result
+/// (Mistral).
+fn rejects_user_after_tool(message: &str) -> bool {
     ["after role 'tool'", "after role tool", "after role \"tool\""]
         .iter()
         .any(|order| message.contains(order))

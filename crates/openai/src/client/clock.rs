@@ -89,16 +89,16 @@ impl Clock {
         Self { timeouts: timeouts.clone(), started: now, attempted: now }
     }
 
-    /// The deadlines for an attempt that begins now.
+    /// The deadlines for an attempt starting now.
     pub(super) fn attempt(&self) -> Self {
         Self { attempted: Instant::now(), ..self.clone() }
     }
 
-    /// Awaits a future, with the timeout of a phase and that of the whole request.
+    /// Awaits a future, with the timeouts of the phase and of the whole request.
     pub(super) async fn wait<T>(
         &self,
         phase: TimeoutPhase,
-        what: impl Future<Output = T>,
+        future: impl Future<Output = T>,
     ) -> Result<T, ModelError> {
         let limit = match phase {
             TimeoutPhase::Connect => self.timeouts.connect,
@@ -110,8 +110,8 @@ impl Clock {
         let is_counting = phase == TimeoutPhase::FirstByte;
         let passed = if is_counting { self.attempted.elapsed() } else { Duration::ZERO };
         let (wait, left) = (limit.saturating_sub(passed), self.left());
-        timeout(wait.min(left), what).await.map_err(|_elapsed| {
-            if left < wait { self.over() } else { ModelError::TimedOut { phase, after: limit } }
+        timeout(wait.min(left), future).await.map_err(|_elapsed| {
+            if left < wait { self.total_timed_out() } else { ModelError::TimedOut { phase, after: limit } }
         })
     }
 
@@ -124,7 +124,7 @@ impl Clock {
         ModelError::TimedOut { phase: TimeoutPhase::Connect, after: self.timeouts.connect }
     }
 
-    fn over(&self) -> ModelError {
+    fn total_timed_out(&self) -> ModelError {
         ModelError::TimedOut { phase: TimeoutPhase::Total, after: self.timeouts.total }
     }
 }

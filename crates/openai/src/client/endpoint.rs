@@ -19,7 +19,7 @@ pub(super) struct Endpoint {
     secrets: Secrets,
 }
 
-/// Parses a base URL. A copied `/chat/completions` or `/responses` behind the version is removed.
+/// Parses a base URL. A trailing `/chat/completions` or `/responses` is removed.
 pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
@@ -27,7 +27,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
         return Err(wrong(format!("its scheme is {:?}", url.scheme())));
     }
     if url.fragment().is_some() {
-        return Err(wrong("it has a fragment, which is never sent".into()));
+        return Err(wrong("it has a fragment, and fragments are not sent".into()));
     }
     let path = url.path().trim_end_matches('/');
     let copied = ["/chat/completions", "/responses"].iter().find_map(|end| path.strip_suffix(end));
@@ -36,7 +36,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// A text for error messages without parts that may be credentials, whether it is a URL or not.
+/// The text of a possible URL for error messages, without possible credentials.
 fn without_secrets(text: &str) -> String {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("[secret]@{rest}"));
     shown.split_once('?').map_or(shown.clone(), |(start, _)| format!("{start}?[secret]"))
@@ -45,7 +45,7 @@ fn without_secrets(text: &str) -> String {
 impl Endpoint {
     /// Creates the endpoint of the API at `path` below the base URL.
     ///
-    /// Credentials in the URL become an `authorization` header, which `headers` may replace.
+    /// Credentials in the URL become an `authorization` header, unless `headers` has its own.
     /// `hidden` are further values to redact.
     pub(super) fn new(
         base_url: &Url,
@@ -88,7 +88,7 @@ impl Endpoint {
         request
     }
 
-    /// Removes secrets that a server repeats in an error.
+    /// Removes secrets repeated by a server in an error.
     pub(super) fn redact(&self, error: ModelError) -> ModelError {
         self.secrets.redact(error)
     }

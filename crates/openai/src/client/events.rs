@@ -15,7 +15,7 @@ pub(super) struct EventParser {
     bytes: Vec<u8>,
     /// Start of the current line in `bytes`.
     line: usize,
-    /// Position in `bytes` up to which the line was searched for its end.
+    /// End of the part of `bytes` already searched for the end of the line.
     searched: usize,
     /// Data of the current event.
     data: Vec<u8>,
@@ -24,12 +24,12 @@ pub(super) struct EventParser {
     is_error: bool,
     /// Set after a carriage return: a line feed at the beginning belongs to it.
     after_return: bool,
-    /// Set after the first line, which may have a byte order mark.
+    /// Set after the first line. Only the first line may have a byte order mark.
     has_begun: bool,
 }
 
-/// Capacity that is kept for the data of later events, in bytes.
-const KEPT: usize = 64 << 10;
+/// Maximum buffer capacity reused for later events, in bytes.
+const MAX_SPARE_CAPACITY: usize = 64 << 10;
 
 /// An event of the stream.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl EventParser {
 
     /// The next complete event.
     pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
-        if !self.has_data && self.data.capacity() > KEPT {
+        if !self.has_data && self.data.capacity() > MAX_SPARE_CAPACITY {
             self.data = Vec::new();
         }
         while let Some((start, end)) = self.next_line() {
@@ -80,8 +80,8 @@ impl EventParser {
         None
     }
 
-    /// The event without an end at the end of the stream. The specification drops it, but servers
-    /// close the connection after `data: [DONE]`.
+    /// The unterminated event at the end of the stream. The specification drops it, but some
+    /// servers close the connection directly after `data: [DONE]`.
     pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.take_line(self.line, self.bytes.len());
         self.line = self.bytes.len();

@@ -15,7 +15,7 @@ use super::clock::Clock;
 /// Limit for the body of an error.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// Wait for the body of an error. The status is known already.
+/// Timeout for the body of an error. It is short, because the status is known already.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
 
 /// Limits for reading to the end of a reply after its last relevant event.
@@ -27,21 +27,21 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Beginnings of an event stream, after whitespace.
 const EVENTS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
-/// A response whose head was received.
+/// A response with a body still to be read.
 pub(super) struct HttpReply {
     response: Response,
     clock: Clock,
     /// The current timeout: first byte, then idle.
     phase: TimeoutPhase,
-    /// Bytes that were read to detect the kind of the reply.
-    begun: Vec<u8>,
+    /// Bytes read for detecting the kind of the reply.
+    peeked: Vec<u8>,
     is_event_stream: Option<bool>,
 }
 
 impl HttpReply {
     pub(super) fn new(response: Response, clock: Clock) -> Self {
         let phase = TimeoutPhase::FirstByte;
-        Self { response, clock, phase, begun: Vec::new(), is_event_stream: None }
+        Self { response, clock, phase, peeked: Vec::new(), is_event_stream: None }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -52,7 +52,7 @@ impl HttpReply {
         self.response.headers()
     }
 
-    /// The compression of the body, which some proxies add without being asked.
+    /// The compression of the body. Some proxies add it without an `Accept-Encoding` header.
     pub(super) fn compression(&self) -> Option<String> {
         // Others, such as `none` and `utf-8`, are not compressions.
         const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
@@ -61,46 +61,47 @@ impl HttpReply {
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Detects an event stream by its first bytes. Some servers stream without being asked, some do
-    /// not although they were asked, and some send the wrong content type. Anything else is a body:
-    /// JSON or HTML.
+    /// Detects an event stream by its first bytes. Anything else is a body: JSON or HTML.
+    ///
+    /// `stream` and the content type are unreliable: some servers ignore `stream`, some always
+    /// stream, and some send the wrong content type.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
         }
         if let Some(encoding) = self.compression() {
-            let reason = format!("it is compressed ({encoding}), which was not asked for");
+            let reason = format!("it is compressed ({encoding}) without a request for compression");
             return Err(ModelError::InvalidResponse(reason));
         }
-        let is_one = loop {
+        let is_stream = loop {
             self.drop_blanks();
-            let (begun, open) = (&self.begun, |whole: &[u8]| whole.starts_with(&self.begun));
-            if EVENTS.iter().any(|beginning| begun.starts_with(beginning)) {
+            let (peeked, open) = (&self.peeked, |whole: &[u8]| whole.starts_with(&self.peeked));
+            if EVENTS.iter().any(|beginning| peeked.starts_with(beginning)) {
                 break true;
             }
             if !open(BYTE_ORDER_MARK) && !EVENTS.iter().any(|beginning| open(beginning)) {
                 break false;
             }
             match self.read().await? {
-                Some(bytes) if self.begun.is_empty() => self.begun = bytes,
-                Some(bytes) => self.begun.extend(bytes),
+                Some(bytes) if self.peeked.is_empty() => self.peeked = bytes,
+                Some(bytes) => self.peeked.extend(bytes),
                 None => break false,
             }
         };
-        self.is_event_stream = Some(is_one);
-        Ok(is_one)
+        self.is_event_stream = Some(is_stream);
+        Ok(is_stream)
     }
 
     /// Drops leading whitespace and a byte order mark.
     fn drop_blanks(&mut self) {
-        let text = self.begun.trim_ascii_start();
+        let text = self.peeked.trim_ascii_start();
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
-        self.begun.drain(..self.begun.len() - text.len());
+        self.peeked.drain(..self.peeked.len() - text.len());
     }
 
     /// The next bytes. `None` at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
-        if self.begun.is_empty() { self.read().await } else { Ok(Some(mem::take(&mut self.begun))) }
+        if self.peeked.is_empty() { self.read().await } else { Ok(Some(mem::take(&mut self.peeked))) }
     }
 
     async fn read(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
@@ -112,7 +113,7 @@ impl HttpReply {
         })
     }
 
-    /// The whole body of a reply that is not a stream.
+    /// The whole body of a non-streamed reply.
     pub(super) async fn body(&mut self) -> Result<Vec<u8>, ModelError> {
         // Most bodies arrive in one piece.
         let mut body = self.chunk().await?.unwrap_or_default();
@@ -127,8 +128,8 @@ impl HttpReply {
         }
     }
 
-    /// Reads to the end of the reply, so that the connection can be reused. The end arrives in a
-    /// separate chunk.
+    /// Reads to the end of the reply. Otherwise the connection could not be reused. The end arrives
+    /// in a separate chunk.
     pub(super) async fn end(&mut self) {
         let mut left = END_BYTES;
         let reading = async {
@@ -160,7 +161,7 @@ impl HttpReply {
     }
 }
 
-/// The last error of a chain, which has the cause. Those above only have the place.
+/// The last error of a chain: the cause. The errors above it only add the place.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::provider::{Provider, Quirks};
 
-/// Settings that apply to every request: quirks of the server and options of the user.
+/// Settings of every request: quirks of the server and options of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RequestDefaults {
     pub(super) provider: Option<Provider>,
@@ -27,44 +27,44 @@ struct Family {
     context_window: Option<u64>,
 }
 
-const fn text(name: &'static str) -> Family {
+const fn text_only(name: &'static str) -> Family {
     Family { name, images: false, files: false, audio: false, context_window: None }
 }
 
-const fn seeing(name: &'static str) -> Family {
-    Family { images: true, ..text(name) }
+const fn with_images(name: &'static str) -> Family {
+    Family { images: true, ..text_only(name) }
 }
 
 const fn openai(name: &'static str, context_window: u64) -> Family {
-    Family { images: true, files: true, context_window: Some(context_window), ..text(name) }
+    Family { images: true, files: true, context_window: Some(context_window), ..text_only(name) }
 }
 
 const fn gemini(name: &'static str) -> Family {
-    Family { images: true, audio: true, context_window: Some(1_048_576), ..text(name) }
+    Family { images: true, audio: true, context_window: Some(1_048_576), ..text_only(name) }
 }
 
-const fn hearing(name: &'static str) -> Family {
-    Family { audio: true, context_window: Some(128_000), ..text(name) }
+const fn with_audio(name: &'static str) -> Family {
+    Family { audio: true, context_window: Some(128_000), ..text_only(name) }
 }
 
 const fn claude(name: &'static str) -> Family {
-    Family { context_window: Some(200_000), ..seeing(name) }
+    Family { context_window: Some(200_000), ..with_images(name) }
 }
 
 /// The first match counts.
 const FAMILIES: &[Family] = &[
-    hearing("gpt-4o-audio"),
-    hearing("gpt-4o-mini-audio"),
-    hearing("gpt-audio"),
+    with_audio("gpt-4o-audio"),
+    with_audio("gpt-4o-mini-audio"),
+    with_audio("gpt-audio"),
     openai("gpt-5", 400_000),
     openai("gpt-4.1", 1_047_576),
     openai("gpt-4o", 128_000),
-    Family { context_window: Some(128_000), ..seeing("gpt-4-turbo") },
-    seeing("gpt-4-vision"),
-    text("gpt-4"),
-    text("o1-mini"),
-    text("o1-preview"),
-    text("o3-mini"),
+    Family { context_window: Some(128_000), ..with_images("gpt-4-turbo") },
+    with_images("gpt-4-vision"),
+    text_only("gpt-4"),
+    text_only("o1-mini"),
+    text_only("o1-preview"),
+    text_only("o3-mini"),
     openai("o1", 200_000),
     openai("o3", 200_000),
     openai("o4", 200_000),
@@ -72,36 +72,36 @@ const FAMILIES: &[Family] = &[
     gemini("gemini-3"),
     gemini("gemini-flash"),
     gemini("gemini-pro-latest"),
-    text("claude-2"),
-    text("claude-instant"),
+    text_only("claude-2"),
+    text_only("claude-instant"),
     claude("claude-"),
-    seeing("grok-4"),
-    seeing("llama-4"),
-    seeing("llama4"),
-    seeing("kimi-k2.5"),
-    seeing("pixtral"),
-    text("mistral-small-2501"),
-    seeing("mistral-small-25"),
-    seeing("mistral-small-3."),
-    seeing("mistral-small3."),
-    seeing("mistral-medium-25"),
-    seeing("mistral-medium-3"),
-    seeing("llava"),
-    seeing("-vl"),
-    // As Ollama writes them.
-    seeing("qwen2.5vl"),
-    seeing("qwen3vl"),
-    seeing("glm-4.1v"),
-    seeing("glm-4.5v"),
-    seeing("glm-4.6v"),
-    seeing("vision"),
+    with_images("grok-4"),
+    with_images("llama-4"),
+    with_images("llama4"),
+    with_images("kimi-k2.5"),
+    with_images("pixtral"),
+    text_only("mistral-small-2501"),
+    with_images("mistral-small-25"),
+    with_images("mistral-small-3."),
+    with_images("mistral-small3."),
+    with_images("mistral-medium-25"),
+    with_images("mistral-medium-3"),
+    with_images("llava"),
+    with_images("-vl"),
+    // Ollama's spelling.
+    with_images("qwen2.5vl"),
+    with_images("qwen3vl"),
+    with_images("glm-4.1v"),
+    with_images("glm-4.5v"),
+    with_images("glm-4.6v"),
+    with_images("vision"),
     // The smallest models read only text.
-    text("gemma-3-1b"),
-    text("gemma3:1b"),
-    text("gemma-3-270m"),
-    text("gemma3:270m"),
-    seeing("gemma-3-"),
-    seeing("gemma3:"),
+    text_only("gemma-3-1b"),
+    text_only("gemma3:1b"),
+    text_only("gemma-3-270m"),
+    text_only("gemma3:270m"),
+    with_images("gemma-3-"),
+    with_images("gemma3:"),
 ];
 
 /// The profile of a known model family. A prefix, as in `openai/gpt-5`, is ignored.
@@ -112,7 +112,7 @@ pub(crate) fn profile_of(model: &str) -> ModelProfile {
         Some(_) => name.starts_with(family.name),
         None => name.contains(family.name),
     });
-    let Family { images, files, audio, context_window, .. } = family.unwrap_or(&const { text("") });
+    let Family { images, files, audio, context_window, .. } = family.unwrap_or(&const { text_only("") });
     ModelProfile {
         images: *images,
         files: *files,

@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
-use crate::format::{AnswerProfile, CallIds, Reasoning};
+use crate::format::{CallIds, ReasoningField, ResponseSchemaProfile};
 
 /// The usual field for reasoning.
 pub(super) const REASONING_FIELD: &str = "reasoning_content";
@@ -62,7 +62,7 @@ pub enum Provider {
 
 /// The name of an unknown provider.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no provider {0:?}: known are {known}", known = Provider::names())]
+#[error("unknown provider {0:?}: known are {known}", known = Provider::names())]
 pub struct UnknownProvider(String);
 
 /// The entry of a provider.
@@ -83,12 +83,12 @@ struct Preset {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quirks {
     /// Sends the token limit as `max_completion_tokens`. Some OpenAI models reject `max_tokens`;
-    /// most other servers support only that.
+    /// most other servers support only `max_tokens`.
     pub(super) max_completion_tokens: bool,
     /// The field for the reasoning of replies with calls.
-    pub(super) reasoning: Reasoning,
-    /// The supported part of JSON Schema. Not strict for Azure, which has tighter limits, and
-    /// others, which reject `strict` or give it another meaning.
+    pub(super) reasoning: ReasoningField,
+    /// The supported subset of JSON Schema. Not strict for Azure, because of its tighter limits,
+    /// and for servers with no `strict` or with another meaning of it.
     pub(super) tool_schemas: SchemaTarget,
     /// Accepts a user message after a tool result. Otherwise an assistant message is inserted.
     pub(super) user_after_tool: bool,
@@ -98,8 +98,8 @@ pub(super) struct Quirks {
     pub(super) random_seed: bool,
     /// Accepted call ids.
     pub(super) call_ids: CallIds,
-    /// Accepts a tool name as `tool_choice`. llama.cpp ignores it and LM Studio rejects it: only
-    /// that tool is sent, and a call required.
+    /// Accepts a tool name as `tool_choice`. llama.cpp ignores it and LM Studio rejects it. They
+    /// get only this tool, and `tool_choice: "required"`.
     pub(super) named_choice: bool,
     /// Accepts a response schema.
     pub(super) json_schema: bool,
@@ -109,16 +109,16 @@ pub(super) struct Quirks {
 }
 
 impl Quirks {
-    /// The supported part of response schemas.
-    pub(super) fn answers(&self) -> AnswerProfile {
-        AnswerProfile { schemas: self.tool_schemas, object_root: self.object_replies }
+    /// The supported subset of response schemas.
+    pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
+        ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }
 }
 
-/// An unknown server, which is expected to follow the specification.
+/// The quirks of an unknown server: it is expected to follow the specification.
 const UNKNOWN: Quirks = Quirks {
     max_completion_tokens: false,
-    reasoning: Reasoning::Left,
+    reasoning: ReasoningField::Omitted,
     tool_schemas: SchemaTarget::OpenAi,
     user_after_tool: true,
     stream_options: true,
@@ -202,7 +202,11 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.deepseek.com"),
         key_variable: Some("DEEPSEEK_API_KEY"),
         domains: &["deepseek.com"],
-        quirks: Quirks { reasoning: Reasoning::Required(REASONING_FIELD), json_schema: false, ..UNKNOWN },
+        quirks: Quirks {
+            reasoning: ReasoningField::Required(REASONING_FIELD),
+            json_schema: false,
+            ..UNKNOWN
+        },
     },
     // platform.moonshot.ai/docs
     Preset {
@@ -212,7 +216,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.moonshot.ai/v1"),
         key_variable: Some("MOONSHOT_API_KEY"),
         domains: &["moonshot.ai", "moonshot.cn"],
-        quirks: Quirks { reasoning: Reasoning::Required(REASONING_FIELD), ..UNKNOWN },
+        quirks: Quirks { reasoning: ReasoningField::Required(REASONING_FIELD), ..UNKNOWN },
     },
     // console.groq.com/docs/openai
     Preset {
@@ -252,7 +256,11 @@ const PRESETS: &[Preset] = &[
         base_url: Some("http://localhost:8080/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { reasoning: Reasoning::Sent(REASONING_FIELD), named_choice: false, ..UNKNOWN },
+        quirks: Quirks {
+            reasoning: ReasoningField::Optional(REASONING_FIELD),
+            named_choice: false,
+            ..UNKNOWN
+        },
     },
     // docs.vllm.ai/en/latest/serving/openai_compatible_server.html, reasoning_outputs.html
     Preset {
@@ -262,9 +270,9 @@ const PRESETS: &[Preset] = &[
         base_url: Some("http://localhost:8000/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { reasoning: Reasoning::Sent("reasoning"), ..UNKNOWN },
+        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..UNKNOWN },
     },
-    // docs.ollama.com/api/openai-compatibility: `tool_choice` is not known
+    // docs.ollama.com/api/openai-compatibility: no `tool_choice`
     Preset {
         provider: Provider::Ollama,
         name: "ollama",
@@ -272,7 +280,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("http://localhost:11434/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { reasoning: Reasoning::Sent("reasoning"), named_choice: false, ..UNKNOWN },
+        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), named_choice: false, ..UNKNOWN },
     },
     // lmstudio.ai/docs/app/api/tools, and «Invalid tool_choice type: 'object'»
     Preset {
@@ -297,7 +305,7 @@ impl Provider {
         self.preset().map_or("", |preset| preset.name)
     }
 
-    /// The base URL, of a local server the default one.
+    /// The base URL. For a local server: its default address.
     pub fn base_url(self) -> Option<&'static str> {
         self.preset()?.base_url
     }
@@ -346,13 +354,13 @@ impl FromStr for Provider {
 
     /// Parses a name or an alias. Case and punctuation are ignored.
     fn from_str(name: &str) -> Result<Self, UnknownProvider> {
-        let is_called = |it: &str| letters(it).eq(letters(name));
+        let is_called = |it: &str| normalized(it).eq(normalized(name));
         let known = PRESETS.iter().find(|it| is_called(it.name) || it.aliases.iter().copied().any(is_called));
         known.map(|preset| preset.provider).ok_or_else(|| UnknownProvider(name.to_owned()))
     }
 }
 
-fn letters(name: &str) -> impl Iterator<Item = char> {
+fn normalized(name: &str) -> impl Iterator<Item = char> {
     name.chars().filter(|it| it.is_alphanumeric()).map(|it| it.to_ascii_lowercase())
 }
 

@@ -19,8 +19,8 @@ pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(2);
 /// Data of keep-alive events.
 const KEEP_ALIVE: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
 
-/// The events of a streamed reply. The connection is only read on demand, so that a slow reader
-/// applies back-pressure.
+/// The events of a streamed reply. The connection is only read on demand: a slow reader applies
+/// back-pressure.
 pub(super) struct ReplyStream<A> {
     reply: HttpReply,
     parser: EventParser,
@@ -39,12 +39,12 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Self { reply, parser, accumulator, events, usage_deadline: None, is_done: false, is_over: false }
     }
 
-    /// Reads the whole reply, also from a server that streams without being asked to.
+    /// Reads the whole reply. Also accepts an unrequested stream.
     pub(super) async fn whole(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
             return self.read_whole().await;
         }
-        // Boxed: a rare path whose state would enlarge the future of every request.
+        // Boxed: the state of this rare path would enlarge the future of every request.
         while let Some(event) = Box::pin(self.next()).await? {
             if let ChatEvent::Finished(response) = event {
                 return Ok(*response);
@@ -64,7 +64,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         mem::take(&mut self.accumulator).whole(&body)
     }
 
-    /// Waits until there is an event, or the reply is over.
+    /// Waits for an event or the end of the reply.
     pub(super) async fn fill(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
             if !self.advance()? {
@@ -82,7 +82,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         let Some(event) = self.parser.next_event() else { return Ok(false) };
         self.is_done = is_done(event.data);
         if !self.is_done {
-            take(event, &mut self.accumulator, &mut self.events)?;
+            process(event, &mut self.accumulator, &mut self.events)?;
         }
         Ok(!self.is_done)
     }
@@ -112,28 +112,28 @@ impl<A: StreamAccumulator> ReplyStream<A> {
             Ok(None) => self.close(),
             // After the finish reason nothing is lost.
             Err(_) if self.accumulator.is_finished() => self.finish(),
-            Err(ModelError::Truncated { reason, .. }) => Err(cut(&mut self.accumulator, reason)),
+            Err(ModelError::Truncated { reason, .. }) => Err(truncated(&mut self.accumulator, reason)),
             Err(other) => Err(other),
         }
     }
 
-    /// Handles the end of the connection, which is an error before the finish reason.
+    /// Handles the end of the connection. Before the finish reason it is an error.
     fn close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
         if is_done(last.data) {
             return self.finish();
         }
         if last.is_error {
-            return take(last, &mut self.accumulator, &mut self.events);
+            return process(last, &mut self.accumulator, &mut self.events);
         }
-        // An unreadable last event was cut: the reply is truncated.
+        // An unreadable last event means a truncated reply.
         if let Ok(event) = A::read(last.data) {
             self.accumulator.add(event, &mut self.events)?;
         }
         if self.accumulator.is_finished() {
             return self.finish();
         }
-        Err(cut(&mut self.accumulator, "the connection was closed in the middle of it"))
+        Err(truncated(&mut self.accumulator, "the connection was closed early"))
     }
 
     fn finish(&mut self) -> Result<(), ModelError> {
@@ -144,7 +144,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     }
 }
 
-fn take<A: StreamAccumulator>(
+fn process<A: StreamAccumulator>(
     event: ServerEvent<'_>,
     accumulator: &mut A,
     events: &mut VecDeque<ChatEvent>,
@@ -158,12 +158,12 @@ fn take<A: StreamAccumulator>(
     }
     match A::read(data) {
         Ok(event) => accumulator.add(event, events),
-        Err(error) if error.is_eof() => Err(cut(accumulator, error.to_string())),
+        Err(error) if error.is_eof() => Err(truncated(accumulator, error.to_string())),
         Err(error) => Err(unreadable(&error, data)),
     }
 }
 
-fn cut<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<String>) -> ModelError {
+fn truncated<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<String>) -> ModelError {
     mem::take(accumulator).into_truncated(reason.into())
 }
 

@@ -18,17 +18,19 @@ use super::{
 };
 use crate::reply::ResponsesAccumulator;
 
-/// A model behind the Responses API of OpenAI or a compatible server. Cheap to clone.
+/// A model of the Responses API, from OpenAI or a compatible server. Cheap to clone.
 ///
-/// Retries and timeouts are those of [`ChatCompletions`](crate::ChatCompletions). By default the
-/// server stores nothing (`store: false`), and each request has the whole conversation with the
-/// encrypted reasoning of earlier replies, so that the model keeps its reasoning across calls. The
-/// reasoning is in [`AssistantMessage::provider_data`](haft_core::message::AssistantMessage::provider_data),
-/// and sent back to its own server only. Another model or API can continue the conversation at any
-/// message.
+/// Retries and timeouts are those of [`ChatCompletions`](crate::ChatCompletions).
 ///
-/// The API has no `stop` and no `seed`: both are omitted. It accepts no audio, which is described
-/// instead.
+/// By default the server stores nothing (`store: false`). Each request has the whole conversation
+/// with the encrypted reasoning of earlier replies, so the model keeps its reasoning across calls.
+/// The reasoning is in [`AssistantMessage::provider_data`], and is sent back to its own server
+/// only. Another model or API can continue the conversation at any message.
+///
+/// The API has no `stop` and no `seed`: both are omitted. It accepts no audio: a description is
+/// sent instead.
+///
+/// [`AssistantMessage::provider_data`]: haft_core::message::AssistantMessage::provider_data
 ///
 /// # Examples
 ///
@@ -49,7 +51,7 @@ use crate::reply::ResponsesAccumulator;
 /// Dropping a future or a stream closes its connection. The server may have generated, and counted,
 /// a part of the reply.
 #[derive(Clone)]
-pub struct Responses(Arc<Client<Items>>);
+pub struct Responses(Arc<Client<ResponsesApi>>);
 
 /// A builder for [`Responses`].
 pub type ResponsesBuilder = ModelBuilder<Responses>;
@@ -64,8 +66,8 @@ impl Responses {
     ///
     /// # Errors
     ///
-    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key of a
-    /// provider that requires one.
+    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key, if the
+    /// provider requires one.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
@@ -77,28 +79,27 @@ impl Responses {
 }
 
 impl ModelBuilder<Responses> {
-    /// Sets whether the server stores the responses. Default: `false`.
+    /// Stores the responses on the server. Default: `false`.
     #[must_use]
-    pub fn store(mut self, whether: bool) -> Self {
-        self.options.store = whether;
+    pub fn store(mut self, enabled: bool) -> Self {
+        self.options.store = enabled;
         self
     }
 
-    /// Sets whether only the messages since the last response are sent, with its
-    /// `previous_response_id`. Default: `false`. The server then stores the responses, regardless
-    /// of [`store`](Self::store).
+    /// Sends only the messages since the last response, with its `previous_response_id`. Default:
+    /// `false`. The server then stores the responses, regardless of [`store`](Self::store).
     ///
-    /// The whole conversation is sent if the stored one differs (messages were omitted, summarised
-    /// or changed, or are from another model), and again, within the same attempt, if the server
-    /// does not know the id.
+    /// The whole conversation is sent if it differs from the stored conversation (messages were
+    /// omitted, summarised or changed, or are from another model). If the server rejects the id as
+    /// unknown, the whole conversation is sent within the same attempt.
     #[must_use]
-    pub fn use_previous_response_id(mut self, whether: bool) -> Self {
-        self.options.use_previous = whether;
+    pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
+        self.options.use_previous = enabled;
         self
     }
 
-    /// Continues a stored response that this program does not have: each conversation with this
-    /// model begins after it. An unknown id is an error.
+    /// Continues a stored response of another program: each conversation with this model begins
+    /// after it. An unknown id is an error.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first = Some(id.into());
@@ -120,7 +121,7 @@ impl ModelBuilder<Responses> {
     /// Fails for an invalid base URL, key or header.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
-        let client = self.connect(|_| Items { options, unsupported: UnsupportedParams::default() })?;
+        let client = self.connect(|_| ResponsesApi { options, unsupported: UnsupportedParams::default() })?;
         Ok(Responses(Arc::new(client)))
     }
 }
@@ -146,33 +147,33 @@ impl fmt::Debug for Responses {
     }
 }
 
-/// Options of this API alone.
+/// Options of the Responses API.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     store: bool,
     use_previous: bool,
-    /// The response that conversations continue.
+    /// The stored response before the first message of each conversation.
     first: Option<String>,
     summary: Option<String>,
 }
 
 /// The Responses API.
-struct Items {
+struct ResponsesApi {
     options: Options,
     unsupported: UnsupportedParams,
 }
 
-/// The form of a request: streamed or not, and without the parameters that the server rejects.
+/// The form of a request: streamed or not, and its omitted parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
     /// Sends the `previous_response_id` if the server stores the last response.
     with_previous: bool,
-    /// Parameters that are omitted.
+    /// Omitted parameters.
     omitted: OptionalParams,
 }
 
-/// Parameters that are omitted after a rejection, by their names in the API.
+/// Parameters to omit after a rejection, by their names in the API.
 const OPTIONAL: [(&str, OptionalParam); 4] = [
     ("include", OptionalParam::Encrypted),
     ("temperature", OptionalParam::Temperature),
@@ -191,7 +192,7 @@ impl Options {
 const UNKNOWN_ID: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 
-impl Api for Items {
+impl Api for ResponsesApi {
     const PATH: &'static str = "/responses";
     const FIELDS: &'static [&'static str] = request::FIELDS;
     type Variant = Variant;

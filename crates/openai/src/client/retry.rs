@@ -16,7 +16,7 @@ pub(super) struct RetryPolicy {
     pub(super) wait: Duration,
 }
 
-/// Upper bound of a wait that the server did not ask for.
+/// Upper bound of a wait without `Retry-After`.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 impl Default for RetryPolicy {
@@ -41,7 +41,7 @@ impl RetryPolicy {
             })
             .notify(move |error, wait| {
                 retry += 1;
-                tracing::warn!(retry, ?wait, %error, "the model's server failed; trying again");
+                tracing::warn!(retry, ?wait, %error, "retrying after an error of the model's server");
             })
             .await
     }
@@ -55,8 +55,8 @@ impl RetryPolicy {
     }
 }
 
-/// Adds up to a half of the wait, also to a `Retry-After`: clients that failed together must not
-/// return together.
+/// Adds up to half of the wait, also to a `Retry-After`, so that clients do not return all at the
+/// same time.
 fn jittered(wait: Duration) -> Duration {
     // `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)

@@ -1,4 +1,4 @@
-//! Replies for a schema that the server only accepts in another form.
+//! Structured replies for a converted schema.
 
 #[cfg(test)]
 mod tests;
@@ -15,21 +15,21 @@ use haft_core::{
 };
 use serde_json::Value;
 
-use crate::format::{AnswerProfile, AnswerSchema, PROPERTY};
+use crate::format::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 
 /// Converts a reply back to the requested schema: unwraps it from an object, and removes null for
 /// omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
-    sent: Arc<AnswerSchema>,
+    sent: Arc<ResponseSchema>,
     unwrapper: Unwrapper,
 }
 
 impl Structured {
     /// `None` if the server accepts the schema as it is.
-    pub(crate) fn new(request: &ChatRequest, profile: AnswerProfile) -> Option<Self> {
+    pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
-        let sent = AnswerSchema::of(schema, name, profile);
+        let sent = ResponseSchema::of(schema, name, profile);
         let is_other = sent.is_wrapped || sent.is_strict();
         is_other.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
@@ -52,13 +52,13 @@ impl Structured {
         events
             .map(move |event| match event {
                 Ok(event) => Ok(stream::iter(self.take(event).map(Ok))),
-                Err(error) => Err(self.cut(error)),
+                Err(error) => Err(self.unwrap_partial(error)),
             })
             .try_flatten()
     }
 
     /// Converts the partial reply of an error.
-    pub(crate) fn cut(&self, mut error: ModelError) -> ModelError {
+    pub(crate) fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);
         }
@@ -98,7 +98,7 @@ impl Structured {
     }
 }
 
-/// Limit for a possible end of the object that is held back, in bytes.
+/// Limit for the held-back possible end of the object, in bytes.
 const MAX_END: usize = 1024;
 
 /// Extracts the only property of an object while the object arrives.
@@ -109,7 +109,7 @@ struct Unwrapper {
     is_inside: bool,
     /// Text held back: the beginning of the object, or its possible end.
     held: String,
-    /// Set if the reply is not such an object. It is passed through.
+    /// Set if the reply is any other text. It is passed through.
     is_other: bool,
 }
 
@@ -123,7 +123,7 @@ impl Unwrapper {
             return self.inside(text);
         }
         self.held.push_str(text);
-        let beginning = format!("{{\"{PROPERTY}\":");
+        let beginning = format!("{{\"{WRAPPER_PROPERTY}\":");
         // Whitespace is allowed between brace, name and colon.
         let gaps = [0, 1, beginning.len() - 1, beginning.len()];
         for (index, letter) in text.char_indices() {
@@ -145,13 +145,13 @@ impl Unwrapper {
         String::new()
     }
 
-    /// Holds back a brace that may be the last one, with the whitespace around it.
+    /// Holds back a possible last brace, with the whitespace around it.
     fn inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);
         let end = all.trim_ascii_end();
         let end = end.strip_suffix('}').unwrap_or(end).trim_ascii_end().len();
-        // Some models write whitespace without end.
+        // Some models generate endless whitespace.
         if all.len() - end <= MAX_END {
             self.held = all.split_off(end);
         }

@@ -1,4 +1,6 @@
 //! The TLS configuration of HTTP clients: rustls on ring, with the system's certificates.
+//!
+//! Duplicated in `haft-local`: their only shared dependency is the core, and it has no sockets.
 
 use std::sync::Arc;
 
@@ -7,13 +9,13 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 /// Trusted certificate authorities.
 pub(super) enum Roots {
-    /// Those of the operating system.
+    /// The certificates of the operating system.
     System,
-    /// None: every TLS connection fails. Reads no certificates, so it also works in a container without any.
+    /// No certificates: every TLS connection fails. Works in a container without certificates.
     None,
 }
 
-/// Builds the configuration with the process's default [`CryptoProvider`], or with ring if there is none.
+/// Builds the configuration with the process's default [`CryptoProvider`], or else with ring.
 pub(super) fn config(roots: &Roots) -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);

@@ -50,7 +50,7 @@ impl Middleware {
     }
 
     /// The service with all layers. `None` without layers.
-    fn around(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
+    fn wrap(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
         let http = http.clone();
         let plain = service_fn(move |request| {
             let http = http.clone();
@@ -71,7 +71,7 @@ pub(super) struct Transport {
 
 impl Transport {
     pub(super) fn new(endpoint: Endpoint, http: reqwest::Client, middleware: Middleware) -> Self {
-        let middleware = middleware.around(&http);
+        let middleware = middleware.wrap(&http);
         Self { endpoint, http, middleware }
     }
 
@@ -86,12 +86,12 @@ impl Transport {
         clock: &Clock,
     ) -> Result<HttpReply, ApiRejection> {
         let response = clock.wait(TimeoutPhase::FirstByte, self.exchange(body)).await?;
-        let response = response.map_err(|error| self.unreachable(error, clock))?;
+        let response = response.map_err(|error| self.service_error(error, clock))?;
         let reply = HttpReply::new(response, clock.clone());
         if reply.status().is_success() {
             return Ok(reply);
         }
-        // Boxed: a rare path whose state would enlarge the future of every request.
+        // Boxed: the state of this rare path would enlarge the future of every request.
         Err(Box::pin(self.rejection(reply)).await)
     }
 
@@ -108,7 +108,7 @@ impl Transport {
         }
     }
 
-    /// Reads the error of a response whose status is not a success.
+    /// Reads the error of an unsuccessful response.
     async fn rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
@@ -117,7 +117,7 @@ impl Transport {
         let mut error = match (location, reply.compression()) {
             (Some(location), _) => ApiError::of_body(&format!("it has moved to {location}")),
             (None, Some(encoding)) => ApiError::of_body(&format!("(the body is compressed: {encoding})")),
-            // The status decides, so that an error while reading the body is ignored.
+            // The status decides: an error while reading the body is ignored.
             (None, None) => ApiError::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
         };
         if status == 404 {
@@ -128,7 +128,7 @@ impl Transport {
         ApiRejection { error: error.into_error(status, retry_after), param }
     }
 
-    fn unsent(&self, error: reqwest::Error, clock: &Clock) -> ModelError {
+    fn connection_error(&self, error: reqwest::Error, clock: &Clock) -> ModelError {
         if error.is_timeout() && error.is_connect() {
             return clock.connect_timed_out();
         }
@@ -138,11 +138,11 @@ impl Transport {
         ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
     }
 
-    /// Converts an error of the service. Of a layer's own error only the message is kept: it has
-    /// seen the key.
-    fn unreachable(&self, error: BoxError, clock: &Clock) -> ModelError {
+    /// Converts an error of the service. The source of a layer's error is dropped, because it may
+    /// contain the key.
+    fn service_error(&self, error: BoxError, clock: &Clock) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
-            Ok(error) => return self.unsent(*error, clock),
+            Ok(error) => return self.connection_error(*error, clock),
             Err(other) => other,
         };
         match error.downcast::<ModelError>() {

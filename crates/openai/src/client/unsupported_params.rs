@@ -1,4 +1,4 @@
-//! Request parameters that a server rejected. They are omitted or replaced in later requests.
+//! Request parameters rejected by a server. They are omitted or replaced in later requests.
 
 #[cfg(test)]
 mod tests;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use haft_core::model::ModelError;
 
-/// A failed request, with the parameter that an error response names.
+/// A failed request, with the parameter named in the error response.
 pub(super) struct ApiRejection {
     pub(super) error: ModelError,
     /// The `param` field of the error body, else empty.
     pub(super) param: String,
 }
 
-/// A request parameter that some servers reject.
+/// A request parameter without support on some servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionalParam {
     /// `stream_options`; rejected by Mistral.
@@ -59,7 +59,7 @@ impl OptionalParam {
     }
 }
 
-/// The parameters that a server has rejected so far, shared by all requests to it.
+/// The parameters rejected by a server so far, shared by all requests to it.
 #[derive(Debug, Default)]
 pub(super) struct UnsupportedParams(AtomicU16);
 
@@ -72,7 +72,7 @@ impl UnsupportedParams {
         OptionalParams(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds the parameters that the accepted request omitted and the rejected one did not.
+    /// Adds the parameters omitted from the accepted request but not from the rejected one.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
     }
@@ -93,7 +93,7 @@ impl ApiRejection {
         }
     }
 
-    /// Adds the first of the parameters that the server rejected and the request did not omit.
+    /// Adds the first rejected parameter that is not omitted yet.
     pub(super) fn added_to(
         &self,
         omitted: OptionalParams,
@@ -102,7 +102,7 @@ impl ApiRejection {
         optional.iter().find_map(|(name, param)| omitted.and(*param).filter(|_| self.rejects(name)))
     }
 
-    /// Returns `true` if the server does not support a parameter. An invalid value does not count.
+    /// Returns `true` if the server does not support a parameter. A rejected value does not count.
     pub(super) fn rejects(&self, param: &str) -> bool {
         const MARKERS: [&str; 9] = [
             "support",
@@ -117,8 +117,7 @@ impl ApiRejection {
         ];
         let Some(message) = self.message().map(str::to_lowercase) else { return false };
         let is_rejection = MARKERS.iter().any(|marker| message.contains(marker));
-        // The message may also list the supported parameters, so that `param` decides if there is
-        // one.
+        // The message may also list the supported parameters, so `param` takes precedence.
         let is_about_it = match &*self.param {
             "" => is_named(&message, param),
             path => is_last(path, param),

@@ -40,7 +40,7 @@ pub(super) struct File {
     file_data: String,
 }
 
-/// Content that is not text, independent of the API.
+/// Non-text content, independent of the API.
 pub(super) enum Medium<'a> {
     Image { data: &'a Bytes, media_type: &'a str },
     Audio { data: &'a Bytes, format: &'a str },
@@ -79,12 +79,12 @@ impl<'a> Medium<'a> {
 }
 
 impl EncodingOptions {
-    /// Warns once that a medium is only described.
+    /// Warns once about an unsupported medium.
     fn describe<T>(&self, media_type: &str) -> Option<T> {
-        if self.described.is_first() {
+        if self.media_warning.is_first() {
             tracing::warn!(
                 media_type,
-                "the model is not known to read this, and is told what it is; say what it reads by its profile, or `images(true)`"
+                "the model's profile does not have this medium: sending a description; set the profile, or `images(true)`"
             );
         }
         None
@@ -107,7 +107,7 @@ fn file_name(uri: Option<&String>) -> Cow<'_, str> {
 }
 
 impl<'a> WireContent<'a> {
-    /// Encodes content: media that the model reads, and anything else as text.
+    /// Encodes content: supported media as media, anything else as text.
     pub(super) fn new(content: &'a [Content], encoding: &EncodingOptions) -> Self {
         if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
             return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
@@ -115,7 +115,7 @@ impl<'a> WireContent<'a> {
         Self::Text(plain(content))
     }
 
-    /// The media of the content behind a caption. `None` without media.
+    /// A caption and the media of the content. `None` without media.
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],

@@ -1,5 +1,5 @@
 #[cfg(feature = "client")]
-mod kept;
+mod stored_responses;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 #[cfg(feature = "client")]
-use self::kept::Kept;
+use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
     content::{Medium, plain},
@@ -21,20 +21,20 @@ use super::{
     raw,
 };
 use crate::{
-    parts::pieces,
     reply::{ITEMS_ADAPTER, SEPARATOR},
+    tool_json::result_content,
 };
 
 /// The `input` of a request of the Responses API. The items of each message are cached.
-pub(crate) struct Input(Vec<Arc<Rendering>>);
+pub(crate) struct Input(Vec<Arc<CachedItems>>);
 
 /// The cache beside a message.
-struct Rendering {
+struct CachedItems {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// Data for conversations that the server stores.
+    /// Data for conversations stored by the server.
     #[cfg(feature = "client")]
-    kept: Kept,
+    digest: MessageDigest,
 }
 
 impl Input {
@@ -42,7 +42,7 @@ impl Input {
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
+        Self(messages.into_iter().map(|message| CachedItems::of(message, encoding)).collect())
     }
 
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
@@ -61,11 +61,11 @@ impl Serialize for Input {
     }
 }
 
-impl Rendering {
+impl CachedItems {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
-        let kept = message.rendering(|message| Self::new(message, encoding));
+        let cached = message.rendering(|message| Self::new(message, encoding));
         // Cached for a model with other options.
-        if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
+        if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
     fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
@@ -73,7 +73,7 @@ impl Rendering {
         Self {
             encoding: Arc::clone(encoding),
             #[cfg(feature = "client")]
-            kept: Kept::of(message, &items, encoding),
+            digest: MessageDigest::of(message, &items, encoding),
             items,
         }
     }
@@ -83,15 +83,15 @@ fn items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     match message.body() {
         MessageBody::System { content } => vec![json!({"role": "system", "content": plain(content)})],
         MessageBody::User { content } => {
-            vec![json!({"role": "user", "content": said_by_user(content, encoding)})]
+            vec![json!({"role": "user", "content": user_content(content, encoding)})]
         }
-        MessageBody::Assistant(said) => said_by_model(said, encoding),
+        MessageBody::Assistant(reply) => assistant_items(reply, encoding),
         MessageBody::Tool(result) => vec![output(result, encoding)],
     }
 }
 
 /// A string if it is only text, else a list of parts.
-fn said_by_user(content: &[Content], encoding: &EncodingOptions) -> Value {
+fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     if content.iter().any(|piece| is_readable(piece, encoding)) {
         content.iter().map(|piece| part(piece, encoding)).collect()
     } else {
@@ -116,23 +116,24 @@ fn part(piece: &Content, encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// The item that answers a call.
+/// The item with the result of a call.
 pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
-    let output = pieces(result, |piece| is_readable(piece, encoding), |piece| part(piece, encoding));
+    let output = result_content(result, |piece| is_readable(piece, encoding), |piece| part(piece, encoding));
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// The items of a reply in their original order, if it is known. Reasoning without a following item
-/// is omitted, because the API rejects it.
-fn said_by_model(said: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
-    let kept = encoding.origin.own(said, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
-    let markers = kept.map(Vec::as_slice).unwrap_or_default();
-    let mut rest = Rest::new(said, markers);
+/// The items of a reply, in their original order if it is stored. Reasoning without a following
+/// item is omitted, because the API rejects it.
+fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
+    let stored =
+        encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
+    let markers = stored.map(Vec::as_slice).unwrap_or_default();
+    let mut rest = Rest::new(reply, markers);
     let (mut items, mut thoughts) = (Vec::new(), Vec::new());
     for marker in markers {
         let item = match marker.get("type").and_then(Value::as_str) {
             Some("reasoning") => {
-                if encoding.keeps_reasoning || tells_reasoning(marker) {
+                if encoding.stores_reasoning || has_reasoning(marker) {
                     thoughts.push(marker.clone());
                 }
                 continue;
@@ -147,48 +148,48 @@ fn said_by_model(said: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Val
             items.push(item);
         }
     }
-    items.extend(rest.text.take().map(|text| spoken(&text)));
-    items.extend(rest.calls.iter().copied().map(called));
+    items.extend(rest.text.take().map(|text| message_item(&text)));
+    items.extend(rest.calls.iter().copied().map(call_item));
     items
 }
 
 /// Returns `true` if a reasoning item has content. Without content it refers to stored reasoning,
-/// and a server that stores nothing rejects it.
-fn tells_reasoning(item: &Value) -> bool {
-    let is_told = |key| match item.get(key) {
+/// and is rejected if the server stores nothing.
+fn has_reasoning(item: &Value) -> bool {
+    let is_filled = |key| match item.get(key) {
         Some(Value::String(text)) => !text.is_empty(),
         Some(Value::Array(parts)) => !parts.is_empty(),
         _ => false,
     };
-    is_told("encrypted_content") || is_told("content")
+    is_filled("encrypted_content") || is_filled("content")
 }
 
-/// The part of a message that is not encoded yet.
+/// The part of a message still to be encoded.
 struct Rest<'a> {
     text: Option<Cow<'a, str>>,
-    /// Set if the text has the length that the markers add up to.
-    is_as_it_came: bool,
+    /// Set if the length of the text matches the markers.
+    is_unchanged: bool,
     calls: Vec<&'a ToolCall>,
 }
 
 impl<'a> Rest<'a> {
-    fn new(said: &'a AssistantMessage, markers: &[Value]) -> Self {
-        let text = match &said.refusal {
-            Some(refusal) if said.content.is_empty() => Cow::Borrowed(refusal.as_str()),
-            _ => Cow::Owned(said.text()),
+    fn new(reply: &'a AssistantMessage, markers: &[Value]) -> Self {
+        let text = match &reply.refusal {
+            Some(refusal) if reply.content.is_empty() => Cow::Borrowed(refusal.as_str()),
+            _ => Cow::Owned(reply.text()),
         };
         let lengths: Vec<_> = markers.iter().filter_map(length).filter(|length| *length > 0).collect();
         let separators = SEPARATOR.len() * lengths.len().saturating_sub(1);
         let all = lengths.iter().fold(separators, |all, length| all.saturating_add(*length));
-        let is_as_it_came = all == text.len();
+        let is_unchanged = all == text.len();
         let text = Some(text).filter(|text| !text.is_empty());
-        Self { text, is_as_it_came, calls: said.tool_calls.iter().collect() }
+        Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
     }
 
-    /// The text of the next message: its original part, or all of a text that was changed.
+    /// The text of the next message: its original part, or the whole text if it was changed.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
-        let is_own = |length: &usize| self.is_as_it_came && text.is_char_boundary(*length);
+        let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);
         let length = length(marker).filter(is_own).unwrap_or(text.len());
         let own = text.get(..length)?;
         if own.is_empty() {
@@ -197,7 +198,7 @@ impl<'a> Rest<'a> {
         }
         let rest = text.get(length..)?;
         let rest = rest.strip_prefix(SEPARATOR).unwrap_or(rest);
-        let mut item = spoken(own);
+        let mut item = message_item(own);
         if let Some(phase) = marker.get("phase") {
             item["phase"] = phase.clone();
         }
@@ -208,7 +209,7 @@ impl<'a> Rest<'a> {
     fn call(&mut self, marker: &Value) -> Option<Value> {
         let id = marker.get("call_id")?.as_str()?;
         let place = self.calls.iter().position(|call| call.id == id)?;
-        Some(called(self.calls.remove(place)))
+        Some(call_item(self.calls.remove(place)))
     }
 }
 
@@ -216,11 +217,11 @@ fn length(marker: &Value) -> Option<usize> {
     marker.get("length")?.as_u64()?.try_into().ok()
 }
 
-fn spoken(text: &str) -> Value {
+fn message_item(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-fn called(call: &ToolCall) -> Value {
+fn call_item(call: &ToolCall) -> Value {
     json!({
         "type": "function_call",
         "call_id": call.id,

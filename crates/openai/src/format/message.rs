@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::{Map, json, value::RawValue};
 
 use super::{
-    EncodingOptions, Reasoning,
+    EncodingOptions, ReasoningField,
     content::{WireContent, plain},
     raw,
 };
@@ -39,7 +39,7 @@ pub fn message(message: &Message) -> Value {
 
 /// Encodes a conversation for the Chat Completions API: the `messages` of a request.
 ///
-/// Images, audio and PDF that a tool returned follow the results of its batch as a user message,
+/// Images, audio and PDF in a tool result follow the results of its batch as a user message,
 /// because the API requires all results of a batch first.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     let encoded = EncodedMessages::new(messages, &Arc::default());
@@ -47,10 +47,10 @@ pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec
 }
 
 /// The messages of a request. The JSON of each is cached.
-pub(crate) struct EncodedMessages(Vec<Arc<Rendering>>);
+pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 
 /// The cache beside a message.
-struct Rendering {
+struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
@@ -63,11 +63,11 @@ impl EncodedMessages {
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
-        Self(messages.into_iter().map(|message| Rendering::of(message, encoding)).collect())
+        Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect())
     }
 
-    /// Encodes for a server that rejects a user message after a tool result: an assistant message
-    /// is inserted.
+    /// Encodes messages with an assistant message between a tool result and a user message. Mistral
+    /// rejects the request otherwise.
     #[cfg(feature = "client")]
     pub(crate) fn bridged<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
@@ -77,7 +77,7 @@ impl EncodedMessages {
         let mut messages = messages.into_iter().peekable();
         let mut has_media = false;
         while let Some(message) = messages.next() {
-            let rendering = Rendering::of(message, encoding);
+            let rendering = CachedMessage::of(message, encoding);
             let is_result = rendering.is_result;
             has_media = is_result && (has_media || rendering.media.is_some());
             encoded.push(rendering);
@@ -85,7 +85,7 @@ impl EncodedMessages {
             let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
             let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
             if is_last_result && (has_media || !is_answered) {
-                encoded.push(Arc::new(Rendering::bridge(encoding)));
+                encoded.push(Arc::new(CachedMessage::bridge(encoding)));
             }
         }
         Self(encoded)
@@ -108,11 +108,11 @@ impl Serialize for EncodedMessages {
     }
 }
 
-impl Rendering {
+impl CachedMessage {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
-        let kept = message.rendering(|message| Self::new(message, encoding));
+        let cached = message.rendering(|message| Self::new(message, encoding));
         // Cached for a model with other options.
-        if kept.encoding == *encoding { kept } else { Arc::new(Self::new(message, encoding)) }
+        if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
     fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
@@ -165,8 +165,8 @@ enum WireMessage<'a> {
     },
 }
 
-/// Content of an assistant message: text, or parts with the reasoning for a server that sends it
-/// so.
+/// Content of an assistant message: text, or parts with the reasoning if the server sent it in
+/// parts (Mistral).
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AssistantContent<'a> {
@@ -207,49 +207,49 @@ impl<'a> WireMessage<'a> {
         match message.body() {
             MessageBody::System { content } => Self::System { content: WireContent::Text(plain(content)) },
             MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
-            MessageBody::Assistant(said) => Self::assistant(said, encoding),
+            MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
-                tool_call_id: encoding.call_ids.fit(&result.call_id),
+                tool_call_id: encoding.call_ids.map(&result.call_id),
                 content: result.model_text(),
             },
         }
     }
 
     /// `content` may be null only beside calls. A refusal is sent as text.
-    fn assistant(said: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
-        let text = match (&said.refusal, said.text()) {
+    fn assistant(reply: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
+        let text = match (&reply.refusal, reply.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
             (_, text) => Cow::Owned(text),
         };
-        let data = encoding.origin.own(said, CHAT_ADAPTER);
+        let data = encoding.origin.own_data(reply, CHAT_ADAPTER);
         let thinks_in_parts = data.is_some_and(|data| data.get("thinking_parts").is_some());
-        let content = match &said.reasoning {
+        let content = match &reply.reasoning {
             Some(reasoning) if thinks_in_parts => {
                 let thought = AssistantPart::Thinking { thinking: [TextPart { text: reasoning }] };
                 let text = (!text.is_empty()).then_some(AssistantPart::Text { text });
                 Some(AssistantContent::Parts([Some(thought), text].into_iter().flatten().collect()))
             }
-            _ => (said.tool_calls.is_empty() || !text.is_empty()).then_some(AssistantContent::Text(text)),
+            _ => (reply.tool_calls.is_empty() || !text.is_empty()).then_some(AssistantContent::Text(text)),
         };
-        let kept = data.and_then(|data| data.get("message")?.as_object());
-        let mut extras = kept.cloned().unwrap_or_default();
-        if !said.tool_calls.is_empty() {
-            extras.extend(encoding.reasoning.field(said.reasoning.as_deref()));
+        let stored = data.and_then(|data| data.get("message")?.as_object());
+        let mut extras = stored.cloned().unwrap_or_default();
+        if !reply.tool_calls.is_empty() {
+            extras.extend(encoding.reasoning.field(reply.reasoning.as_deref()));
         }
-        Self::Assistant { content, tool_calls: calls(said, data, encoding), extras }
+        Self::Assistant { content, tool_calls: calls(reply, data, encoding), extras }
     }
 }
 
 fn calls<'a>(
-    said: &'a AssistantMessage,
+    reply: &'a AssistantMessage,
     data: Option<&Value>,
     encoding: &EncodingOptions,
 ) -> Vec<WireCall<'a>> {
-    let kept = data.and_then(|data| data.get("calls"));
-    let mut calls: Vec<_> = said.tool_calls.iter().map(WireCall::from).collect();
-    for (call, own) in calls.iter_mut().zip(&said.tool_calls) {
-        call.extra_content = kept.and_then(|kept| kept.get(&own.id)).cloned();
-        call.id = encoding.call_ids.fit(&own.id);
+    let stored = data.and_then(|data| data.get("calls"));
+    let mut calls: Vec<_> = reply.tool_calls.iter().map(WireCall::from).collect();
+    for (call, own) in calls.iter_mut().zip(&reply.tool_calls) {
+        call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
+        call.id = encoding.call_ids.map(&own.id);
     }
     // Gemini signs the first call of a reply, and requires a placeholder for calls of other models.
     if let Some(first) =
@@ -261,12 +261,12 @@ fn calls<'a>(
     calls
 }
 
-impl Reasoning {
+impl ReasoningField {
     /// The field for the reasoning.
     fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
-            Self::Left => return None,
-            Self::Sent(name) => (name, thought?),
+            Self::Omitted => return None,
+            Self::Optional(name) => (name, thought?),
             Self::Required(name) => (name, thought.unwrap_or_default()),
         };
         Some((name.to_owned(), thought.into()))
@@ -283,8 +283,8 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
 
 /// Maps an invalid tool name to a valid one.
 ///
-/// A model may call a tool with an invalid name. Servers reject it in the history, so that each
-/// later request of the conversation would fail.
+/// A model may call a tool with an invalid name. Servers reject it in the history, so each later
+/// request of the conversation would fail.
 pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
@@ -293,7 +293,7 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Wraps arguments that are not a JSON object in one.
+/// Wraps arguments in a JSON object, unless they are a JSON object.
 ///
 /// OpenAI accepts any text here, but llama.cpp, vLLM and others parse it and reject anything else.
 /// One malformed call would fail each later request of the conversation.

@@ -17,8 +17,8 @@ use super::raw;
 #[cfg(feature = "client")]
 use crate::responses;
 
-/// Number of tools that a warning about `strict` names.
-const NAMED: usize = 5;
+/// Maximum number of tools in a warning about `strict`.
+const MAX_NAMED_TOOLS: usize = 5;
 
 /// Encodes a tool for the Chat Completions API.
 ///
@@ -74,8 +74,7 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
     tool_as(definition, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a tool for the Chat Completions API, with the part of its schema that a provider
-/// supports.
+/// Encodes a tool for the Chat Completions API, with the schema subset supported by a provider.
 ///
 /// # Examples
 ///
@@ -105,25 +104,25 @@ pub fn tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, SchemaTarget::OpenAi)
 }
 
-/// Encodes a list of tools for the Chat Completions API, with `strict` for each tool whose schema
-/// supports it.
+/// Encodes a list of tools for the Chat Completions API, with `strict` for each tool with a
+/// compatible schema.
 ///
-/// One warning names the others. The result is cached in the list, beside that of [`tools`].
+/// A warning lists the others. The result is cached in the list, beside the result of [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a list of tools for the Chat Completions API, with the part of their schemas that a
-/// provider supports.
+/// Encodes a list of tools for the Chat Completions API, with the schema subset supported by a
+/// provider.
 ///
 /// The result is cached in the list for each profile.
 pub fn tools_as(list: &ToolList, profile: SchemaTarget) -> Arc<Tools> {
-    rendered(list, Shape::Chat, profile)
+    cached_tools(list, ToolFormat::Chat, profile)
 }
 
-/// The API that a tool is encoded for.
+/// The target API of encoded tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Shape {
+pub(crate) enum ToolFormat {
     /// Chat Completions.
     Chat,
     /// Responses.
@@ -133,39 +132,39 @@ pub(crate) enum Shape {
 
 /// The cache beside a list.
 #[derive(Default)]
-struct Rendered(Mutex<HashMap<(Shape, SchemaTarget), Arc<Tools>>>);
+struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<Tools>>>);
 
 /// The encoded tools of a list, from the cache.
-pub(crate) fn rendered(list: &ToolList, shape: Shape, profile: SchemaTarget) -> Arc<Tools> {
-    let rendered = list.rendering(|_| Rendered::default());
-    let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(rendered.entry((shape, profile)).or_insert_with(|| Arc::new(render(list, shape, profile))))
+pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<Tools> {
+    let cache = list.rendering(|_| ToolsCache::default());
+    let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(cached.entry((format, profile)).or_insert_with(|| Arc::new(render(list, format, profile))))
 }
 
-fn render(list: &ToolList, shape: Shape, profile: SchemaTarget) -> Tools {
+fn render(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Tools {
     let wires = derive_all(list, profile);
     let wires = wires.iter();
-    Tools(match shape {
-        Shape::Chat => {
+    Tools(match format {
+        ToolFormat::Chat => {
             raw(&wires.map(|(definition, wire)| WireTool::of(definition, wire)).collect::<Vec<_>>())
         }
         #[cfg(feature = "client")]
-        Shape::Responses => {
-            raw(&wires.map(|(definition, wire)| responses::rendered(definition, wire)).collect::<Vec<_>>())
+        ToolFormat::Responses => {
+            raw(&wires.map(|(definition, wire)| responses::encode_tool(definition, wire)).collect::<Vec<_>>())
         }
     })
 }
 
-/// The schema that is sent for a tool. Losses are logged.
+/// The provider schema of a tool. Losses are logged.
 pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
     let wire = definition.input_schema().for_provider(profile);
-    for change in &wire.changes {
-        tracing::debug!(tool = %definition.name(), %change, "a schema is not sent as it is");
+    for loss in &wire.changes {
+        tracing::debug!(tool = %definition.name(), %loss, "a tool schema is sent with a change");
     }
     wire
 }
 
-/// The schemas that are sent for a list. One warning names the tools that cannot be strict.
+/// The provider schemas of a list. One warning names the tools without `strict`.
 pub(crate) fn derive_all(list: &ToolList, profile: SchemaTarget) -> Vec<(&ToolDefinition, ProviderSchema)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
     let wires: Vec<_> = tools.map(|definition| (definition, derive(definition, profile))).collect();
@@ -174,7 +173,7 @@ pub(crate) fn derive_all(list: &ToolList, profile: SchemaTarget) -> Vec<(&ToolDe
     };
     let obstacles: Vec<_> = wires.iter().filter_map(obstacle).collect();
     if !obstacles.is_empty() {
-        let tools = obstacles.get(..NAMED).unwrap_or(&obstacles).join("; ");
+        let tools = obstacles.get(..MAX_NAMED_TOOLS).unwrap_or(&obstacles).join("; ");
         tracing::warn!(count = obstacles.len(), tools, "some tools cannot be sent with `strict`");
     }
     wires

@@ -26,7 +26,7 @@ use serde_json::Value;
 use super::InteropError;
 use crate::format::{derive, derive_all};
 
-/// Converts a tool definition, with the part of its schema that the provider reads.
+/// Converts a tool definition, with the schema subset supported by a provider.
 pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
     let wire = derive(definition, profile);
     function_tool(definition, wire.value, wire.strict)
@@ -62,7 +62,7 @@ fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool
 ///
 /// # Errors
 ///
-/// Fails for a custom tool, an invalid name, or parameters that are not a schema for arguments.
+/// Fails for a custom tool, an invalid name, and parameters without a valid argument schema.
 pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropError> {
     let ChatCompletionTools::Function(ChatCompletionTool { function }) = tool else {
         return Err(InteropError::Unsupported { what: "a custom tool" });
@@ -80,9 +80,9 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
     })
 }
 
-/// Converts a message. Data that only its provider understands is dropped.
+/// Converts a message. Opaque provider data is dropped.
 ///
-/// Media that a tool returned are not part of it: use [`to_messages`].
+/// The media of a tool result are not included: use [`to_messages`].
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, Int
 
 /// Converts a conversation: the `messages` of a request.
 ///
-/// Media that a tool returned follow the results of its batch as a user message.
+/// The media of a tool result follow the results of its batch as a user message.
 ///
 /// # Errors
 ///
@@ -104,11 +104,11 @@ pub fn to_messages<'a>(
     crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
 }
 
-/// Converts a conversation. Tool messages get the name of the tool from the call that they answer.
+/// Converts a conversation. Tool messages get the name of the tool from the call with their id.
 ///
 /// # Errors
 ///
-/// Fails for media that are links or file ids, custom tool calls, function messages, and results
+/// Fails for media given as links or file ids, custom tool calls, function messages, and results
 /// without a call.
 pub fn from_messages<'a>(
     messages: impl IntoIterator<Item = &'a ChatCompletionRequestMessage>,
@@ -232,7 +232,7 @@ pub fn from_tool_calls<'a>(
     calls.into_iter().map(call).collect()
 }
 
-/// Converts a result to the message that answers its call. The API takes only text here.
+/// Converts a result to a tool message. The API accepts only text here.
 pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage {
     ChatCompletionRequestToolMessage {
         content: ChatCompletionRequestToolMessageContent::Text(result.model_text().into_owned()),
@@ -252,17 +252,16 @@ pub fn from_response_message(
     Ok(crate::assistant_message(&json_of(message)?)?)
 }
 
-/// Converts a reply that was not streamed.
+/// Converts a non-streamed reply.
 ///
 /// # Errors
 ///
-/// Fails with the same errors as [`response`](crate::response): an empty reply, or one that ends
-/// inside a call.
+/// The same as [`response`](crate::response), for example for an empty reply or an incomplete call.
 pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
     crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
 }
 
-/// Converts the usage of one request. A count above [`u32::MAX`] becomes that.
+/// Converts the usage of one request. Counts saturate at [`u32::MAX`].
 pub fn to_usage(usage: &Usage) -> CompletionUsage {
     let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
     CompletionUsage {

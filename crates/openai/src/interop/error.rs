@@ -7,11 +7,11 @@ use crate::{
     client::root_cause,
 };
 
-/// A value of `async-openai` that haft cannot represent, or the reverse.
+/// A failed conversion between types of haft and of `async-openai`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InteropError {
-    /// There is no counterpart, for example for a custom tool call or an image that is a link.
+    /// There is no counterpart, for example for a custom tool call or a link to an image.
     #[error("{what} cannot be converted")]
     Unsupported {
         /// The kind of value.
@@ -28,7 +28,7 @@ pub enum InteropError {
         /// The error of the schema.
         source: SchemaError,
     },
-    /// A tool message answers a call that no earlier message has.
+    /// A tool message has the id of no earlier call.
     #[error("there is no call with the id {id:?} before its result")]
     UnknownCall {
         /// The id of the call.
@@ -71,8 +71,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ApiError::of_body(&body).into_error(status, None)
         }
         OpenAIError::Reqwest(error) => connection_error(error, address),
-        // A body with status 200 that is not a reply, or a 4xx response whose body is not OpenAI's
-        // and whose status is lost.
+        // A malformed reply with status 200, or a 4xx response with a body unlike OpenAI's. Its
+        // status is lost.
         OpenAIError::JSONDeserialize(error, body) => {
             let error_in_body =
                 serde_json::from_str(&body).ok().as_ref().and_then(ApiError::in_place_of_reply);
@@ -83,7 +83,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ModelError::Truncated { reason: excerpt(&error.to_string()), partial: Box::default() }
         }
         OpenAIError::InvalidArgument(reason) => ModelError::Unsupported(reason),
-        // A tower layer's, with the feature `middleware` of async-openai. It may have seen the key.
+        // The error of a tower layer (feature `middleware` of async-openai). It may contain the
+        // key.
         other => ModelError::Failed { message: excerpt(&other.to_string()), source: None },
     }
 }

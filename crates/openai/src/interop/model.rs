@@ -19,13 +19,13 @@ use tracing::{Instrument as _, Span};
 use super::{convert::from_response, error::model_error, stream::ChunkStream};
 use crate::{
     client::{Secrets, chat_span, profile_of, record, structured::Structured},
-    format::{AnswerProfile, AnswerSchema, EncodedMessages, EncodingOptions, tools_as},
+    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaProfile, tools_as},
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
 };
 
-/// A model on an `async_openai::Client` of the program, with any `Config`: Azure, a proxy, headers
-/// of its own. Cheap to clone.
+/// A model on an existing `async_openai::Client` with any `Config`, for example for Azure, a proxy
+/// or custom headers. Cheap to clone.
 ///
 /// Use it to keep one configured client for everything. For any other purpose,
 /// [`ChatCompletions`](crate::ChatCompletions) is the better choice: it has its own transport
@@ -33,18 +33,18 @@ use crate::{
 ///
 /// # Limits of the transport
 ///
-/// Requests are sent by `async-openai`, which as of version 0.43
+/// `async-openai` sends the requests. Version 0.43
 ///
 /// - has no timeouts: set them in the `reqwest` client;
-/// - retries 429, 5xx and failed connections three times by itself, so that this model does not retry. It waits for
-///   `Retry-After`, but does not pass it on in the error;
-/// - loses the status of a 4xx response whose body is not OpenAI's. A 429 with an HTML body is retried by the client,
-///   and then reported as [`ModelError::InvalidResponse`], which is not transient;
-/// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader does not apply
-///   back-pressure;
-/// - ignores fields that OpenAI does not have, such as `reasoning_content`;
-/// - rejects many replies of compatible servers. These are parsed again by haft, but each leaves an error in the log
-///   of `async-openai`.
+/// - retries 429, 5xx and failed connections three times, so this model does not retry. The client
+///   waits for `Retry-After`, but omits it from the error;
+/// - loses the status of a 4xx response with a body unlike OpenAI's. A 429 with an HTML body is not
+///   retried. It is reported as [`ModelError::InvalidResponse`], a permanent error;
+/// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader
+///   does not apply back-pressure;
+/// - ignores extension fields such as `reasoning_content`;
+/// - rejects many replies of compatible servers. haft parses these again, but each one leaves an
+///   error in the log of `async-openai`.
 ///
 /// # Examples
 ///
@@ -96,25 +96,25 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Sets the part of schemas that the server reads. Default: [`SchemaTarget::OpenAi`], which is
-    /// not strict.
+    /// Sets the schema subset supported by the server. Default: [`SchemaTarget::OpenAi`], without
+    /// `strict`.
     #[must_use]
     pub fn with_tool_schemas(mut self, profile: SchemaTarget) -> Self {
         self.tool_schemas = profile;
         self
     }
 
-    /// Sets whether the token limit is sent as `max_completion_tokens` (the default) or as
-    /// `max_tokens`.
+    /// Sends the token limit as `max_completion_tokens` if `true` (the default), as `max_tokens` if
+    /// `false`.
     #[must_use]
-    pub fn use_max_completion_tokens(mut self, is_used: bool) -> Self {
-        self.newer_limit = is_used;
+    pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
+        self.newer_limit = enabled;
         self
     }
 
     /// OpenAI accepts only objects without alternatives as the root of a response schema.
-    fn answers(&self) -> AnswerProfile {
-        AnswerProfile { schemas: self.tool_schemas, object_root: true }
+    fn response_schemas(&self) -> ResponseSchemaProfile {
+        ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
     }
 
     fn request(
@@ -146,7 +146,7 @@ impl<C: Config> AsyncOpenAi<C> {
                 ResponseFormat::Text => Value::Null,
                 ResponseFormat::JsonObject => json!({"type": "json_object"}),
                 ResponseFormat::JsonSchema { name, schema } => {
-                    let schema = AnswerSchema::of(schema, name, self.answers());
+                    let schema = ResponseSchema::of(schema, name, self.response_schemas());
                     json!({"type": "json_schema", "json_schema": NamedSchema { name, schema }})
                 }
             },
@@ -173,7 +173,7 @@ impl<C: Config> AsyncOpenAi<C> {
         chat_span("openai", &self.profile.name, self.client.config().api_base())
     }
 
-    /// Converts an error of the client, without the secrets that a server may repeat in it.
+    /// Converts an error of the client, without secrets repeated by the server.
     fn error(&self, error: OpenAIError) -> ModelError {
         self.redact(model_error(error, self.client.config().api_base()))
     }
@@ -210,7 +210,7 @@ impl<C: Config> AsyncOpenAi<C> {
 struct NamedSchema<'a> {
     name: &'a ToolName,
     #[serde(flatten)]
-    schema: Arc<AnswerSchema>,
+    schema: Arc<ResponseSchema>,
 }
 
 fn encoding_of(profile: &ModelProfile) -> Arc<EncodingOptions> {
@@ -223,10 +223,10 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         let span = self.span();
         let reply = self.reply(request).instrument(span.clone()).await;
-        let response = match Structured::new(request, self.answers()) {
+        let response = match Structured::new(request, self.response_schemas()) {
             None => reply?,
             Some(structured) => {
-                let mut reply = reply.map_err(|error| structured.cut(error))?;
+                let mut reply = reply.map_err(|error| structured.unwrap_partial(error))?;
                 structured.restore(&mut reply);
                 reply
             }
@@ -251,7 +251,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
             })
         });
         let events = opening.try_flatten_stream();
-        match Structured::new(request, self.answers()) {
+        match Structured::new(request, self.response_schemas()) {
             None => events.boxed(),
             Some(structured) => structured.events(events).boxed(),
         }

@@ -16,10 +16,10 @@ use crate::{
     wire::Completion,
 };
 
-/// The events of a reply that `async-openai` streams.
+/// The events of a reply streamed by `async-openai`.
 pub(super) struct ChunkStream {
     chunks: ChatCompletionResponseStream,
-    /// Where the server is, for errors.
+    /// The address of the server, for errors.
     address: String,
     accumulator: ChatAccumulator,
     events: VecDeque<ChatEvent>,
@@ -67,7 +67,7 @@ impl ChunkStream {
                 let chunk = serde_json::to_value(chunk).and_then(Completion::deserialize);
                 chunk.map_err(|error| ModelError::InvalidResponse(error.to_string()))?
             }
-            // An error, or a chunk that only our reader accepts.
+            // An error, or a chunk rejected by the client only.
             Err(OpenAIError::JSONDeserialize(_, data)) => match Completion::read(data.as_bytes()) {
                 Ok(chunk) => chunk,
                 Err(error) if error.is_eof() => return Err(self.truncated(error.to_string())),
@@ -85,8 +85,8 @@ impl ChunkStream {
         StreamAccumulator::add(&mut self.accumulator, chunk, &mut self.events)
     }
 
-    /// Handles the end of the stream. The client does not tell `[DONE]` from a lost connection: the
-    /// finish reason decides.
+    /// Handles the end of the stream. The client does not distinguish `[DONE]` from a lost
+    /// connection, so the finish reason decides.
     fn finish(&mut self) -> Result<(), ModelError> {
         if !self.accumulator.is_finished() {
             return Err(self.truncated("the stream ended before the finish reason".to_owned()));

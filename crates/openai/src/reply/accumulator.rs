@@ -10,11 +10,11 @@ use haft_core::{
 
 use super::{
     call::Calls,
-    finish_state::{FinishState, Kind},
+    finish_state::{FinishKind, FinishState},
 };
 use crate::wire::{SurrogateJoiner, WireCall};
 
-/// The queue for the events of a streamed reply. `None` if nobody reads events.
+/// The queue for the events of a streamed reply. `None` without a reader of events.
 pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
 /// Builds a reply of either API. The emitted deltas add up to the final message.
@@ -45,19 +45,19 @@ struct Joiners {
 }
 
 impl Accumulator {
-    /// Sets whether the current event contains stand-ins for lone surrogates.
-    pub(super) fn expect_surrogates(&mut self, whether: bool) {
-        self.joiners.are_expected = whether;
-        self.calls.expect_surrogates(whether);
+    /// Enables the replacement of stand-ins for lone surrogates in the current event.
+    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
+        self.joiners.are_expected = enabled;
+        self.calls.expect_surrogates(enabled);
     }
 
-    /// Drops a held surrogate, because the text is repeated as a whole.
+    /// Drops a held surrogate. Used when the server repeats the text as a whole.
     pub(super) fn reset_joiner(&mut self) {
         self.joiners.text.reset();
     }
 
     /// Returns `true` without text, calls and refusal.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
     }
 
@@ -141,35 +141,35 @@ impl Accumulator {
     /// The message received so far.
     pub(super) fn into_message(self) -> AssistantMessage {
         AssistantMessage {
-            content: filled(self.text).map(Content::from).into_iter().collect(),
-            reasoning: filled(self.reasoning),
+            content: non_empty(self.text).map(Content::from).into_iter().collect(),
+            reasoning: non_empty(self.reasoning),
             tool_calls: self.calls.into_calls(),
-            refusal: filled(self.refusal),
+            refusal: non_empty(self.refusal),
             provider_data: self.provider_data,
         }
     }
 
     /// The complete reply.
     ///
-    /// A reply with an incomplete call is an error, unless the server reports that the model was
-    /// done: then the malformed arguments are the model's own.
+    /// A reply with an incomplete call is an error, unless the finish reason is a regular end: then
+    /// the arguments are malformed by the model, and the model gets a validation error.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
-        let (cut, how) = match self.finish_state.kind() {
-            Kind::Failure => return Err(self.into_failure()),
-            Kind::Interrupted => {
+        let (incomplete, cause) = match self.finish_state.kind() {
+            FinishKind::Failure => return Err(self.into_failure()),
+            FinishKind::Interrupted => {
                 let reason = format!("the server stopped it ({})", self.finish_state.reason());
                 return Err(self.into_truncated(reason));
             }
-            Kind::Complete if self.finish_state.is_over() => (None, ""),
-            Kind::Limit => (self.calls.stopped(), "a limit of tokens stopped it"),
-            Kind::Filter => (self.calls.stopped(), "a content filter stopped it"),
-            Kind::Complete | Kind::Unknown => (self.calls.cut(), "it ended"),
+            FinishKind::Complete if self.finish_state.is_over() => (None, ""),
+            FinishKind::Limit => (self.calls.stopped_call(), "a limit of tokens stopped it"),
+            FinishKind::Filter => (self.calls.stopped_call(), "a content filter stopped it"),
+            FinishKind::Complete | FinishKind::Unknown => (self.calls.incomplete_call(), "it ended"),
         };
-        if let Some(call) = cut {
-            let reason = format!("{how} inside the call of \"{call}\"");
+        if let Some(call) = incomplete {
+            let reason = format!("{cause} inside the call of \"{call}\"");
             return Err(self.into_truncated(reason));
         }
-        let may_be_empty = matches!(self.finish_state.kind(), Kind::Limit | Kind::Filter);
+        let may_be_empty = matches!(self.finish_state.kind(), FinishKind::Limit | FinishKind::Filter);
         let (id, model, usage) = (self.id.take(), self.model.take(), self.usage);
         let finish_state = mem::take(&mut self.finish_state);
         let message = self.into_message();
@@ -181,7 +181,7 @@ impl Accumulator {
         Ok(ChatResponse { message, finish_reason, usage, id, model })
     }
 
-    /// The error for a reply that ended early, with the partial message.
+    /// The error for a truncated reply, with the partial message.
     pub(super) fn into_truncated(self, reason: impl Into<String>) -> ModelError {
         ModelError::Truncated { reason: reason.into(), partial: Box::new(self.into_message()) }
     }
@@ -193,6 +193,6 @@ impl Accumulator {
     }
 }
 
-fn filled(text: String) -> Option<String> {
+fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -17,7 +17,7 @@ use crate::wire::{SurrogateJoiner, WireCall};
 pub(super) struct Calls {
     all: Vec<Call>,
     /// Set if the current pieces contain stand-ins for lone surrogates.
-    is_mended: bool,
+    has_stand_ins: bool,
 }
 
 #[derive(Debug, Default)]
@@ -26,11 +26,11 @@ struct Call {
     index: Option<i64>,
     wire_id: Option<String>,
     /// A generated id, if the server's is missing or a duplicate.
-    made_id: Option<String>,
+    generated_id: Option<String>,
     name: String,
     arguments: String,
     joiner: SurrogateJoiner,
-    /// Set while arguments `{}` are held back, which may be a placeholder.
+    /// Set while arguments `{}` are held back, because they may be a placeholder.
     is_held: bool,
     /// Data to send back with the call, such as Gemini's signature.
     extra: Option<Value>,
@@ -51,8 +51,8 @@ impl From<WireCall> for Piece {
         let function = wire.function.unwrap_or_default();
         Self {
             index: wire.index.to_number(),
-            id: wire.id.into_filled(),
-            name: function.name.into_filled(),
+            id: wire.id.into_non_empty(),
+            name: function.name.into_non_empty(),
             arguments: function.arguments.into_text().unwrap_or_default(),
             extra: wire.extra_content.map(|extra| *extra).filter(|extra| !extra.is_null()),
         }
@@ -92,7 +92,7 @@ impl Calls {
         }
         if let Some(call) = self.all.get_mut(place) {
             call.index = call.index.or(piece.index);
-            piece.arguments = call.joiner.join(piece.arguments, self.is_mended);
+            piece.arguments = call.joiner.join(piece.arguments, self.has_stand_ins);
             call.prepare(&mut piece);
             // Repeated arguments were cleared.
             text += piece.arguments.len();
@@ -123,17 +123,17 @@ impl Calls {
         let index = piece.index;
         let wire_id = piece.id.take();
         let is_unique = |id: &String| self.all.iter().all(|call| call.id() != id);
-        let made_id = (!wire_id.as_ref().is_some_and(is_unique)).then(made_id);
-        self.all.push(Call { index, wire_id, made_id, ..Call::default() });
+        let generated_id = (!wire_id.as_ref().is_some_and(is_unique)).then(generated_id);
+        self.all.push(Call { index, wire_id, generated_id, ..Call::default() });
         self.all.len() - 1
     }
 
-    /// Sets whether the current pieces contain stand-ins for lone surrogates.
-    pub(super) fn expect_surrogates(&mut self, whether: bool) {
-        self.is_mended = whether;
+    /// Enables the replacement of stand-ins for lone surrogates in the current pieces.
+    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
+        self.has_stand_ins = enabled;
     }
 
-    /// Ends the arguments of all calls and emits what was held back.
+    /// Ends the arguments of all calls and emits held-back text.
     pub(super) fn end(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         for (index, call) in (0..).zip(&mut self.all) {
             if let Some(rest) = call.joiner.end() {
@@ -151,14 +151,15 @@ impl Calls {
     }
 
     /// The name of the first call with incomplete arguments.
-    pub(super) fn cut(&self) -> Option<&str> {
+    pub(super) fn incomplete_call(&self) -> Option<&str> {
         self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
-    /// The name of the call in which the reply was stopped. A last call without arguments counts.
-    pub(super) fn stopped(&self) -> Option<&str> {
+    /// The name of the call at the point of a stop. A last call without arguments counts as
+    /// incomplete.
+    pub(super) fn stopped_call(&self) -> Option<&str> {
         let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
-        last.map(|call| call.name.as_str()).or_else(|| self.cut())
+        last.map(|call| call.name.as_str()).or_else(|| self.incomplete_call())
     }
 
     /// The extra data of the calls, by id.
@@ -168,7 +169,11 @@ impl Calls {
     }
 
     /// Replaces the arguments of a call by the final ones and emits the difference.
-    pub(super) fn settle(&mut self, wire: WireCall, sink: &mut EventSink<'_>) -> Result<usize, ModelError> {
+    pub(super) fn set_final(
+        &mut self,
+        wire: WireCall,
+        sink: &mut EventSink<'_>,
+    ) -> Result<usize, ModelError> {
         let mut piece = Piece::from(wire);
         let known = self.all.iter_mut().find(|call| call.index == piece.index);
         if let Some(call) = known {
@@ -177,8 +182,7 @@ impl Calls {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
             }
-            // The index identifies the call. Some servers send another id at its end: the first one
-            // stays.
+            // The index identifies the call. vLLM sends another id at its end: the first id stays.
             piece.id = None;
             piece.name = piece.name.filter(|_| call.name.is_empty());
         }
@@ -193,23 +197,28 @@ impl Calls {
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
         let calls = self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call);
         // A new allocation: the pieces are larger, and messages live long.
-        let mut kept = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
-        kept.extend(calls);
-        kept
+        let mut exact = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
+        exact.extend(calls);
+        exact
     }
 }
 
 impl Call {
     fn id(&self) -> &str {
-        self.made_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
+        self.generated_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
     }
 
-    /// Whether a piece that seems to belong here begins the next call.
+    /// Returns `true` if a piece with the same index or id begins the next call.
     ///
-    /// Some servers count every call as number 0, and some name a call in each of its pieces: a
-    /// name with an id of its own, or after arguments that are complete, is another call's. Nothing
-    /// can continue complete JSON. An id tells calls apart only where it is another one: some
-    /// servers give all of them the same.
+    /// Some servers number every call 0, repeat the name in each piece, or use one id for all
+    /// calls. A piece begins the next call if it has a name, and
+    ///
+    /// - another id, or
+    /// - arguments after complete arguments: nothing can continue complete JSON, or
+    /// - another name, without an index.
+    ///
+    /// Exceptions with the same id and name: the arguments after a placeholder, and a repeated
+    /// call.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
         let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
@@ -217,7 +226,8 @@ impl Call {
             return true;
         }
         let has_other_name = name != &self.name && !self.name.is_empty();
-        if ids.is_some() && !has_other_name && (self.is_begun_by(piece) || self.is_said_again_by(piece)) {
+        if ids.is_some() && !has_other_name && (self.is_placeholder_for(piece) || self.is_repeated_by(piece))
+        {
             return false;
         }
         let is_over = !piece.arguments.trim().is_empty()
@@ -226,23 +236,23 @@ impl Call {
         is_over || (piece.index.is_none() && has_other_name)
     }
 
-    /// Whether all that came so far stands for arguments that are still to come: gateways to
-    /// Anthropic begin with `{}`.
-    fn is_begun_by(&self, piece: &Piece) -> bool {
+    /// Returns `true` if the arguments so far are a placeholder, and the piece begins the actual
+    /// arguments. Gateways to Anthropic begin with `{}`.
+    fn is_placeholder_for(&self, piece: &Piece) -> bool {
         self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
     }
 
-    /// Whether a piece is the whole call once more, as some servers end a stream.
-    fn is_said_again_by(&self, piece: &Piece) -> bool {
+    /// Returns `true` if a piece repeats the whole call. Some servers end a stream like this.
+    fn is_repeated_by(&self, piece: &Piece) -> bool {
         let is_known = piece.name.is_some() && self.wire_id.is_some() && self.wire_id == piece.id;
         is_known && self.arguments.trim() == piece.arguments.trim() && is_complete(&self.arguments)
     }
 
-    /// Takes out of a piece, and of what it goes on with, what is no part of the arguments.
+    /// Removes a placeholder from the arguments, or repeated arguments from the piece.
     fn prepare(&mut self, piece: &mut Piece) {
-        if self.is_begun_by(piece) {
+        if self.is_placeholder_for(piece) {
             self.arguments.clear();
-        } else if self.is_said_again_by(piece) {
+        } else if self.is_repeated_by(piece) {
             piece.arguments.clear();
         }
     }
@@ -265,7 +275,7 @@ impl Call {
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
-            // What was not told yet comes before the piece.
+            // Arguments not emitted yet precede the piece.
             let is_all = self.arguments.len() == piece.arguments.len();
             let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
             self.is_held = is_first && arguments == "{}";
@@ -280,24 +290,24 @@ impl Call {
         Ok(())
     }
 
-    /// Whether it is a placeholder that was never filled.
+    /// Returns `true` for a call without name and arguments: a placeholder.
     fn is_blank(&self) -> bool {
         self.name.is_empty() && self.arguments.is_empty()
     }
 
     fn into_call(self) -> ToolCall {
         let has_none = self.arguments.trim().is_empty();
-        let id = self.made_id.or(self.wire_id).unwrap_or_default();
+        let id = self.generated_id.or(self.wire_id).unwrap_or_default();
         ToolCall::new(id, self.name, if has_none { "{}".into() } else { self.arguments })
     }
 }
 
-/// Whether a text of arguments could not go on: it is JSON, or there is none of it.
+/// Returns `true` for complete arguments: valid JSON or empty text.
 fn is_complete(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }
 
-/// An id for a call that came without one.
-fn made_id() -> String {
+/// A random id for a call without an id.
+fn generated_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }

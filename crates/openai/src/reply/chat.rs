@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::{
     accumulator::{Accumulator, EventSink},
     extras::Extras,
-    finish_state::Kind,
+    finish_state::FinishKind,
 };
 use crate::{
     api_error::ApiError,
     origin::Origin,
-    wire::{Choice, Completion, LenientString, WireMessage, later},
+    wire::{Choice, Completion, LenientString, WireMessage, merge_usage},
 };
 
 /// Builds a reply of the Chat Completions API from chunks or from a whole body.
@@ -22,29 +22,29 @@ pub(crate) struct ChatAccumulator {
     accumulator: Accumulator,
     extras: Extras,
     origin: Origin,
-    /// The index of the choice that is used.
+    /// The index of the choice used for the reply.
     choice: Option<i64>,
     think_tags: ThinkTagParser,
 }
 
 impl ChatAccumulator {
-    /// Marks provider data with the server that understands it.
+    /// Creates an accumulator. Provider data gets this origin.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
     }
 
-    /// Sets whether a leading think block stays in the text.
+    /// Keeps a leading think block in the text if enabled.
     #[cfg(feature = "client")]
-    pub(crate) fn with_think_tags(mut self, whether: bool) -> Self {
-        if whether {
+    pub(crate) fn with_think_tags(mut self, enabled: bool) -> Self {
+        if enabled {
             self.think_tags.disable();
         }
         self
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn so_far(&self) -> &Accumulator {
+    pub(super) fn inner(&self) -> &Accumulator {
         &self.accumulator
     }
 
@@ -59,16 +59,16 @@ impl ChatAccumulator {
             return Err(ApiError::in_band(&error));
         }
         let accumulator = &mut self.accumulator;
-        accumulator.expect_surrogates(chunk.is_mended);
-        self.extras.expect_surrogates(chunk.is_mended);
-        accumulator.usage = later(accumulator.usage, chunk.take_usage());
-        accumulator.id = accumulator.id.take().or_else(|| chunk.id.into_filled());
-        accumulator.model = accumulator.model.take().or_else(|| chunk.model.into_filled());
+        accumulator.expect_surrogates(chunk.has_stand_ins);
+        self.extras.expect_surrogates(chunk.has_stand_ins);
+        accumulator.usage = merge_usage(accumulator.usage, chunk.take_usage());
+        accumulator.id = accumulator.id.take().or_else(|| chunk.id.into_non_empty());
+        accumulator.model = accumulator.model.take().or_else(|| chunk.model.into_non_empty());
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Adds the choices with one index: only one choice was requested. The index is 0, or that of
-    /// the only choice.
+    /// Adds the choices with one index, because only one choice was requested: index 0, or the
+    /// index of the first choice.
     ///
     /// Gateways to Anthropic send the text and each call of a reply as separate choices.
     fn add_choices(
@@ -89,11 +89,11 @@ impl ChatAccumulator {
             }
             if whole && !self.accumulator.text.is_empty() {
                 // A second text belongs to another reply.
-                choice.forget_text();
+                choice.clear_text();
             }
             self.add_choice(choice, whole, sink)?;
         }
-        if whole && self.accumulator.calls.is_empty() && self.accumulator.finish_state.is_of_calls() {
+        if whole && self.accumulator.calls.is_empty() && self.accumulator.finish_state.is_tool_calls() {
             let messages = others
                 .into_iter()
                 .filter_map(|mut choice| choice.message.take().or_else(|| choice.delta.take()));
@@ -114,7 +114,7 @@ impl ChatAccumulator {
         let message = if whole { message.or(delta) } else { delta.or(message) };
         message.map_or(Ok(()), |message| self.add_message(*message, whole, sink))?;
         if self.accumulator.size() > size {
-            self.accumulator.finish_state.goes_on();
+            self.accumulator.finish_state.reopen();
         }
         if let Some(error) = choice.take_error() {
             return Err(ApiError::in_band(&error));
@@ -131,11 +131,12 @@ impl ChatAccumulator {
         whole: bool,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        let kept = self.extras.take(&mut message, whole);
-        self.accumulator.grow(kept)?;
+        let size = self.extras.take(&mut message, whole);
+        self.accumulator.grow(size)?;
         let is_thought = message.is_thought();
         let mut calls = message.take_calls();
-        let reasoning = message.reasoning_content.into_filled().or_else(|| message.reasoning.into_filled());
+        let reasoning =
+            message.reasoning_content.into_non_empty().or_else(|| message.reasoning.into_non_empty());
         reasoning.map_or(Ok(()), |reasoning| self.accumulator.add_reasoning(reasoning, sink))?;
         match message.content {
             LenientString::Absent => {}
@@ -148,7 +149,7 @@ impl ChatAccumulator {
                 if is_thought {
                     self.accumulator.add_reasoning(text, sink)?;
                 } else {
-                    self.say(text, sink)?;
+                    self.add_content(text, sink)?;
                 }
             }
         }
@@ -164,15 +165,15 @@ impl ChatAccumulator {
         match part.get("type").and_then(Value::as_str) {
             Some("refusal") => self.accumulator.add_refusal(text_of(part.get("refusal"))),
             Some("thinking") => {
-                self.extras.thinks_in_parts();
+                self.extras.set_thinking_parts();
                 self.accumulator.add_reasoning(text_of(part.get("thinking")), sink)
             }
-            _ => self.say(text_of(Some(part)), sink),
+            _ => self.add_content(text_of(Some(part)), sink),
         }
     }
 
-    /// Adds text that may begin with a think block.
-    fn say(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+    /// Adds text with a possible think block at its beginning.
+    fn add_content(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let split = self.think_tags.push(text);
         self.add_split(split, sink)
     }
@@ -182,7 +183,7 @@ impl ChatAccumulator {
         self.accumulator.add_text(split.text, sink)
     }
 
-    /// Ends all texts and emits what was held back.
+    /// Ends all texts and emits held-back text.
     fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let rest = self.think_tags.finish();
         self.add_split(rest, sink)?;
@@ -191,7 +192,7 @@ impl ChatAccumulator {
 
     /// The message received so far, with its provider data.
     pub(super) fn into_message(mut self) -> AssistantMessage {
-        // The size limit does not matter any more.
+        // The message is incomplete already: the size limit is ignored.
         let _ = self.end_texts(&mut None);
         self.with_extras().into_message()
     }
@@ -200,8 +201,8 @@ impl ChatAccumulator {
         let is_within = self.think_tags.is_inside();
         self.end_texts(sink)?;
         let accumulator = self.with_extras();
-        if is_within && accumulator.is_silent() && accumulator.finish_state.kind() == Kind::Complete {
-            return Err(accumulator.into_truncated("it ended within its thoughts"));
+        if is_within && accumulator.is_empty() && accumulator.finish_state.kind() == FinishKind::Complete {
+            return Err(accumulator.into_truncated("it ended within its reasoning"));
         }
         accumulator.finish()
     }
@@ -214,7 +215,7 @@ impl ChatAccumulator {
 
     fn with_extras(self) -> Accumulator {
         let Self { mut accumulator, extras, origin, .. } = self;
-        extras.keep(&accumulator.calls.extras(), &origin, &mut accumulator.provider_data);
+        extras.store(&accumulator.calls.extras(), &origin, &mut accumulator.provider_data);
         accumulator
     }
 }

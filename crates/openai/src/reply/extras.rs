@@ -10,7 +10,7 @@ use crate::{
 /// The key in `provider_data`.
 pub(crate) const ADAPTER: &str = "chat_completions";
 
-/// Data that a server wants back unchanged with the message.
+/// Opaque data of a server, to be sent back unchanged with the message.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     /// OpenRouter's `reasoning_details`, and the `thinking_blocks` of gateways to Anthropic.
@@ -20,7 +20,7 @@ pub(super) struct Extras {
     /// Set if the reasoning came as parts of the content (Mistral).
     thinking_parts: bool,
     /// Set if strings may contain stand-ins for lone surrogates.
-    is_mended: bool,
+    has_stand_ins: bool,
 }
 
 impl Extras {
@@ -60,40 +60,40 @@ impl Extras {
         }
     }
 
-    /// Sets whether the current event contains stand-ins for lone surrogates.
-    pub(super) fn expect_surrogates(&mut self, whether: bool) {
-        self.is_mended |= whether;
+    /// Enables the replacement of stand-ins for lone surrogates.
+    pub(super) fn expect_surrogates(&mut self, enabled: bool) {
+        self.has_stand_ins |= enabled;
     }
 
-    pub(super) fn thinks_in_parts(&mut self) {
+    pub(super) fn set_thinking_parts(&mut self) {
         self.thinking_parts = true;
     }
 
-    /// Writes the data, and that of the `calls`, into `provider_data`.
-    pub(super) fn keep(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
-        let mut kept = Map::new();
+    /// Writes the data of the message and of the `calls` into `provider_data`.
+    pub(super) fn store(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
+        let mut stored = Map::new();
         let mut fields = self.lists;
         fields.extend(self.content.map(|content| ("extra_content".to_owned(), content)));
-        if self.is_mended {
-            fields.values_mut().for_each(surrogates::make_whole);
+        if self.has_stand_ins {
+            fields.values_mut().for_each(surrogates::join_surrogates);
         }
         if !fields.is_empty() {
-            kept.insert("message".to_owned(), fields.into());
+            stored.insert("message".to_owned(), fields.into());
         }
         if !calls.is_empty() {
-            kept.insert("calls".to_owned(), calls.clone().into());
+            stored.insert("calls".to_owned(), calls.clone().into());
         }
         if self.thinking_parts {
-            kept.insert("thinking_parts".to_owned(), true.into());
+            stored.insert("thinking_parts".to_owned(), true.into());
         }
-        if !kept.is_empty() {
-            data.insert(ADAPTER, origin.mark(kept));
+        if !stored.is_empty() {
+            data.insert(ADAPTER, origin.mark(stored));
         }
     }
 }
 
-/// Returns `true` if a piece continues a block: the one with its index, else an unsigned one of its
-/// type.
+/// Returns `true` if a piece continues a block: the block with its index, or else an unsigned block
+/// of its type.
 fn is_continued(block: &Value, piece: &Value) -> bool {
     let is_same = |key| block.get(key) == piece.get(key);
     let is_signed = block.get("signature").is_some_and(|signature| !signature.is_null());

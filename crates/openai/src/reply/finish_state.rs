@@ -9,7 +9,7 @@ pub(super) struct FinishState {
 
 /// The meaning of a finish reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FinishKind {
     /// The model was done.
     Complete,
     /// A limit of tokens stopped it.
@@ -25,24 +25,33 @@ pub(super) enum Kind {
 }
 
 /// Known reasons, in any case.
-const REASONS: &[(&[&str], Kind)] = &[
-    // OpenAI's, and those that gateways pass on from Anthropic, Cohere, Hugging Face and Together.
-    (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], Kind::Complete),
-    (&["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"], Kind::Complete),
+const REASONS: &[(&[&str], FinishKind)] = &[
+    // OpenAI; then Anthropic, Cohere, Hugging Face and Together through gateways.
+    (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
+    (
+        &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],
+        FinishKind::Complete,
+    ),
     // OpenAI's two APIs, Anthropic, Gemini, Mistral.
-    (&["length", "max_output_tokens", "max_tokens", "model_length"], Kind::Limit),
-    (&["model_context_window_exceeded", "max_length"], Kind::Limit),
+    (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
+    (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
     // OpenAI, Zhipu, Bedrock, Anthropic; then Gemini.
-    (&["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"], Kind::Filter),
-    (&["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"], Kind::Filter),
+    (
+        &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
+        FinishKind::Filter,
+    ),
+    (
+        &["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"],
+        FinishKind::Filter,
+    ),
     // DeepSeek, vLLM and SGLang, Zhipu, Gemini.
-    (&["insufficient_system_resource", "abort", "aborted", "network_error"], Kind::Interrupted),
-    (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], Kind::Interrupted),
-    (&["malformed_function_call", "unexpected_tool_call"], Kind::Interrupted),
-    (&["error"], Kind::Failure),
+    (&["insufficient_system_resource", "abort", "aborted", "network_error"], FinishKind::Interrupted),
+    (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], FinishKind::Interrupted),
+    (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Interrupted),
+    (&["error"], FinishKind::Failure),
 ];
 
-impl Kind {
+impl FinishKind {
     pub(super) fn of(reason: &str) -> Self {
         let is_of = |(words, _): &&(&[&str], Self)| words.iter().any(|it| it.eq_ignore_ascii_case(reason));
         REASONS.iter().find(is_of).map_or(Self::Unknown, |(_, kind)| *kind)
@@ -50,8 +59,8 @@ impl Kind {
 }
 
 impl FinishState {
-    /// Takes the reason of a chunk. An empty one, which some servers send with each chunk, does not
-    /// end the reply.
+    /// Takes the reason of a chunk. An empty reason does not end the reply: Ollama and SGLang send
+    /// it with each chunk.
     pub(super) fn take(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
@@ -60,9 +69,9 @@ impl FinishState {
         }
     }
 
-    /// Reopens the reply when more arrives. Some servers send a reason at the end of the reasoning,
+    /// Reopens the reply for more content. Some servers send a reason at the end of the reasoning,
     /// too.
-    pub(super) fn goes_on(&mut self) {
+    pub(super) fn reopen(&mut self) {
         self.is_over = false;
     }
 
@@ -71,12 +80,12 @@ impl FinishState {
         self.is_over
     }
 
-    pub(super) fn kind(&self) -> Kind {
-        Kind::of(self.reason())
+    pub(super) fn kind(&self) -> FinishKind {
+        FinishKind::of(self.reason())
     }
 
     /// Returns `true` if the reason is tool calls.
-    pub(super) fn is_of_calls(&self) -> bool {
+    pub(super) fn is_tool_calls(&self) -> bool {
         ["tool_calls", "function_call", "tool_call", "tool_use"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(self.reason()))
@@ -90,10 +99,10 @@ impl FinishState {
     /// The reason for a message.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         match (self.kind(), self.reason) {
-            (Kind::Limit, _) => FinishReason::Length,
-            (Kind::Filter, _) => FinishReason::ContentFilter,
-            (Kind::Unknown, Some(reason)) => FinishReason::Other(reason),
-            // SurrogateJoiner of the servers say `stop` beside calls, and some say nothing.
+            (FinishKind::Limit, _) => FinishReason::Length,
+            (FinishKind::Filter, _) => FinishReason::ContentFilter,
+            (FinishKind::Unknown, Some(reason)) => FinishReason::Other(reason),
+            // Many servers send `stop` beside calls, and some send no reason.
             _ if message.tool_calls.is_empty() => FinishReason::Stop,
             _ => FinishReason::ToolCalls,
         }

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use super::{
     accumulator::{Accumulator, EventSink},
-    finish_state::Kind as FinishKind,
+    finish_state::FinishKind,
 };
 use crate::{
     api_error::ApiError,
     origin::Origin,
-    wire::{LenientString, WireCall, WireFunction, later, usage_of},
+    wire::{LenientString, WireCall, WireFunction, merge_usage, usage_of},
 };
 
 /// The key in `provider_data`.
@@ -26,15 +26,15 @@ pub(crate) const ADAPTER: &str = "responses";
 /// Separator of two messages in a reply, and of two parts of a summary.
 pub(crate) const SEPARATOR: &str = "\n\n";
 
-/// Builds a reply of the Responses API, which is a list of items, from events or from a whole body.
+/// Builds a reply of the Responses API (a list of items), from events or from a whole body.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAccumulator {
     accumulator: Accumulator,
     items: Vec<Item>,
-    /// The part of a summary that the last delta belonged to.
+    /// Item and summary part of the last reasoning delta.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
-    /// The response that this one continues, if the server stores them.
+    /// Fingerprint of the conversation before this response, if the server stores responses.
     stored: Option<String>,
 }
 
@@ -42,25 +42,26 @@ pub(crate) struct ResponsesAccumulator {
 struct Item {
     index: Option<i64>,
     id: Option<String>,
-    kind: Kind,
+    kind: ItemKind,
     has_text: bool,
     /// Start of its text in the text of the reply.
     start: usize,
     length: usize,
-    is_heard: bool,
-    /// The final item without the data that the message has. Sent back with the next request.
-    settled: Option<Value>,
+    /// Set after a reasoning or refusal delta.
+    has_deltas: bool,
+    /// The final item, without the data of the message. Sent back with the next request.
+    final_item: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ItemKind {
     Message,
     Call,
     Reasoning,
     Other,
 }
 
-impl Kind {
+impl ItemKind {
     fn of(item: &Value) -> Self {
         match item.get("type").and_then(Value::as_str) {
             Some("message") => Self::Message,
@@ -72,34 +73,34 @@ impl Kind {
 }
 
 impl ResponsesAccumulator {
-    /// A reply that will be echoed to its own server only, which keeps it after what it knew
-    /// before.
+    /// Creates an accumulator. Provider data gets this origin. `stored` is the fingerprint of the
+    /// conversation, if the server stores the response.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin, stored: Option<String>) -> Self {
         Self { origin, stored, ..Self::default() }
     }
 
     #[cfg(feature = "client")]
-    pub(super) fn so_far(&self) -> &Accumulator {
+    pub(super) fn inner(&self) -> &Accumulator {
         &self.accumulator
     }
 
-    /// Adds a whole response: the rest of one that was streamed, or one that was not.
+    /// Adds a whole response: the end of a streamed response, or a non-streamed response.
     pub(super) fn add_whole(&mut self, response: Value) -> Result<(), ModelError> {
         let status = response.get("status").and_then(Value::as_str).unwrap_or("completed").to_owned();
         self.end(response, &status, &mut None)
     }
 
-    fn name(&mut self, response: &Value) {
+    fn set_id_and_model(&mut self, response: &Value) {
         let text = |key| response.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         self.accumulator.id = self.accumulator.id.take().or_else(|| text("id"));
         self.accumulator.model = text("model").or_else(|| self.accumulator.model.take());
     }
 
     fn end(&mut self, mut response: Value, status: &str, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
-        self.name(&response);
+        self.set_id_and_model(&response);
         let mut take = |key| response.get_mut(key).map(Value::take).unwrap_or_default();
-        self.accumulator.usage = later(self.accumulator.usage, usage_of(take("usage")));
+        self.accumulator.usage = merge_usage(self.accumulator.usage, usage_of(take("usage")));
         let (error, details) = (take("error"), take("incomplete_details"));
         if !error.is_null() && error != json!({}) {
             return Err(ApiError::in_band(&error));
@@ -108,8 +109,8 @@ impl ResponsesAccumulator {
             for (place, item) in items.into_iter().enumerate() {
                 let index = self.items.get(place).and_then(|item| item.index);
                 let place = self.place_of_item(index.or(i64::try_from(place).ok()), &item);
-                self.bound()?;
-                self.settle(place, item, sink)?;
+                self.check_item_limit()?;
+                self.finish_item(place, item, sink)?;
             }
         }
         let reason = match status {
@@ -118,14 +119,14 @@ impl ResponsesAccumulator {
                 reason if matches!(FinishKind::of(reason), FinishKind::Limit | FinishKind::Filter) => reason,
                 // Incomplete for an unknown reason.
                 reason => {
-                    let reason = format!("the server says that it is incomplete ({reason})");
-                    return Err(self.cut(reason));
+                    let reason = format!("the server reports it as incomplete ({reason})");
+                    return Err(self.truncated(reason));
                 }
             },
             "failed" => "error",
             "cancelled" | "in_progress" | "queued" => {
-                let reason = format!("the server says that it is {status}");
-                return Err(self.cut(reason));
+                let reason = format!("the server reports it as {status}");
+                return Err(self.truncated(reason));
             }
             other => other,
         };
@@ -135,7 +136,7 @@ impl ResponsesAccumulator {
 
     fn place_of_item(&mut self, index: Option<i64>, item: &Value) -> usize {
         let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), Kind::of(item)))
+        self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
     }
 
     /// The item with an id, else with an index. Some servers change the id at the end of an item.
@@ -145,17 +146,17 @@ impl ResponsesAccumulator {
         by_id().or_else(by_index)
     }
 
-    fn bound(&self) -> Result<(), ModelError> {
+    fn check_item_limit(&self) -> Result<(), ModelError> {
         if self.items.len() <= REPLY_ITEMS {
             return Ok(());
         }
         Err(ModelError::InvalidResponse(format!("it has more than {REPLY_ITEMS} items")))
     }
 
-    fn push(&mut self, index: Option<i64>, id: Option<String>, kind: Kind) -> usize {
+    fn push(&mut self, index: Option<i64>, id: Option<String>, kind: ItemKind) -> usize {
         let start = self.accumulator.text.len();
-        let (has_text, is_heard) = (false, false);
-        self.items.push(Item { index, id, kind, has_text, start, length: 0, is_heard, settled: None });
+        let (has_text, has_deltas) = (false, false);
+        self.items.push(Item { index, id, kind, has_text, start, length: 0, has_deltas, final_item: None });
         self.items.len() - 1
     }
 
@@ -181,7 +182,7 @@ impl ResponsesAccumulator {
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let Some(item) = self.items.get_mut(place).filter(|_| !text.is_empty()) else { return Ok(()) };
-        item.is_heard = true;
+        item.has_deltas = true;
         let before = self.part.replace((place, part));
         if before.is_some_and(|before| before != (place, part)) {
             self.accumulator.add_reasoning(SEPARATOR.to_owned(), sink)?;
@@ -189,25 +190,25 @@ impl ResponsesAccumulator {
         self.accumulator.add_reasoning(text, sink)
     }
 
-    /// Takes the final form of an item and emits what no delta contained.
-    fn settle(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
+    /// Takes the final form of an item and emits text missing in its deltas.
+    fn finish_item(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
-        if !item.is_object() || known.is_none_or(|known| known.settled.is_some()) {
+        if !item.is_object() || known.is_none_or(|known| known.final_item.is_some()) {
             return Ok(());
         }
-        let settled = match Kind::of(&item) {
-            Kind::Message => self.settle_message(place, &item, sink)?,
-            Kind::Call => {
+        let final_item = match ItemKind::of(&item) {
+            ItemKind::Message => self.finish_message(place, &item, sink)?,
+            ItemKind::Call => {
                 let arguments =
                     item.get("arguments").cloned().map_or(LenientString::Absent, LenientString::from);
                 let whole = call(place, id_of_call(&item), item.get("name"), arguments);
-                let size = self.accumulator.calls.settle(whole, sink)?;
+                let size = self.accumulator.calls.set_final(whole, sink)?;
                 self.accumulator.grow(size)?;
                 json!({"type": "function_call"})
             }
             kind => {
-                if kind == Kind::Reasoning && known.is_some_and(|known| !known.is_heard) {
-                    for (part, text) in (0..).zip(thoughts(&item)) {
+                if kind == ItemKind::Reasoning && known.is_some_and(|known| !known.has_deltas) {
+                    for (part, text) in (0..).zip(reasoning_parts(&item)) {
                         self.add_reasoning(place, Some(part), text, sink)?;
                     }
                 }
@@ -216,27 +217,27 @@ impl ResponsesAccumulator {
             }
         };
         if let Some(known) = self.items.get_mut(place) {
-            known.settled = Some(settled);
+            known.final_item = Some(final_item);
         }
         Ok(())
     }
 
-    fn settle_message(
+    fn finish_message(
         &mut self,
         place: usize,
         item: &Value,
         sink: &mut EventSink<'_>,
     ) -> Result<Value, ModelError> {
-        let (text, refusal) = said(item);
-        let (start, length, is_heard) =
-            self.items.get(place).map_or((0, 0, true), |item| (item.start, item.length, item.is_heard));
+        let (text, refusal) = text_and_refusal(item);
+        let (start, length, has_deltas) =
+            self.items.get(place).map_or((0, 0, true), |item| (item.start, item.length, item.has_deltas));
         // The final text contains a held surrogate, too.
         self.accumulator.reset_joiner();
-        let heard = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
+        let received = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
         // Emitted deltas cannot be taken back if the final text differs.
-        let rest = text.strip_prefix(heard).unwrap_or_default().to_owned();
+        let rest = text.strip_prefix(received).unwrap_or_default().to_owned();
         self.add_text(place, rest, sink)?;
-        if !is_heard {
+        if !has_deltas {
             self.accumulator.add_refusal(refusal)?;
         }
         let phase = item.get("phase").filter(|phase| !phase.is_null());
@@ -253,27 +254,29 @@ impl ResponsesAccumulator {
 
     #[cfg(feature = "client")]
     pub(super) fn into_truncated(mut self, reason: String) -> ModelError {
-        self.cut(reason)
+        self.truncated(reason)
     }
 
-    /// The error for a reply that ended early. Its items are not sent back.
-    fn cut(&mut self, reason: String) -> ModelError {
-        // The size limit does not matter any more.
+    /// The error for a truncated reply. Its items are not sent back.
+    fn truncated(&mut self, reason: String) -> ModelError {
+        // The reply is an error already: the size limit is ignored.
         let _ = self.accumulator.end_texts(&mut None);
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Stores in `provider_data` what the message lacks: the items in order, and the id of a stored
-    /// response.
+    /// Stores data without a field in the message in `provider_data`: the order of the items, and
+    /// the id of a stored response.
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, stored, .. } = self;
         let mut data = Map::new();
         // The message implies text and then calls. Only another order is stored.
-        let is_told = |(place, item): (usize, &Item)| match item.kind {
-            Kind::Message => place == 0 && item.settled.as_ref().is_none_or(|it| it.get("phase").is_none()),
-            kind => kind == Kind::Call,
+        let is_implied = |(place, item): (usize, &Item)| match item.kind {
+            ItemKind::Message => {
+                place == 0 && item.final_item.as_ref().is_none_or(|it| it.get("phase").is_none())
+            }
+            kind => kind == ItemKind::Call,
         };
-        if !items.iter().enumerate().all(is_told) {
+        if !items.iter().enumerate().all(is_implied) {
             let items =
                 (0..).zip(&items).filter_map(|(place, item)| item.marker(accumulator.calls.id_of(place)));
             data.insert("items".to_owned(), items.collect());
@@ -294,11 +297,11 @@ impl Item {
     /// The item in `provider_data`: a text as its length, a call as its id, anything else
     /// unchanged.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
-        let mut marker = self.settled.clone()?;
+        let mut marker = self.final_item.clone()?;
         let (key, value) = match self.kind {
-            Kind::Message => ("length", self.length.into()),
-            Kind::Call => ("call_id", call?.into()),
-            Kind::Reasoning | Kind::Other => return Some(marker),
+            ItemKind::Message => ("length", self.length.into()),
+            ItemKind::Call => ("call_id", call?.into()),
+            ItemKind::Reasoning | ItemKind::Other => return Some(marker),
         };
         marker.as_object_mut()?.insert(key.to_owned(), value);
         Some(marker)
@@ -322,7 +325,7 @@ fn id_of_call(item: &Value) -> Option<&str> {
 }
 
 /// Text and refusal of a message.
-fn said(item: &Value) -> (String, String) {
+fn text_and_refusal(item: &Value) -> (String, String) {
     let (mut text, mut refusal) = (String::new(), String::new());
     match item.get("content") {
         Some(Value::String(whole)) => text.push_str(whole),
@@ -339,7 +342,7 @@ fn said(item: &Value) -> (String, String) {
 }
 
 /// The parts of the reasoning summary, or else of the reasoning.
-fn thoughts(item: &Value) -> Vec<String> {
+fn reasoning_parts(item: &Value) -> Vec<String> {
     let parts = |key| {
         let parts = item.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let texts = parts.iter().filter_map(|part| part.get("text")?.as_str().map(str::to_owned));
@@ -349,7 +352,7 @@ fn thoughts(item: &Value) -> Vec<String> {
     if summary.is_empty() { parts("content") } else { summary }
 }
 
-/// Removes the `status`, which is not sent back.
+/// Removes the `status`: it is not sent back.
 fn without_status(mut item: Value) -> Value {
     if let Value::Object(fields) = &mut item {
         fields.shift_remove("status");

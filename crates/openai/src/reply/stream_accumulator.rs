@@ -14,10 +14,10 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Parses the data of an event.
     fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
 
-    /// Adds an event, and emits what is new.
+    /// Adds an event, and emits its new content.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
-    /// Parses the body of a reply that was not streamed.
+    /// Parses the body of a non-streamed reply.
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
     /// Returns `true` after the finish reason. Only the usage may follow.
@@ -26,10 +26,10 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Returns `true` if the reply is finished and has an answer.
     fn is_answered(&self) -> bool;
 
-    /// The complete reply. Emits what was held back.
+    /// The complete reply. Emits held-back text.
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
 
-    /// The error for a reply that ended early, with the partial message.
+    /// The error for a truncated reply, with the partial message.
     fn into_truncated(self, reason: String) -> ModelError;
 }
 
@@ -50,11 +50,11 @@ impl StreamAccumulator for ChatAccumulator {
     }
 
     fn is_finished(&self) -> bool {
-        self.so_far().is_finished()
+        self.inner().is_finished()
     }
 
     fn is_answered(&self) -> bool {
-        self.so_far().is_answered()
+        self.inner().is_answered()
     }
 
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError> {
@@ -79,20 +79,20 @@ impl StreamAccumulator for ResponsesAccumulator {
 
     fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
         let read = surrogates::read(body, |json| serde_json::from_slice::<Value>(json));
-        let (mut response, is_mended) = read.map_err(|error| unreadable(&error, body))?;
-        if is_mended {
-            surrogates::make_whole(&mut response);
+        let (mut response, has_stand_ins) = read.map_err(|error| unreadable(&error, body))?;
+        if has_stand_ins {
+            surrogates::join_surrogates(&mut response);
         }
         whole_items(self, response)
     }
 
     fn is_finished(&self) -> bool {
-        self.so_far().is_finished()
+        self.inner().is_finished()
     }
 
     /// The last event has everything, including the usage.
     fn is_answered(&self) -> bool {
-        self.so_far().is_finished()
+        self.inner().is_finished()
     }
 
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ChatAccumulator, ResponsesAccumulator, StreamAccumulator};
 
-/// Events as good servers send them.
+/// Well-formed events of the Chat Completions API.
 static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let call = |call: Value| delta(json!({"tool_calls": [call]}));
@@ -35,7 +35,7 @@ static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     ]
 });
 
-/// Events of the Responses API.
+/// Well-formed events of the Responses API.
 static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let item = |kind: &str, item: Value| json!({"type": format!("response.{kind}"), "output_index": 0, "item": item});
     let delta = |kind: &str| json!({"type": format!("response.{kind}.delta"), "output_index": 0, "item_id": "i", "delta": "Hi"});
@@ -58,9 +58,9 @@ static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     events
 });
 
-/// What stands at a place where something else should.
-fn anything() -> impl Strategy<Value = Value> {
-    let odd = [
+/// Unexpected values.
+fn unexpected_value() -> impl Strategy<Value = Value> {
+    let unexpected = [
         json!(null),
         json!(true),
         json!(-1),
@@ -79,21 +79,21 @@ fn anything() -> impl Strategy<Value = Value> {
         json!({"type": "function_call"}),
         json!({"text": {"text": 1}}),
     ];
-    prop::sample::select(odd.to_vec())
+    prop::sample::select(unexpected.to_vec())
 }
 
-/// A change of an event: at some place in it stands something else, or a part of another event.
+/// A change of one place in an event: an unexpected value, or a part of another event.
 #[derive(Clone, Debug)]
 enum Change {
     None,
-    Odd(Index, Value),
+    Value(Index, Value),
     Part(Index, Index, Index),
 }
 
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         2 => Just(Change::None),
-        2 => (any::<Index>(), anything()).prop_map(|(place, odd)| Change::Odd(place, odd)),
+        2 => (any::<Index>(), unexpected_value()).prop_map(|(place, unexpected)| Change::Value(place, unexpected)),
         1 => any::<[Index; 3]>().prop_map(|[place, event, part]| Change::Part(place, event, part)),
     ]
 }
@@ -121,7 +121,7 @@ fn changed(events: &[Value], event: Index, change: &Change) -> Value {
     };
     let (at, new) = match change {
         Change::None => return value,
-        Change::Odd(at, odd) => (at, odd.clone()),
+        Change::Value(at, unexpected) => (at, unexpected.clone()),
         Change::Part(at, event, part) => {
             let other = event.get(events);
             (at, other.pointer(&place(other, part)).cloned().unwrap_or_default())

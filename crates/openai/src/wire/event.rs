@@ -23,15 +23,15 @@ pub(crate) struct Event {
     /// Set if the delta may contain stand-ins for lone surrogates: see
     /// [`SurrogateJoiner`](super::SurrogateJoiner).
     #[serde(skip)]
-    pub(crate) is_mended: bool,
+    pub(crate) has_stand_ins: bool,
 }
 
 impl Event {
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
-        let (mut event, is_mended) = surrogates::read(data, Self::read_json)?;
-        event.is_mended = is_mended;
-        if is_mended {
-            event.item.iter_mut().chain(&mut event.response).for_each(surrogates::make_whole);
+        let (mut event, has_stand_ins) = surrogates::read(data, Self::read_json)?;
+        event.has_stand_ins = has_stand_ins;
+        if has_stand_ins {
+            event.item.iter_mut().chain(&mut event.response).for_each(surrogates::join_surrogates);
         }
         Ok(event)
     }
@@ -44,7 +44,7 @@ impl Event {
         })
     }
 
-    /// Returns `true` if the event is an error in all but its type.
+    /// Returns `true` if the event has the fields of an error without the type.
     pub(crate) fn is_error_event(&self) -> bool {
         let has = |field: &LenientString| *field != LenientString::Absent;
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))
@@ -52,7 +52,7 @@ impl Event {
 
     /// Takes the error: the `error` field, or the fields of the event itself.
     pub(crate) fn into_error(self) -> Value {
-        let is_mended = self.is_mended;
+        let has_stand_ins = self.has_stand_ins;
         let mut error = match self.error {
             LenientString::Absent => json!({
                 "message": self.message.into_text().or(self.detail.into_text()),
@@ -62,8 +62,8 @@ impl Event {
             LenientString::Number(error) => Value::Number(error),
             LenientString::Json(error) => *error,
         };
-        if is_mended {
-            surrogates::make_whole(&mut error);
+        if has_stand_ins {
+            surrogates::join_surrogates(&mut error);
         }
         error
     }

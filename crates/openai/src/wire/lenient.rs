@@ -1,8 +1,7 @@
 use serde_json::Value;
 
-/// Removes choices, calls and functions of the wrong type from a reply or chunk that the wire types
-/// reject.
-pub(super) fn mended(mut reply: Value) -> Value {
+/// Removes choices, calls and functions of the wrong type from a rejected reply or chunk.
+pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     let Value::Object(fields) = &mut reply else { return reply };
     let choices = fields.get_mut("choices").filter(|choices| !choices.is_null());
     let Some(choices) = choices else { return reply };

@@ -9,7 +9,7 @@ use serde::{
 use serde_json::Number;
 use serde_json::Value;
 
-/// A field that should be a string. Some servers send null, a number, an object or a list instead.
+/// A string field. Some servers send null, a number, an object or a list instead.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum LenientString {
     /// Null or missing.
@@ -32,7 +32,7 @@ impl LenientString {
         }
     }
 
-    /// Returns a string that is not empty.
+    /// Returns a non-empty string.
     #[cfg(feature = "client")]
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
@@ -55,7 +55,7 @@ impl LenientString {
 
     /// Like [`into_text`](Self::into_text), without an empty string: servers send `""` for missing
     /// values.
-    pub(crate) fn into_filled(self) -> Option<String> {
+    pub(crate) fn into_non_empty(self) -> Option<String> {
         self.into_text().filter(|text| !text.is_empty())
     }
 }

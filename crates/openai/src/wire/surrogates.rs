@@ -3,33 +3,32 @@ use std::mem;
 use haft_core::text::surrogates;
 use serde_json::Value;
 
-/// Joins surrogate pairs that a server has divided between two deltas.
+/// Joins surrogate pairs split between two deltas.
 ///
-/// JavaScript strings are UTF-16. A server that divides them by units sends each half of a pair as
-/// a lone escape: `"\ud83c"` (RFC 8259, section 8.2). `serde_json` rejects these, so that `read`
-/// replaces them by stand-ins.
+/// JavaScript strings are UTF-16. A server in JavaScript may split them inside of a pair, and sends
+/// each half as a lone escape: `"\ud83c"` (RFC 8259, section 8.2). `serde_json` rejects these, so
+/// `read` replaces them by stand-ins.
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
     /// A high surrogate at the end of the text so far.
     high: Option<u16>,
 }
 
-/// First of the characters that stand for lone surrogates: U+10F800 to U+10FFFF are for private
-/// use.
+/// First stand-in for a lone surrogate. The stand-ins are U+10F800 to U+10FFFF, for private use.
 const STAND_INS: u32 = 0x10_F800;
 
 impl SurrogateJoiner {
     /// Takes the next piece of a text. A lone surrogate becomes U+FFFD; a high surrogate at the end
     /// is held back.
     ///
-    /// Stand-ins are only replaced if `is_mended` is set.
-    pub(crate) fn join(&mut self, text: String, is_mended: bool) -> String {
-        if !is_mended && (self.high.is_none() || text.is_empty()) {
+    /// Stand-ins are only replaced if `has_stand_ins` is set.
+    pub(crate) fn join(&mut self, text: String, has_stand_ins: bool) -> String {
+        if !has_stand_ins && (self.high.is_none() || text.is_empty()) {
             return text;
         }
         let mut joined = String::with_capacity(text.len());
         for character in text.chars() {
-            let surrogate = if is_mended { surrogate_of(character) } else { None };
+            let surrogate = if has_stand_ins { surrogate_of(character) } else { None };
             let high = self.high.take();
             let pair = high.zip(surrogate).and_then(|(high, low)| surrogates::join(high, low));
             if let Some(character) = pair {
@@ -57,8 +56,8 @@ impl SurrogateJoiner {
     }
 }
 
-/// Parses JSON, with stand-ins for lone surrogates if it is rejected otherwise. The flag is set if
-/// there are any.
+/// Parses JSON. If it is rejected, parses it again with stand-ins for lone surrogates. Returns
+/// `true` beside the value if it has stand-ins.
 #[cfg(feature = "client")]
 pub(crate) fn read<T>(
     json: &[u8],
@@ -66,8 +65,8 @@ pub(crate) fn read<T>(
 ) -> serde_json::Result<(T, bool)> {
     match read(json) {
         Ok(read) => Ok((read, false)),
-        Err(error) => match mended(json) {
-            Some(mended) => read(mended.as_bytes()).map(|read| (read, true)),
+        Err(error) => match with_stand_ins(json) {
+            Some(with_stand_ins) => read(with_stand_ins.as_bytes()).map(|read| (read, true)),
             None => Err(error),
         },
     }
@@ -75,9 +74,9 @@ pub(crate) fn read<T>(
 
 /// Replaces lone surrogates by stand-ins and invalid UTF-8 by U+FFFD. `None` if there is neither.
 #[cfg(feature = "client")]
-fn mended(json: &[u8]) -> Option<String> {
+fn with_stand_ins(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
-    let (mut mended, mut rest) = (String::with_capacity(text.len()), &*text);
+    let (mut with_stand_ins, mut rest) = (String::with_capacity(text.len()), &*text);
     while let Some((before, escape)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {
         let next = escape.get(6..).unwrap_or_default();
         let (stand_in, length) = match unit(escape) {
@@ -91,27 +90,27 @@ fn mended(json: &[u8]) -> Option<String> {
             None => (None, escape.char_indices().nth(2).map_or(escape.len(), |(at, _)| at)),
         };
         let (escape, after) = escape.split_at_checked(length)?;
-        mended.push_str(before);
+        with_stand_ins.push_str(before);
         match stand_in {
-            Some(stand_in) => mended.push(stand_in),
-            None => mended.push_str(escape),
+            Some(stand_in) => with_stand_ins.push(stand_in),
+            None => with_stand_ins.push_str(escape),
         }
         rest = after;
     }
-    mended.push_str(rest);
-    (mended.as_bytes() != json).then_some(mended)
+    with_stand_ins.push_str(rest);
+    (with_stand_ins.as_bytes() != json).then_some(with_stand_ins)
 }
 
-/// Joins the surrogates in all strings of a JSON value that was read with stand-ins.
-pub(crate) fn make_whole(value: &mut Value) {
+/// Replaces the stand-ins in all strings of a JSON value.
+pub(crate) fn join_surrogates(value: &mut Value) {
     match value {
         Value::String(text) => {
             let mut joiner = SurrogateJoiner::default();
             *text = joiner.join(mem::take(text), true);
             text.extend(joiner.end());
         }
-        Value::Array(list) => list.iter_mut().for_each(make_whole),
-        Value::Object(map) => map.values_mut().for_each(make_whole),
+        Value::Array(list) => list.iter_mut().for_each(join_surrogates),
+        Value::Object(map) => map.values_mut().for_each(join_surrogates),
         _ => {}
     }
 }

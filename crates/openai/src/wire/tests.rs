@@ -1,6 +1,6 @@
 use super::{Completion, Event, LenientString};
 
-/// JavaScript and Python keep the last of two equal keys, too.
+/// The same rule as in JavaScript and Python.
 #[test]
 fn last_duplicate_key_wins() {
     let reply = br#"{"id":"a","id":"b","choices":[{"delta":{"content":"a","content":"b"}}]}"#;

@@ -76,7 +76,7 @@ fn with_reasoning(usage: Usage, total: u64) -> Usage {
 }
 
 /// Merges two reports of a stream. Counts only grow; some servers send zeros at the end.
-pub(crate) fn later(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
+pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
     let (Some(before), Some(now)) = (before, now) else { return now.or(before) };
     Some(Usage {
         input_tokens: before.input_tokens.max(now.input_tokens),
@@ -87,7 +87,7 @@ pub(crate) fn later(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> 
     })
 }
 
-/// The first count that is present, or 0. `None` if it is not a natural number.
+/// The first present count, or 0. `None` if it is not a natural number.
 fn first_of(fields: &[&LenientString]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),

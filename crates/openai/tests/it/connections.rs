@@ -1,4 +1,4 @@
-//! Connections that are used again.
+//! Reuse of connections.
 
 use futures::TryStreamExt as _;
 use haft_core::ChatModel as _;
@@ -15,8 +15,8 @@ use crate::{
     streams::{delta, finish},
 };
 
-/// Answers each request on a connection by a stream, of which the end is a piece of its own.
-async fn answer(mut socket: TcpStream) {
+/// Sends a stream for each request on a connection. The last HTTP chunk is a separate write.
+async fn serve(mut socket: TcpStream) {
     socket.set_nodelay(true).unwrap();
     while read_request(&mut socket).await.is_some() {
         let events =
@@ -26,39 +26,39 @@ async fn answer(mut socket: TcpStream) {
         let body = format!("{head}{:x}\r\n{events}\r\n", events.len());
         for bytes in [body.as_bytes(), b"0\r\n\r\n"] {
             socket.write_all(bytes).await.unwrap();
-            // The client reads what there is before there is more.
+            // The client reads the first write before the second.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// A connection for each step of an agent would cost more than the step.
+/// A new connection per step of an agent would cost more than the step.
 #[tokio::test]
-async fn one_connection_carries_stream_after_stream() {
+async fn connection_is_reused_after_a_stream() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let asking = tokio::spawn(async move {
+    let client = tokio::spawn(async move {
         let model = ChatCompletions::builder("m").base_url(base_url).build().unwrap();
         for _ in 0..5 {
             let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
             assert_eq!(events.len(), 2);
-            // Between two requests there is always something to do, such as to take the connection back.
+            // The pool needs time to take the connection back.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
         }
         model
     });
-    let (mut connections, mut answering) = (0, JoinSet::new());
+    let (mut connections, mut tasks) = (0, JoinSet::new());
     let accepting = async {
         loop {
-            answering.spawn(answer(listener.accept().await.unwrap().0));
+            tasks.spawn(serve(listener.accept().await.unwrap().0));
             connections += 1;
         }
     };
     tokio::select! {
         () = accepting => {}
-        model = asking => drop(model.unwrap()),
+        model = client => drop(model.unwrap()),
     }
     assert_eq!(connections, 1);
 }

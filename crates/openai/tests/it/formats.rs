@@ -28,7 +28,7 @@ fn check(actual: impl serde::Serialize, expect: Expect) {
 
 /// Behaviour A2.
 #[test]
-fn a_tool() {
+fn tool_is_encoded_for_chat_completions() {
     check(
         haft_openai::tool(&add()),
         expect![[
@@ -37,9 +37,9 @@ fn a_tool() {
     );
 }
 
-/// Behaviour A7: no arguments, also where a server sent only the type.
+/// Behaviour A7: `properties` is added to a schema without it.
 #[test]
-fn a_tool_without_arguments() {
+fn tool_without_arguments_has_empty_properties() {
     check(
         haft_openai::tool(&define("ping", json!({"type": "object"}))),
         expect![[
@@ -48,18 +48,18 @@ fn a_tool_without_arguments() {
     );
 }
 
-/// What comes from outside besides the schema is never sent.
+/// Title, metadata and annotations may come from an untrusted server.
 #[test]
-fn a_tool_with_annotations_and_metadata() {
+fn annotations_and_metadata_are_not_sent() {
     let Value::Object(metadata) = json!({"secret": 1}) else { unreachable!() };
     let annotations = haft_core::tool::Annotations { read_only: Some(true), ..Default::default() };
     let tool = add().with_title("Add").with_metadata(metadata).with_annotations(annotations);
     assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
 }
 
-/// Behaviour A2, strictly: what may be left out may be `null`.
+/// Behaviour A2: an optional argument of a strict tool is nullable.
 #[test]
-fn a_strict_tool() {
+fn strict_tool_requires_all_properties() {
     check(
         haft_openai::strict_tool(&add()),
         expect![[
@@ -68,9 +68,10 @@ fn a_strict_tool() {
     );
 }
 
-/// Behaviour S4: what cannot be strict is sent without, and what is not taken at all is not sent.
+/// Behaviour S4: an incompatible schema is sent without `strict`, and without alternatives at the
+/// root.
 #[test]
-fn a_tool_that_cannot_be_strict() {
+fn incompatible_tool_is_sent_without_strict() {
     check(
         haft_openai::strict_tool(&define("set", json!({"additionalProperties": {"type": "string"}}))),
         expect![[
@@ -90,9 +91,9 @@ fn a_tool_that_cannot_be_strict() {
     );
 }
 
-/// Behaviour S4: a root with alternatives is refused by the other APIs, too.
+/// Behaviour S4: Anthropic and the Responses API reject a root with alternatives, too.
 #[test]
-fn a_tool_with_alternatives_in_other_forms() {
+fn root_alternatives_are_merged_for_other_apis() {
     let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});
     let either = define("set", either);
     check(
@@ -111,7 +112,7 @@ fn a_tool_with_alternatives_in_other_forms() {
 }
 
 #[test]
-fn a_strict_tool_of_the_responses_api() {
+fn strict_tool_of_the_responses_api() {
     check(
         haft_openai::responses::strict_tool(&add()),
         expect![[
@@ -124,7 +125,7 @@ fn a_strict_tool_of_the_responses_api() {
 }
 
 #[test]
-fn a_list_is_kept_strict_and_not() {
+fn strict_and_non_strict_lists_are_cached_separately() {
     let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
     let (open, strict) = (haft_openai::tools(&list), haft_openai::strict_tools(&list));
     assert!(Arc::ptr_eq(&strict, &haft_openai::strict_tools(&list.clone())));
@@ -134,7 +135,7 @@ fn a_list_is_kept_strict_and_not() {
 }
 
 #[test]
-fn a_list_of_tools_is_rendered_once() {
+fn encoded_tool_list_is_cached() {
     let list = ToolList::new("test", [DynamicTool::new(add(), |_, _| async {})]);
     let rendered = haft_openai::tools(&list);
     assert!(Arc::ptr_eq(&rendered, &haft_openai::tools(&list.clone())));
@@ -143,7 +144,7 @@ fn a_list_of_tools_is_rendered_once() {
 }
 
 #[test]
-fn messages_of_each_role() {
+fn messages_of_each_role_are_encoded() {
     let pieces = vec![Content::text("What is this?"), Content::blob(*b"cat", "image/png")];
     check(
         haft_openai::message(&Message::system("Be brief.")),
@@ -159,15 +160,15 @@ fn messages_of_each_role() {
         haft_openai::message(&Message::assistant("A cat.")),
         expect![[r#"{"role":"assistant","content":"A cat."}"#]],
     );
-    let said = AssistantMessage { refusal: Some("No.".into()), ..AssistantMessage::default() };
+    let message = AssistantMessage { refusal: Some("No.".into()), ..AssistantMessage::default() };
     check(
-        haft_openai::message(&Message::assistant(said)),
+        haft_openai::message(&Message::assistant(message)),
         expect![[r#"{"role":"assistant","content":"No."}"#]],
     );
 }
 
 #[test]
-fn results_of_calls() {
+fn tool_results_are_encoded() {
     let done =
         ToolResult::done("a", "add", ToolOutput::structured(json!({"sum": 3})).with_warning("rounded"));
     check(
@@ -182,19 +183,19 @@ fn results_of_calls() {
 }
 
 #[test]
-fn a_providers_message_becomes_what_it_was() {
-    let said = AssistantMessage {
+fn assistant_message_round_trips() {
+    let message = AssistantMessage {
         content: vec![Content::text("Let me add.")],
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1}"#), ToolCall::new("b", "add", r#"{"x":2}"#)],
         ..AssistantMessage::default()
     };
-    let wire = haft_openai::message(&Message::assistant(said.clone()));
-    assert_eq!(haft_openai::assistant_message(&wire).unwrap(), said);
-    assert_eq!(haft_openai::tool_calls(&wire).unwrap(), said.tool_calls);
+    let wire = haft_openai::message(&Message::assistant(message.clone()));
+    assert_eq!(haft_openai::assistant_message(&wire).unwrap(), message);
+    assert_eq!(haft_openai::tool_calls(&wire).unwrap(), message.tool_calls);
 }
 
 #[test]
-fn a_providers_reply() {
+fn whole_reply_is_decoded() {
     let reply = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
     let reply = haft_openai::response(&reply).unwrap();
     assert_eq!((reply.message.text().as_str(), reply.finish_reason), ("Hi", FinishReason::Stop));

@@ -30,14 +30,14 @@ use serde_json::{Value, json};
 
 use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
-/// A client of async-openai. Its `reqwest` needs a TLS provider, which a program installs once.
+/// A client of async-openai. Its `reqwest` needs the TLS provider of the process.
 fn client_of<C: Config>(config: C) -> Client<C> {
     install_tls();
     Client::with_config(config)
 }
 
 fn install_tls() {
-    // The only error is a provider that is installed already.
+    // The only error: a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -237,21 +237,22 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!((&body["stream"], &body["stream_options"]["include_usage"]), (&json!(true), &json!(true)));
 }
 
-/// Replies that async-openai rejects: without `id`, `created` and `index`, and with arguments as an object.
+/// Replies rejected by async-openai: without `id`, `created` and `index`, and with arguments as an
+/// object.
 #[tokio::test]
 async fn lenient_reader_accepts_what_the_client_rejects() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1}}});
-    let odd = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "weird"}]});
-    let server = Server::replying([ok(&odd)]).await;
+    let malformed = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "weird"}]});
+    let server = Server::replying([ok(&malformed)]).await;
     let response = openai(&server).chat(&hello()).await.unwrap();
     assert_eq!(response.message.tool_calls[0].arguments, r#"{"x":1}"#);
     assert_eq!(response.finish_reason, FinishReason::Other("weird".to_owned()));
 
-    let odd = [
+    let malformed = [
         json!({"choices": [{"delta": {"content": "Hi"}}]}),
         json!({"choices": [{"delta": {}, "finish_reason": "eos"}]}),
     ];
-    let server = Server::replying([stream(&odd)]).await;
+    let server = Server::replying([stream(&malformed)]).await;
     let events: Vec<_> = openai(&server).stream(&hello()).try_collect().await.unwrap();
     assert!(matches!(&events[..], [ChatEvent::TextDelta { .. }, ChatEvent::Finished(_)]), "{events:?}");
 }
@@ -275,7 +276,7 @@ async fn error_in_a_stream_keeps_its_kind() {
     );
 }
 
-/// A server that sends neither usage nor `[DONE]` and keeps the connection open.
+/// The server sends neither usage nor `[DONE]` and keeps the connection open.
 #[tokio::test]
 async fn stream_finishes_without_done() {
     let sent = [chunk(json!({"content": "Hi"}), None), chunk(json!({}), Some("stop"))];
@@ -321,8 +322,8 @@ async fn retried_statuses_are_transient_errors() {
 
 #[tokio::test]
 async fn unreadable_and_unreachable_servers_are_errors() {
-    let foreign = error_of(vec![reply("404 Not Found", "", "<html>no such page</html>")]).await;
-    assert!(matches!(foreign, ModelError::InvalidResponse(_)), "{foreign:?}");
+    let html = error_of(vec![reply("404 Not Found", "", "<html>no such page</html>")]).await;
+    assert!(matches!(html, ModelError::InvalidResponse(_)), "{html:?}");
     let server = Server::start([vec![Step::Stall]]).await;
     install_tls();
     let http = reqwest::Client::builder().timeout(Duration::from_millis(50)).build().unwrap();

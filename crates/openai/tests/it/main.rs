@@ -1,28 +1,28 @@
-//! The crate as its users meet it, against a server that can do everything wrong.
+//! The public API of the crate, against a server with configurable faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod addresses;
-mod both;
-mod characters;
+mod both_apis;
 mod connections;
-mod echo;
-mod endings;
-mod failures;
+mod endpoints;
+mod errors;
+mod finish_reasons;
 mod formats;
 #[cfg(feature = "async-openai")]
 mod interop;
-mod listen;
+mod log_capture;
+mod logs;
 mod middleware;
-mod providers;
+mod provider_formats;
 mod quirks;
-mod rechunked;
-mod refusals;
+mod rechunking;
 mod replies;
 mod requests;
 mod responses;
+mod round_trip;
 mod server;
 mod streams;
 mod structured;
-mod thoughts;
-mod traces;
-mod waits;
+mod surrogates;
+mod think_tags;
+mod timeouts;
+mod unsupported_params;

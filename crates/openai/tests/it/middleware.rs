@@ -1,4 +1,4 @@
-//! What users put between a model and its server.
+//! User-supplied layers, clients and proxies; redaction of the key.
 
 use std::{
     fmt::Debug,
@@ -23,14 +23,14 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use crate::listen::listen;
-use crate::server::{Server, Step, chunks, fine, header, hello, ok, reply};
+use crate::log_capture::capture;
+use crate::server::{Server, Step, chunks, header, hello, minimal_reply, ok, reply};
 
-/// Each attempt goes through the layers, the last one first, for either API.
+/// The last layer is the outermost.
 #[tokio::test]
-async fn layers_see_every_attempt() {
+async fn every_attempt_passes_the_layers() {
     let busy = || reply("503 Service Unavailable", "", "");
-    let server = Server::replying([busy(), fine()]).await;
+    let server = Server::replying([busy(), minimal_reply()]).await;
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = seen.clone();
     let count = MapRequestLayer::new(move |mut request: reqwest::Request| {
@@ -48,13 +48,13 @@ async fn layers_see_every_attempt() {
     assert_eq!(model.chat(&hello()).await.unwrap().message.text(), "Hi");
     let heads: Vec<_> = server.take_requests().into_iter().map(|request| request.head).collect();
     let attempts: Vec<_> = heads.iter().map(|head| header(head, "x-attempt").unwrap()).collect();
-    assert_eq!(attempts, ["1", "2"], "the inner layer has the last word");
+    assert_eq!(attempts, ["1", "2"], "the inner layer is the last to change the request");
     assert!(heads.iter().all(|head| header(head, "x-outer") == Some("yes")));
 }
 
-/// An error of a layer that is a model's keeps its meaning, and may pass; any other one is a failure.
+/// A `ModelError` is retried like an error of the server. Other errors become `Failed`.
 #[tokio::test]
-async fn errors_of_layers_are_told() {
+async fn error_of_a_layer_is_returned() {
     let server = Server::start([vec![Step::Stall]]).await;
     let layer = TimeoutLayer::new(Duration::from_millis(50));
     let error = server.builder().layer(layer).build().unwrap().chat(&hello()).await.unwrap_err();
@@ -65,7 +65,7 @@ async fn errors_of_layers_are_told() {
 
     let tries = Arc::new(AtomicUsize::new(0));
     let tried = tries.clone();
-    let refuse = layer_fn(move |_inner| {
+    let reject = layer_fn(move |_inner| {
         let tried = tried.clone();
         tower::service_fn(move |_request: reqwest::Request| {
             tried.fetch_add(1, Ordering::Relaxed);
@@ -78,27 +78,25 @@ async fn errors_of_layers_are_told() {
     });
     let server = Server::replying([]).await;
     let error =
-        server.builder().layer(refuse).max_retries(2).build().unwrap().chat(&hello()).await.unwrap_err();
+        server.builder().layer(reject).max_retries(2).build().unwrap().chat(&hello()).await.unwrap_err();
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
     assert_eq!(tries.load(Ordering::Relaxed), 3);
 }
 
-/// A client of the user's own is the one that sends.
 #[tokio::test]
-async fn a_client_of_ones_own_is_used() {
-    let server = Server::replying([fine()]).await;
-    // The only error is a provider that is installed already.
+async fn custom_http_client_sends_the_request() {
+    let server = Server::replying([minimal_reply()]).await;
+    // The only error: a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().user_agent("mine").tls_certs_only([]).build().unwrap();
     server.builder().http_client(client).build().unwrap().chat(&hello()).await.unwrap();
     assert_eq!(header(&server.take_requests()[0].head, "user-agent"), Some("mine"));
 }
 
-/// A proxy is asked in place of the server, with its credentials, and nobody is shown them.
 #[tokio::test]
-async fn a_proxy_is_asked() {
+async fn proxy_gets_the_request_and_its_credentials_are_redacted() {
     let denied = "no entry for sk-canary-proxy";
-    let proxy = Server::replying([fine(), reply("403 Forbidden", "", denied)]).await;
+    let proxy = Server::replying([minimal_reply(), reply("403 Forbidden", "", denied)]).await;
     let address = proxy.base_url.trim_end_matches("/v1").replace("http://", "http://me:sk-canary-proxy@");
     let model = haft_openai::ChatCompletions::builder("m").base_url("http://model.test/v1").proxy(address);
     let model = model.build().unwrap();
@@ -110,12 +108,12 @@ async fn a_proxy_is_asked() {
     assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
 }
 
-/// Keeps all that is said in spans and events, of every crate and every level.
+/// Stores all fields of spans and events, of every crate and every level.
 #[derive(Clone, Default)]
-struct Everything(Arc<Mutex<String>>);
+struct FullLog(Arc<Mutex<String>>);
 
-impl Everything {
-    fn keep(&self, record: impl FnOnce(&mut Fields)) {
+impl FullLog {
+    fn add(&self, record: impl FnOnce(&mut Fields)) {
         let mut fields = Fields::default();
         record(&mut fields);
         self.0.lock().unwrap().push_str(&fields.0);
@@ -131,24 +129,24 @@ impl Visit for Fields {
     }
 }
 
-impl Subscriber for Everything {
+impl Subscriber for FullLog {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        self.keep(|fields| attributes.record(fields));
+        self.add(|fields| attributes.record(fields));
         Id::from_u64(1)
     }
 
     fn record(&self, _: &Id, record: &Record<'_>) {
-        self.keep(|fields| record.record(fields));
+        self.add(|fields| record.record(fields));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        self.keep(|fields| event.record(fields));
+        self.add(|fields| event.record(fields));
     }
 
     fn enter(&self, _: &Id) {}
@@ -156,22 +154,22 @@ impl Subscriber for Everything {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: whatever goes wrong, and wherever the key is given, it is in no error, log, span or description.
+/// Behaviour X3: all kinds of errors, with the key in a header, the query or the URL.
 #[tokio::test]
-async fn a_canary_is_nowhere() {
+async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";
-    let everything = Everything::default();
-    let recording = listen(everything.clone());
-    let said = format!("no {CANARY}, no Bearer {CANARY}");
-    let error = json!({"error": {"message": said, "code": said}});
+    let log = FullLog::default();
+    let guard = capture(log.clone());
+    let body = format!("no {CANARY}, no Bearer {CANARY}");
+    let error = json!({"error": {"message": body, "code": body}});
     let in_band = chunks([&json!({"choices": [{"delta": {"content": "Hi"}}]}), &error]);
     let replies = || {
         let statuses = ["400 Bad Request", "401 Unauthorized", "404 Not Found", "429 Busy", "500 Broken"];
-        let refusals = statuses
+        let rejections = statuses
             .into_iter()
-            .flat_map(|status| [reply(status, "", &said), reply(status, "", &error.to_string())]);
+            .flat_map(|status| [reply(status, "", &body), reply(status, "", &error.to_string())]);
         let moved = reply("302 Found", &format!("location: https://x.test/?key={CANARY}\r\n"), "");
-        refusals.chain([ok(&error), in_band.clone(), reply("200 OK", "", &said), moved, Vec::new()])
+        rejections.chain([ok(&error), in_band.clone(), reply("200 OK", "", &body), moved, Vec::new()])
     };
     let mut shown = String::new();
     for sent in replies() {
@@ -200,30 +198,29 @@ async fn a_canary_is_nowhere() {
             }
         }
     }
-    drop(recording);
-    shown += &everything.0.lock().unwrap();
-    assert!(shown.contains("[secret]"), "the canary was repeated");
+    drop(guard);
+    shown += &log.0.lock().unwrap();
+    assert!(shown.contains("[secret]"), "the server's texts contain the key");
     let place =
         shown.find("canary").map(|at| shown[at.saturating_sub(200)..].chars().take(400).collect::<String>());
     assert_eq!(place, None);
 }
 
-/// A span names the provider, the model, the reply and what it cost, in the words of OpenTelemetry.
 #[tokio::test]
-async fn a_span_says_who_was_asked() {
-    let everything = Everything::default();
-    let server = Server::replying([fine()]).await;
+async fn span_has_the_attributes_of_opentelemetry() {
+    let log = FullLog::default();
+    let server = Server::replying([minimal_reply()]).await;
     let model = server.builder().provider(Provider::Mistral).build().unwrap();
-    let recording = listen(everything.clone());
+    let guard = capture(log.clone());
     model.chat(&hello()).await.unwrap();
-    drop(recording);
-    let said = everything.0.lock().unwrap();
+    drop(guard);
+    let text = log.0.lock().unwrap();
     for field in [
         "gen_ai.operation.name=\"chat\"",
         "gen_ai.provider.name=\"mistral_ai\"",
         "gen_ai.request.model=\"test-model\"",
         "gen_ai.usage.output_tokens=0",
     ] {
-        assert!(said.contains(field), "{field} is not in {said}");
+        assert!(text.contains(field), "{field} is not in {text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What only some servers know, want back, or refuse.
+//! Deviations of single providers.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -14,15 +14,15 @@ use haft_core::{
 use haft_openai::{ChatCompletions, Provider};
 use serde_json::{Value, json};
 
-use crate::server::{Server, fine, hello, ok, stream};
+use crate::server::{Server, hello, minimal_reply, ok, stream};
 
-/// A model as of a provider, at a server for tests.
+/// A model with the quirks of a provider, on the test server.
 fn model(server: &Server, provider: Provider) -> ChatCompletions {
     server.builder().provider(provider).build().unwrap()
 }
 
-/// What is sent after a reply and the results of its calls.
-async fn echo(model: &impl ChatModel, server: &Server, reply: AssistantMessage) -> Value {
+/// The sent messages after a reply and the results of its calls.
+async fn send_back(model: &impl ChatModel, server: &Server, reply: AssistantMessage) -> Value {
     let results = reply.tool_calls.iter().map(|call| ToolResult::done(&*call.id, &*call.name, "1".into()));
     let results: Vec<_> = results.map(Message::tool).collect();
     let messages = [Message::user("Hello"), Message::assistant(reply)].into_iter().chain(results);
@@ -32,7 +32,7 @@ async fn echo(model: &impl ChatModel, server: &Server, reply: AssistantMessage) 
     body["messages"].take()
 }
 
-async fn said(model: &impl ChatModel, streamed: bool) -> AssistantMessage {
+async fn reply_of(model: &impl ChatModel, streamed: bool) -> AssistantMessage {
     if !streamed {
         return model.chat(&hello()).await.unwrap().message;
     }
@@ -53,30 +53,31 @@ fn end() -> Value {
     json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
 }
 
-/// The same reply, whole and streamed, and what of it goes back to its own server and to another.
+/// Compares the messages sent back to the server of a reply and to another server. The reply is
+/// sent non-streamed and streamed.
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
-    let server = Server::replying([ok(&body), fine(), stream(&chunks), fine()]).await;
+    let server = Server::replying([ok(&body), minimal_reply(), stream(&chunks), minimal_reply()]).await;
     let model = model(&server, provider);
     for streamed in [false, true] {
-        let reply = said(&model, streamed).await;
-        own.assert_eq(&echo(&model, &server, reply.clone()).await.to_string());
+        let reply = reply_of(&model, streamed).await;
+        own.assert_eq(&send_back(&model, &server, reply.clone()).await.to_string());
         if !streamed {
-            let elsewhere = Server::replying([fine()]).await;
-            let sent = echo(&elsewhere.builder().build().unwrap(), &elsewhere, reply).await;
+            let other_server = Server::replying([minimal_reply()]).await;
+            let sent = send_back(&other_server.builder().build().unwrap(), &other_server, reply).await;
             other.assert_eq(&sent.to_string());
         }
     }
 }
 
-/// OpenRouter's blocks go back as they came, put together where they came in pieces.
+/// OpenRouter's reasoning blocks. Streamed pieces of a block are joined.
 #[tokio::test]
-async fn reasoning_details_go_back() {
+async fn reasoning_details_are_sent_back() {
     let block = json!({"type": "reasoning.text", "text": "First, then.", "signature": "s", "index": 0});
-    let locked = json!({"type": "reasoning.encrypted", "data": "xyz", "index": 1});
+    let encrypted = json!({"type": "reasoning.encrypted", "data": "xyz", "index": 1});
     let whole =
-        json!({"reasoning": "First, then.", "reasoning_details": [block, locked], "tool_calls": call()});
+        json!({"reasoning": "First, then.", "reasoning_details": [block, encrypted], "tool_calls": call()});
     check(
         Provider::OpenRouter,
         whole,
@@ -92,9 +93,9 @@ async fn reasoning_details_go_back() {
     .await;
 }
 
-/// The blocks of gateways to Anthropic have no index: a signature ends one.
+/// The blocks of gateways to Anthropic have no index: a signature ends a block.
 #[tokio::test]
-async fn thinking_blocks_go_back() {
+async fn thinking_blocks_are_sent_back() {
     let block =
         |text: &str, signature: &str| json!({"type": "thinking", "thinking": text, "signature": signature});
     let whole = json!({"thinking_blocks": [block("One.", "s1"), block("Two.", "s2")], "tool_calls": call()});
@@ -115,9 +116,9 @@ async fn thinking_blocks_go_back() {
     .await;
 }
 
-/// Gemini refuses a call without the signature of what was thought before it.
+/// Gemini rejects a call without the signature of its reasoning.
 #[tokio::test]
-async fn thought_signatures_go_back() {
+async fn thought_signatures_are_sent_back() {
     let mut signed = call();
     signed[0]["extra_content"] = json!({"google": {"thought_signature": "s"}});
     check(
@@ -128,21 +129,21 @@ async fn thought_signatures_go_back() {
         expect![[r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]"#]],
     )
     .await;
-    let server = Server::replying([fine()]).await;
+    let server = Server::replying([minimal_reply()]).await;
     let gemini = ChatCompletions::builder("gemini-3-pro").base_url(&server.base_url).build().unwrap();
-    let foreign = AssistantMessage {
+    let unsigned = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "add", "{}"), ToolCall::new("b", "add", "{}")],
         ..AssistantMessage::default()
     };
-    let sent = echo(&gemini, &server, foreign).await;
+    let sent = send_back(&gemini, &server, unsigned).await;
     let marks =
         [0, 1].map(|index| &sent[0]["tool_calls"][index]["extra_content"]["google"]["thought_signature"]);
     assert_eq!(marks, [&json!("skip_thought_signature_validator"), &Value::Null]);
 }
 
-/// Mistral sends what it thinks as parts of the content.
+/// Mistral sends its reasoning as parts of the content.
 #[tokio::test]
-async fn thinking_parts_go_back() {
+async fn thinking_parts_are_sent_back() {
     let thinking = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
     let whole =
         json!({"content": [thinking("Hm, so."), {"type": "text", "text": "Adding."}], "tool_calls": call()});
@@ -160,44 +161,45 @@ async fn thinking_parts_go_back() {
     .await;
 }
 
-/// DeepSeek refuses a call without its reasoning, also where there was none; vLLM calls it otherwise; OpenAI knows none.
+/// DeepSeek rejects a call without the field, even if it is empty. vLLM's field has another name,
+/// and OpenAI has none.
 #[tokio::test]
-async fn reasoning_goes_back_where_it_is_wanted() {
-    let thought = || AssistantMessage {
+async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
+    let with_reasoning = || AssistantMessage {
         reasoning: Some("Hm.".into()),
         tool_calls: vec![ToolCall::new("a", "add", "{}")],
         ..AssistantMessage::default()
     };
-    let silent = || AssistantMessage { reasoning: None, ..thought() };
+    let without_reasoning = || AssistantMessage { reasoning: None, ..with_reasoning() };
     let cases = [
-        (Provider::DeepSeek, thought(), json!({"reasoning_content": "Hm."})),
-        (Provider::DeepSeek, silent(), json!({"reasoning_content": ""})),
-        (Provider::Vllm, thought(), json!({"reasoning": "Hm."})),
-        (Provider::Vllm, silent(), json!({})),
-        (Provider::OpenAi, thought(), json!({})),
-        (Provider::Groq, thought(), json!({})),
+        (Provider::DeepSeek, with_reasoning(), json!({"reasoning_content": "Hm."})),
+        (Provider::DeepSeek, without_reasoning(), json!({"reasoning_content": ""})),
+        (Provider::Vllm, with_reasoning(), json!({"reasoning": "Hm."})),
+        (Provider::Vllm, without_reasoning(), json!({})),
+        (Provider::OpenAi, with_reasoning(), json!({})),
+        (Provider::Groq, with_reasoning(), json!({})),
     ];
     for (provider, reply, expected) in cases {
-        let server = Server::replying([fine()]).await;
-        let sent = echo(&model(&server, provider), &server, reply).await;
+        let server = Server::replying([minimal_reply()]).await;
+        let sent = send_back(&model(&server, provider), &server, reply).await;
         let fields = ["reasoning_content", "reasoning"].into_iter();
         let fields = fields.filter_map(|key| Some((key.to_owned(), sent[0].get(key)?.clone())));
         assert_eq!(Value::Object(fields.collect()), expected, "{provider}");
     }
 }
 
-/// Gemini says which text is thought where it was asked to show that.
+/// Gemini marks text as reasoning in `extra_content`.
 #[tokio::test]
-async fn a_text_that_is_thought_is_no_answer() {
+async fn text_marked_as_thought_is_reasoning() {
     let thought = json!({"content": "Hm.", "extra_content": {"google": {"thought": true}}});
     let end = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
     let server = Server::replying([stream(&[chunk(thought), end])]).await;
-    let reply = said(&model(&server, Provider::Gemini), true).await;
+    let reply = reply_of(&model(&server, Provider::Gemini), true).await;
     assert_eq!((reply.text().as_str(), reply.reasoning.as_deref()), ("Hi", Some("Hm.")));
 }
 
 #[tokio::test]
-async fn usage_is_read_in_the_words_of_each() {
+async fn cached_tokens_are_read_in_each_form() {
     let cached = [
         json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}),
         json!({"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 1}),
@@ -213,20 +215,20 @@ async fn usage_is_read_in_the_words_of_each() {
     }
 }
 
-/// Output has the tokens of reasoning in it: xAI and gateways to Gemini count them beside.
+/// xAI and gateways to Gemini do not include the reasoning tokens in the output tokens.
 #[tokio::test]
-async fn reasoning_is_output_however_it_is_counted() {
+async fn output_tokens_include_reasoning_tokens() {
     let beside = [
         json!({"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}}),
         json!({"prompt_tokens": 12, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 317}}),
         json!({"input_tokens": 12, "output_tokens": 2, "total_tokens": 331, "output_tokens_details": {"reasoning_tokens": 317}}),
     ];
     let within = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}});
-    // Fewer thoughts than words, and the total tells.
+    // Fewer reasoning tokens than text tokens: the total decides.
     let few = json!({"prompt_tokens": 12, "completion_tokens": 300, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 19}});
-    let silent = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
+    let zero = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
     let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
-    for usage in beside.iter().chain([&within, &few, &silent]) {
+    for usage in beside.iter().chain([&within, &few, &zero]) {
         let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
         let server = Server::replying([ok(&body)]).await;
         let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();
@@ -237,9 +239,9 @@ async fn reasoning_is_output_however_it_is_counted() {
     server.builder().build().unwrap().chat(&hello()).await.unwrap();
 }
 
-/// Where servers say in a stream what it cost; what they say last may be nothing.
+/// Some servers send zeros in the last chunk.
 #[tokio::test]
-async fn usage_is_found_wherever_a_stream_says_it() {
+async fn usage_is_read_from_each_place_in_a_stream() {
     let usage = json!({"prompt_tokens": 19, "completion_tokens": 13});
     let nothing = json!({"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}});
     let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
@@ -264,9 +266,9 @@ async fn usage_is_found_wherever_a_stream_says_it() {
     }
 }
 
-/// What a person and a tool show: as it is where the model takes it, and else described.
+/// Media of a user message and of a tool result. Unsupported media are described.
 #[tokio::test]
-async fn pictures_sounds_and_documents_are_sent() {
+async fn images_audio_and_files_are_sent() {
     let media = || {
         vec![
             Content::blob(*b"cat", "image/png"),
@@ -285,7 +287,7 @@ async fn pictures_sounds_and_documents_are_sent() {
         Message::assistant(call),
         Message::tool(ToolResult::done("a", "play", played)),
     ]);
-    let server = Server::replying([fine(), fine()]).await;
+    let server = Server::replying([minimal_reply(), minimal_reply()]).await;
     let profile = ModelProfile { images: true, audio: true, files: true, ..ModelProfile::new("m") };
     for profile in [profile, ModelProfile::new("m")] {
         server.builder().profile(profile).build().unwrap().chat(&request).await.unwrap();
@@ -303,9 +305,10 @@ fn tools() -> ToolList {
     ToolList::new("test", [tool("now"), tool("later")])
 }
 
-/// llama.cpp takes no notice of a tool that is named as the choice, and LM Studio refuses it: it alone is offered there.
+/// llama.cpp ignores a tool name in `tool_choice`, and LM Studio rejects it: only this tool is
+/// sent.
 #[tokio::test]
-async fn a_tool_is_chosen_in_the_words_of_the_server() {
+async fn tool_choice_has_the_form_of_the_provider() {
     let request = ChatRequest {
         tool_choice: ToolChoice::Tool(ToolName::new("later").unwrap()),
         ..hello().with_tools(tools())
@@ -319,7 +322,7 @@ async fn a_tool_is_chosen_in_the_words_of_the_server() {
             json!({"type": "function", "function": {"name": "later"}}),
         ),
     ] {
-        let server = Server::replying([fine()]).await;
+        let server = Server::replying([minimal_reply()]).await;
         model(&server, provider).chat(&request).await.unwrap();
         let body = server.take_requests().remove(0).body;
         let offered: Value =
@@ -328,9 +331,9 @@ async fn a_tool_is_chosen_in_the_words_of_the_server() {
     }
 }
 
-/// Mistral refuses what it does not know, OpenAI's newer models `max_tokens`.
+/// Mistral rejects unknown fields, and OpenAI's newer models reject `max_tokens`.
 #[tokio::test]
-async fn settings_have_the_names_of_the_server() {
+async fn settings_have_the_names_of_the_provider() {
     let settings = ChatSettings { seed: Some(7), max_tokens: Some(100), ..ChatSettings::default() };
     let request = ChatRequest { settings, ..hello() };
     for (provider, expected) in [
@@ -344,7 +347,7 @@ async fn settings_have_the_names_of_the_server() {
             json!({"seed": 7, "max_tokens": 100, "stream_options": {"include_usage": true}}),
         ),
     ] {
-        let server = Server::replying([fine()]).await;
+        let server = Server::replying([minimal_reply()]).await;
         let model = model(&server, provider);
         let _: Vec<_> = model.stream(&request).try_collect().await.unwrap();
         let body = server.take_requests().remove(0).body;

@@ -1,4 +1,4 @@
-//! Replies that were not streamed.
+//! Non-streamed replies.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -10,24 +10,24 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, hello, ok, reply, stream};
 
-async fn ask(body: &Value) -> Result<ChatResponse, ModelError> {
+async fn receive(body: &Value) -> Result<ChatResponse, ModelError> {
     let server = Server::replying([ok(body)]).await;
     server.builder().max_retries(0).build().unwrap().chat(&hello()).await
 }
 
-fn said(message: Value, finish_reason: Value) -> Value {
+fn completion(message: Value, finish_reason: Value) -> Value {
     json!({"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]})
 }
 
-fn calling(arguments: Value) -> Value {
+fn call_completion(arguments: Value) -> Value {
     let call =
         json!({"id": "call_1", "type": "function", "function": {"name": "add", "arguments": arguments}});
-    said(json!({"role": "assistant", "content": null, "tool_calls": [call]}), json!("tool_calls"))
+    completion(json!({"role": "assistant", "content": null, "tool_calls": [call]}), json!("tool_calls"))
 }
 
 #[tokio::test]
-async fn a_reply_has_text_usage_and_names() {
-    let reply = ask(&json!({
+async fn reply_has_text_usage_id_and_model() {
+    let reply = receive(&json!({
         "id": "chatcmpl-1",
         "model": "test-model-2026",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
@@ -47,9 +47,9 @@ async fn a_reply_has_text_usage_and_names() {
 
 /// Behaviour M6: an unknown or empty reason is kept, with the text.
 #[tokio::test]
-async fn an_unknown_finish_reason_is_kept() {
+async fn unknown_finish_reason_is_kept() {
     for reason in ["tired", ""] {
-        let reply = ask(&said(json!({"content": "Hi"}), json!(reason))).await.unwrap();
+        let reply = receive(&completion(json!({"content": "Hi"}), json!(reason))).await.unwrap();
         assert_eq!(reply.finish_reason, FinishReason::Other(reason.to_owned()));
         assert_eq!(reply.message.text(), "Hi");
     }
@@ -57,8 +57,8 @@ async fn an_unknown_finish_reason_is_kept() {
 
 /// Behaviour M6: `error` is a failure.
 #[tokio::test]
-async fn the_finish_reason_error_is_a_failure() {
-    let error = ask(&said(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
+async fn finish_reason_error_is_a_failure() {
+    let error = receive(&completion(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
     assert!(
         matches!(&error, ModelError::Server { status: None, body, .. } if body.contains("half an ans")),
         "{error:?}"
@@ -66,38 +66,41 @@ async fn the_finish_reason_error_is_a_failure() {
 }
 
 #[tokio::test]
-async fn calls_beside_the_reason_stop_are_calls() {
-    let mut body = calling(json!("{}"));
+async fn calls_with_the_reason_stop_are_accepted() {
+    let mut body = call_completion(json!("{}"));
     body["choices"][0]["finish_reason"] = json!("stop");
-    assert_eq!(ask(&body).await.unwrap().finish_reason, FinishReason::ToolCalls);
+    assert_eq!(receive(&body).await.unwrap().finish_reason, FinishReason::ToolCalls);
 }
 
-/// Behaviour M7: arguments as an object, as null, as `""`.
+/// Behaviour M7: arguments as an object, null or `""`.
 #[tokio::test]
-async fn arguments_are_made_text() {
+async fn arguments_become_json_text() {
     let cases = [
         (json!({"y": 1, "x": [2.5, "ü"]}), r#"{"y":1,"x":[2.5,"ü"]}"#),
         (json!(null), "{}"),
         (json!(""), "{}"),
         (json!(r#"{"x": 1}"#), r#"{"x": 1}"#),
-        // What the model got wrong is the model's to read about.
+        // Malformed by the model. Validation reports it to the model.
         (json!("{\"x\":"), "{\"x\":"),
         (json!([1]), "[1]"),
     ];
     for (sent, expected) in cases {
-        let calls = ask(&calling(sent)).await.unwrap().message.tool_calls;
+        let calls = receive(&call_completion(sent)).await.unwrap().message.tool_calls;
         assert_eq!(calls, [ToolCall::new("call_1", "add", expected)]);
     }
 }
 
-/// Behaviour M7, Behaviour C29: no id, no type, ids used twice.
+/// Behaviour M7 and C29: no id, no type, duplicate ids.
 #[tokio::test]
-async fn missing_and_repeated_ids_are_replaced_by_unique_ones() {
+async fn missing_and_duplicate_ids_are_replaced() {
     let call = |id: Value| json!({"id": id, "function": {"name": "add", "arguments": "{}"}});
     let nameless = json!({"function": {"name": "add", "arguments": "{}"}});
     let calls = json!([call(json!("a")), call(json!("a")), call(json!(null)), call(json!("")), nameless]);
-    let calls =
-        ask(&said(json!({"tool_calls": calls}), json!("tool_calls"))).await.unwrap().message.tool_calls;
+    let calls = receive(&completion(json!({"tool_calls": calls}), json!("tool_calls")))
+        .await
+        .unwrap()
+        .message
+        .tool_calls;
     assert_eq!(calls.len(), 5);
     assert_eq!(calls[0].id, "a");
     let unique: std::collections::HashSet<_> = calls.iter().map(|call| &call.id).collect();
@@ -107,29 +110,30 @@ async fn missing_and_repeated_ids_are_replaced_by_unique_ones() {
 
 /// Behaviour M7: content as a list of parts.
 #[tokio::test]
-async fn a_list_of_parts_is_text_and_reasoning() {
+async fn content_parts_are_text_and_reasoning() {
     let parts = json!([
         {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
         {"type": "text", "text": "Hel"},
         {"type": "text", "text": "lo"},
     ]);
-    let reply = ask(&said(json!({"content": parts}), json!("stop"))).await.unwrap();
+    let reply = receive(&completion(json!({"content": parts}), json!("stop"))).await.unwrap();
     assert_eq!(reply.message.text(), "Hello");
     assert_eq!(reply.message.reasoning.as_deref(), Some("hm"));
 }
 
 #[tokio::test]
-async fn reasoning_is_found_under_both_names() {
+async fn reasoning_is_read_from_both_fields() {
     for name in ["reasoning_content", "reasoning"] {
-        let reply = ask(&said(json!({"content": "42", name: "6 * 7"}), json!("stop"))).await.unwrap();
+        let reply =
+            receive(&completion(json!({"content": "42", name: "6 * 7"}), json!("stop"))).await.unwrap();
         assert_eq!(reply.message.reasoning.as_deref(), Some("6 * 7"));
     }
 }
 
-/// Behaviour M7: the call of before there were many of them, whole and in pieces.
+/// Behaviour M7: `function_call`, the predecessor of `tool_calls`, streamed or not.
 #[tokio::test]
-async fn a_function_call_of_old_is_a_call() {
-    let whole = said(
+async fn legacy_function_call_is_a_call() {
+    let whole = completion(
         json!({"content": "Adding.", "function_call": {"name": "add", "arguments": "{\"x\":1}"}}),
         json!("function_call"),
     );
@@ -151,15 +155,14 @@ async fn a_function_call_of_old_is_a_call() {
     let both = json!({"function_call": {"name": "add", "arguments": "{}"},
         "tool_calls": [{"id": "a", "function": {"name": "add", "arguments": "{}"}}]});
     assert_eq!(
-        ask(&said(both, json!("tool_calls"))).await.unwrap().message.tool_calls,
+        receive(&completion(both, json!("tool_calls"))).await.unwrap().message.tool_calls,
         [ToolCall::new("a", "add", "{}")]
     );
 }
 
-/// What a model says aloud is said, as far as there are words for it.
 #[tokio::test]
-async fn what_is_said_aloud_is_text() {
-    let whole = said(
+async fn transcript_of_audio_is_text() {
+    let whole = completion(
         json!({"content": null, "audio": {"id": "a", "data": "UklGRg==", "transcript": "Hello there."}}),
         json!("stop"),
     );
@@ -171,9 +174,9 @@ async fn what_is_said_aloud_is_text() {
     }
 }
 
-/// Gateways to Anthropic put the text and each call into choices of their own.
+/// Gateways to Anthropic send the text and each call as separate choices.
 #[tokio::test]
-async fn calls_may_be_in_other_choices() {
+async fn calls_in_separate_choices_are_merged() {
     let call =
         |id: &str| json!([{"id": id, "type": "function", "function": {"name": "add", "arguments": "{}"}}]);
     let choice = |message: Value| json!({"finish_reason": "tool_calls", "message": message});
@@ -194,54 +197,55 @@ async fn calls_may_be_in_other_choices() {
             vec!["a", "b"],
         ),
         (json!([numbered(1, text.clone())]), "Let me look.", vec![]),
-        // Other replies than the one that was asked for.
+        // Additional choices are other replies.
         (json!([numbered(1, b), numbered(0, a)]), "Another.", vec!["a"]),
     ] {
-        let message = ask(&json!({"choices": choices})).await.unwrap().message;
+        let message = receive(&json!({"choices": choices})).await.unwrap().message;
         assert_eq!(message.text(), text);
         assert_eq!(message.tool_calls.iter().map(|call| &*call.id).collect::<Vec<_>>(), ids, "{choices}");
     }
 }
 
-/// Behaviour M8: a call that a limit of tokens cut never runs.
+/// Behaviour M8: a call truncated by a token limit never runs.
 #[tokio::test]
-async fn a_call_cut_by_length_is_no_call() {
-    let mut body = calling(json!("{\"x\": 1, \"y"));
+async fn call_at_the_token_limit_is_truncated() {
+    let mut body = call_completion(json!("{\"x\": 1, \"y"));
     body["choices"][0]["finish_reason"] = json!("length");
-    let error = ask(&body).await.unwrap_err();
+    let error = receive(&body).await.unwrap_err();
     let ModelError::Truncated { reason, partial } = &error else { panic!("{error:?}") };
     assert_eq!(reason, "a limit of tokens stopped it inside the call of \"add\"");
     assert_eq!(partial.tool_calls[0].arguments, "{\"x\": 1, \"y");
 }
 
-/// Behaviour M8: text that a limit of tokens cut is a reply that says so.
+/// Behaviour M8: the finish reason reports the token limit.
 #[tokio::test]
-async fn text_cut_by_length_says_so() {
-    let reply = ask(&said(json!({"content": "Once upon"}), json!("length"))).await.unwrap();
+async fn text_at_the_token_limit_is_a_reply() {
+    let reply = receive(&completion(json!({"content": "Once upon"}), json!("length"))).await.unwrap();
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Length, "Once upon"));
 }
 
-/// Behaviour M8: what a filter stopped is a reply that says so, even if it is empty.
+/// Behaviour M8: the finish reason reports the filter, also without text.
 #[tokio::test]
-async fn a_content_filter_is_told() {
+async fn filtered_text_is_a_reply() {
     for content in [json!("I "), json!(null)] {
-        let reply = ask(&said(json!({"content": content}), json!("content_filter"))).await.unwrap();
+        let reply = receive(&completion(json!({"content": content}), json!("content_filter"))).await.unwrap();
         assert_eq!(reply.finish_reason, FinishReason::ContentFilter);
     }
 }
 
-/// Behaviour M8: a refusal is no answer.
+/// Behaviour M8: a refusal is not the text of the answer.
 #[tokio::test]
-async fn a_refusal_is_told() {
-    let reply = ask(&said(json!({"content": null, "refusal": "I can't."}), json!("stop"))).await.unwrap();
+async fn refusal_is_a_separate_field() {
+    let reply =
+        receive(&completion(json!({"content": null, "refusal": "I can't."}), json!("stop"))).await.unwrap();
     assert_eq!(reply.message.refusal.as_deref(), Some("I can't."));
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
 /// Behaviour M10.
 #[tokio::test]
-async fn an_empty_reply_is_asked_for_again_and_then_an_error() {
-    for empty in [json!({"choices": []}), said(json!({"content": null}), json!("stop"))] {
+async fn empty_reply_is_retried_and_then_an_error() {
+    for empty in [json!({"choices": []}), completion(json!({"content": null}), json!("stop"))] {
         let server = Server::replying([ok(&empty), ok(&empty), ok(&empty)]).await;
         let model = server.builder().max_retries(2).build().unwrap();
         assert!(matches!(model.chat(&hello()).await, Err(ModelError::EmptyResponse)));
@@ -250,15 +254,15 @@ async fn an_empty_reply_is_asked_for_again_and_then_an_error() {
 }
 
 #[tokio::test]
-async fn an_error_with_status_200_is_an_error() {
-    let error = ask(&json!({"error": {"message": "overloaded", "code": 503}})).await.unwrap_err();
+async fn error_with_status_200_is_returned() {
+    let error = receive(&json!({"error": {"message": "overloaded", "code": 503}})).await.unwrap_err();
     assert!(matches!(error, ModelError::Server { status: Some(503), .. }), "{error:?}");
-    let error = ask(&json!({"error": "boom"})).await.unwrap_err();
+    let error = receive(&json!({"error": "boom"})).await.unwrap_err();
     assert!(matches!(&error, ModelError::Server { status: None, body, .. } if body == "boom"), "{error:?}");
 }
 
 #[tokio::test]
-async fn what_is_no_reply_cannot_be_read() {
+async fn other_body_is_an_invalid_response() {
     for body in
         ["<html>Welcome</html>", "Try later", "identify yourself", r#"{"object": "list", "data": []}"#]
     {
@@ -269,9 +273,9 @@ async fn what_is_no_reply_cannot_be_read() {
     }
 }
 
-/// A proxy that compresses unasked is named, in place of what nobody can read.
+/// Some proxies compress without an `Accept-Encoding` header.
 #[tokio::test]
-async fn a_compressed_body_is_named() {
+async fn error_names_the_compression_of_a_body() {
     let packed = "\u{1f}\u{8b}\u{8}";
     let sent = |status| reply(status, "content-encoding: gzip\r\n", packed);
     let server = Server::replying([sent("200 OK"), sent("404 Not Found")]).await;
@@ -283,15 +287,15 @@ async fn a_compressed_body_is_named() {
     let plain = reply(
         "200 OK",
         "content-encoding: identity\r\n",
-        &said(json!({"content": "Hi"}), json!("stop")).to_string(),
+        &completion(json!({"content": "Hi"}), json!("stop")).to_string(),
     );
     let server = Server::replying([plain]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// What a server says in place of a reply, with status 200, is told.
+/// The error bodies of several servers, with status 200.
 #[tokio::test]
-async fn what_a_server_says_in_place_of_a_reply_is_told() {
+async fn error_in_place_of_a_reply_is_parsed() {
     for body in [
         json!({"object": "error", "message": "slow down", "code": 500}),
         json!({"detail": "slow down"}),
@@ -306,13 +310,13 @@ async fn what_a_server_says_in_place_of_a_reply_is_told() {
             assert!(matches!(&error, ModelError::Server { body, .. } if body == "slow down"), "{error:?}");
         }
     }
-    let error = ask(&json!({"object": "list", "data": ["x"]})).await.unwrap_err().to_string();
+    let error = receive(&json!({"object": "list", "data": ["x"]})).await.unwrap_err().to_string();
     assert!(error.ends_with(r#"it has no choices: {"object":"list","data":["x"]}"#), "{error}");
 }
 
-/// Behaviour M10: nothing in the place of the reply is an empty one.
+/// Behaviour M10: `choices: null` is an empty reply.
 #[tokio::test]
-async fn no_list_of_choices_is_an_empty_reply() {
+async fn null_choices_are_an_empty_reply() {
     let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});
     let server = Server::replying([ok(&nothing), ok(&nothing)]).await;
     let error = server.builder().max_retries(1).build().unwrap().chat(&hello()).await.unwrap_err();
@@ -320,10 +324,10 @@ async fn no_list_of_choices_is_an_empty_reply() {
     assert_eq!(server.take_requests().len(), 2);
 }
 
-/// What a reply is made of is told by its first byte: some servers name the wrong kind.
+/// The first bytes of the body decide, because some servers send the wrong content type.
 #[tokio::test]
-async fn the_named_kind_of_the_body_does_not_matter() {
-    let whole = said(json!({"content": "Hi"}), json!("stop")).to_string();
+async fn content_type_is_ignored() {
+    let whole = completion(json!({"content": "Hi"}), json!("stop")).to_string();
     let chunk = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
     for body in [whole.clone(), format!(" \r\n\u{feff}{whole}"), format!(": hello\n\ndata: {chunk}\n\n")] {
         for kind in ["application/json", "text/event-stream", "text/plain; charset=utf-8"] {
@@ -336,11 +340,10 @@ async fn the_named_kind_of_the_body_does_not_matter() {
     }
 }
 
-/// A field beside the reply costs itself, not the reply.
 #[tokio::test]
-async fn odd_fields_cost_nothing_else() {
-    let mut odd = said(json!({"content": "Hi", "tool_calls": ""}), json!("stop"));
-    odd["choices"][0]["index"] = json!("0");
+async fn malformed_fields_beside_the_text_are_ignored() {
+    let mut malformed = completion(json!({"content": "Hi", "tool_calls": ""}), json!("stop"));
+    malformed["choices"][0]["index"] = json!("0");
     let numbers = [
         (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), Usage::of_request(12, 3)),
         (json!({"prompt_tokens": -1, "completion_tokens": 3}), Usage::of_request(0, 0)),
@@ -350,24 +353,24 @@ async fn odd_fields_cost_nothing_else() {
         (json!([12, 3]), Usage::of_request(0, 0)),
     ];
     for (usage, expected) in numbers {
-        odd["usage"] = usage;
+        malformed["usage"] = usage;
         for no_error in [json!(null), json!(""), json!({}), json!([]), json!(0), json!(false)] {
-            odd["error"] = no_error;
-            let reply = ask(&odd).await.unwrap();
-            assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{odd}");
+            malformed["error"] = no_error;
+            let reply = receive(&malformed).await.unwrap();
+            assert_eq!((reply.message.text().as_str(), reply.usage), ("Hi", expected), "{malformed}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_field_that_is_there_twice_means_what_it_says_last() {
+async fn last_duplicate_field_wins() {
     let body = r#"{"choices": [{"message": {"content": null, "content": "Hi"}, "finish_reason": "stop"}]}"#;
     let server = Server::replying([reply("200 OK", "", body)]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
 #[tokio::test]
-async fn calls_may_be_numbered_by_text() {
+async fn index_may_be_a_string() {
     let piece =
         |index: &str, arguments| json!({"index": index, "function": {"name": "add", "arguments": arguments}});
     let chunks = [
@@ -381,23 +384,23 @@ async fn calls_may_be_numbered_by_text() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_is_asked_for_again() {
-    let whole = ok(&said(json!({"content": "Hello"}), json!("stop")));
+async fn truncated_body_is_retried() {
+    let whole = ok(&completion(json!({"content": "Hello"}), json!("stop")));
     let cut = whole[..whole.len() - 20].to_vec();
     let server = Server::replying([cut, whole]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hello");
 }
 
 #[tokio::test]
-async fn a_server_that_streams_unasked_is_understood() {
+async fn unrequested_stream_is_accepted() {
     let chunk = json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]});
     let server = Server::replying([stream([&chunk])]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// A header that says nothing of how to read the body is no compression, and one that stands beside an error is no move.
+/// `content-encoding: utf-8` is not a compression, and `location` beside a 400 is not a redirect.
 #[tokio::test]
-async fn headers_that_mean_nothing_cost_nothing() {
+async fn misused_headers_are_ignored() {
     let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();
     for encoding in ["none", "utf-8", "identity", ""] {
         let sent = reply("200 OK", &format!("content-encoding: {encoding}\r\n"), &body);

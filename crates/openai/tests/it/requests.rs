@@ -1,4 +1,4 @@
-//! What is sent.
+//! Requests of the Chat Completions API.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -30,7 +30,7 @@ async fn check(request: ChatRequest, expect: Expect) {
 }
 
 #[tokio::test]
-async fn the_least_request() {
+async fn minimal_request_has_model_and_messages() {
     check(
         ChatRequest::new([Message::user("Hello")]),
         expect![[r#"
@@ -48,9 +48,9 @@ async fn the_least_request() {
     .await;
 }
 
-/// Behaviour C29: the provider's ids are kept, and two parallel calls are answered in their order, before anything else.
+/// Behaviour C29: results of parallel calls follow the calls in order, with the provider's ids.
 #[tokio::test]
-async fn two_calls_are_answered_in_order() {
+async fn results_of_parallel_calls_are_in_order() {
     let calls = vec![ToolCall::new("id-1", "draw", r#"{"of":"a cat"}"#), ToolCall::new("id-2", "now", "")];
     let picture = ToolOutput {
         content: vec![Content::text("done"), Content::blob(*b"cat", "image/png")],
@@ -127,7 +127,7 @@ async fn two_calls_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn every_option() {
+async fn all_settings_are_sent() {
     let schema = Schema::new(json!({"type": "object", "properties": {"x": {"type": "integer"}}})).unwrap();
     let request = ChatRequest {
         instructions: Some(Message::system("Be brief.").into()),
@@ -204,9 +204,9 @@ async fn every_option() {
     .await;
 }
 
-/// Servers refuse what belongs to tools where there are none.
+/// Servers reject `tool_choice` and `parallel_tool_calls` without tools.
 #[tokio::test]
-async fn without_tools_nothing_is_said_of_them() {
+async fn tool_fields_are_omitted_without_tools() {
     let request = ChatRequest {
         tool_choice: ToolChoice::None,
         settings: ChatSettings { parallel_tool_calls: Some(true), ..ChatSettings::default() },
@@ -229,9 +229,9 @@ async fn without_tools_nothing_is_said_of_them() {
     .await;
 }
 
-/// The limit of tokens as the newer models of OpenAI know it, and the reasoning as DeepSeek wants it back.
+/// `max_completion_tokens` is for newer models of OpenAI, `reasoning_content` for DeepSeek.
 #[tokio::test]
-async fn what_only_some_servers_know_is_sent_where_it_is_asked_for() {
+async fn provider_specific_fields_are_sent_by_option() {
     let thought = AssistantMessage {
         reasoning: Some("I need the time.".into()),
         tool_calls: vec![ToolCall::new("a", "now", "{}")],
@@ -248,10 +248,10 @@ async fn what_only_some_servers_know_is_sent_where_it_is_asked_for() {
             Message::user("Thanks"),
         ])
     };
-    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
-    let server = Server::replying([fine.clone(), fine]).await;
-    let asked_for = server.builder().use_max_completion_tokens(true).send_reasoning(true);
-    asked_for.build().unwrap().chat(&request).await.unwrap();
+    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::replying([minimal_reply.clone(), minimal_reply]).await;
+    let builder = server.builder().use_max_completion_tokens(true).send_reasoning(true);
+    builder.build().unwrap().chat(&request).await.unwrap();
     server.model().chat(&request).await.unwrap();
     let requests = server.take_requests();
     let [with, without] = requests.as_slice() else { panic!("{} requests", requests.len()) };
@@ -265,13 +265,14 @@ async fn what_only_some_servers_know_is_sent_where_it_is_asked_for() {
     assert_eq!(keys(&without.body), (json!(100), Value::Null, json!([null, null, null, null, null])));
 }
 
-/// Mistral refuses `stream_options`. It is asked once more without, and never with it again.
+/// Mistral's error for `stream_options`.
 #[tokio::test]
-async fn a_server_that_refuses_stream_options_is_not_sent_them() {
+async fn rejected_stream_options_are_omitted_from_then_on() {
     let detail = json!({"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"});
-    let refusal = reply("422 Unprocessable Entity", "", &json!({"detail": [detail]}).to_string());
-    let fine = stream(&[json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})]);
-    let server = Server::replying([refusal, fine.clone(), fine]).await;
+    let rejection = reply("422 Unprocessable Entity", "", &json!({"detail": [detail]}).to_string());
+    let minimal_reply =
+        stream(&[json!({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})]);
+    let server = Server::replying([rejection, minimal_reply.clone(), minimal_reply]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     for _ in 0..2 {
         let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
@@ -281,13 +282,13 @@ async fn a_server_that_refuses_stream_options_is_not_sent_them() {
     assert_eq!(sent, [json!({"include_usage": true}), Value::Null, Value::Null]);
 }
 
-/// A gateway to a newer model of OpenAI says what it wants in place of `max_tokens`, and is given it from then on.
+/// The error of newer models of OpenAI, also through gateways.
 #[tokio::test]
-async fn a_server_that_wants_another_limit_is_given_it() {
+async fn rejected_max_tokens_is_replaced_from_then_on() {
     let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
-    let refusal = reply("400 Bad Request", "", &json!({"error": {"message": message}}).to_string());
-    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
-    let server = Server::replying([refusal, fine.clone(), fine]).await;
+    let rejection = reply("400 Bad Request", "", &json!({"error": {"message": message}}).to_string());
+    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::replying([rejection, minimal_reply.clone(), minimal_reply]).await;
     let model = server.builder().max_retries(0).build().unwrap();
     let settings = ChatSettings { max_tokens: Some(9), ..ChatSettings::default() };
     let request = ChatRequest { settings, ..hello() };
@@ -302,9 +303,8 @@ async fn a_server_that_wants_another_limit_is_given_it() {
     assert_eq!(limits.collect::<Vec<_>>(), [(json!(9), Value::Null), newer.clone(), newer]);
 }
 
-/// What haft sends of a request with everything cannot be added to it once more.
 #[tokio::test]
-async fn no_field_is_sent_twice() {
+async fn extra_body_rejects_every_field_of_a_request() {
     let settings = ChatSettings {
         temperature: Some(0.5),
         top_p: Some(0.5),
@@ -334,7 +334,7 @@ async fn no_field_is_sent_twice() {
     let models: [Box<dyn ChatModel>; 3] =
         [Box::new(chat.build().unwrap()), Box::new(newer.build().unwrap()), Box::new(items.build().unwrap())];
     for model in models {
-        // What comes back is nothing for the last one.
+        // The reply is invalid for the Responses API.
         let _ = model.stream(&request).try_collect::<Vec<_>>().await;
     }
     let own = |built: Result<(), BuildError>, name: &str| {

@@ -1,4 +1,4 @@
-//! The Responses API: what is sent, and what becomes of the replies.
+//! Requests and replies of the Responses API.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, chunks, hello, ok, reply};
 
-/// A response that thinks, says something and calls, as OpenAI sends it.
-pub(crate) fn recorded() -> Value {
+/// A response with reasoning, text and a call, in OpenAI's format.
+pub(crate) fn sample_response() -> Value {
     json!({
         "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5-2026", "error": null,
         "incomplete_details": null,
@@ -44,7 +44,7 @@ pub(crate) fn recorded() -> Value {
     })
 }
 
-/// The events by which a response comes, as OpenAI sends them.
+/// The events of a streamed response, in OpenAI's format.
 pub(crate) fn events_of(response: &Value) -> Vec<Value> {
     let mut head = response.clone();
     (head["status"], head["output"], head["usage"]) = (json!("in_progress"), json!([]), Value::Null);
@@ -95,8 +95,8 @@ fn pieces(text: &Value) -> Vec<Value> {
     text.chunks(4).map(|piece| json!(piece.iter().collect::<String>())).collect()
 }
 
-/// A reply without the port of its server, which is another one each time.
-pub(crate) fn of_any_server(mut reply: ChatResponse) -> ChatResponse {
+/// Removes the address of the server: its port is random.
+pub(crate) fn without_origin(mut reply: ChatResponse) -> ChatResponse {
     if let Some(mut data) = reply.message.provider_data.get("responses").cloned() {
         data.as_object_mut().unwrap().remove("from");
         reply.message.provider_data.insert("responses", data);
@@ -107,7 +107,7 @@ pub(crate) fn of_any_server(mut reply: ChatResponse) -> ChatResponse {
 async fn whole(body: &Value) -> Result<ChatResponse, ModelError> {
     let server = Server::replying([ok(body)]).await;
     let model = server.responses().max_retries(0).build().unwrap();
-    model.chat(&hello()).await.map(of_any_server)
+    model.chat(&hello()).await.map(without_origin)
 }
 
 async fn streamed(events: &[Value]) -> Result<Vec<ChatEvent>, ModelError> {
@@ -118,12 +118,12 @@ async fn streamed(events: &[Value]) -> Result<Vec<ChatEvent>, ModelError> {
 
 async fn last(events: &[Value]) -> Result<ChatResponse, ModelError> {
     match streamed(events).await?.pop() {
-        Some(ChatEvent::Finished(response)) => Ok(of_any_server(*response)),
+        Some(ChatEvent::Finished(response)) => Ok(without_origin(*response)),
         other => panic!("the last event is {other:?}"),
     }
 }
 
-/// Both ways give the same reply; so does the end alone, of a server that tells nothing before.
+/// Compares the non-streamed reply, the streamed reply, and the reply from the last event alone.
 async fn both_ways(body: &Value) -> ChatResponse {
     let reply = whole(body).await.unwrap();
     let events = events_of(body);
@@ -133,8 +133,8 @@ async fn both_ways(body: &Value) -> ChatResponse {
 }
 
 #[tokio::test]
-async fn a_reply_has_text_thoughts_calls_and_usage() {
-    let reply = both_ways(&recorded()).await;
+async fn reply_has_text_reasoning_calls_and_usage() {
+    let reply = both_ways(&sample_response()).await;
     assert_eq!(reply.message.text(), "Let me add.");
     assert_eq!(reply.message.reasoning.as_deref(), Some("First.\n\nThen."));
     assert_eq!(reply.message.tool_calls, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
@@ -145,8 +145,8 @@ async fn a_reply_has_text_thoughts_calls_and_usage() {
 }
 
 #[tokio::test]
-async fn what_is_heard_is_the_reply() {
-    let mut events = streamed(&events_of(&recorded())).await.unwrap();
+async fn deltas_add_up_to_the_reply() {
+    let mut events = streamed(&events_of(&sample_response())).await.unwrap();
     let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
     let (mut text, mut thought, mut arguments) = (String::new(), String::new(), String::new());
     for event in events {
@@ -164,12 +164,13 @@ async fn what_is_heard_is_the_reply() {
     assert_eq!(reply.message.tool_calls[0].arguments, arguments);
 }
 
-/// Behaviour M7 and M13 of this API: items without ids, without an index, or all of them number 0; arguments as an object.
+/// Behaviour M7 and M13: items without ids, without an index, or all with index 0; arguments as an
+/// object.
 #[tokio::test]
-async fn what_servers_leave_out_is_not_missed() {
-    let expected = whole(&recorded()).await.unwrap().message;
+async fn missing_ids_indexes_and_items_are_accepted() {
+    let expected = whole(&sample_response()).await.unwrap().message;
     let changed = |change: fn(&mut Value)| {
-        let mut events = events_of(&recorded());
+        let mut events = events_of(&sample_response());
         events.iter_mut().for_each(change);
         events
     };
@@ -189,7 +190,7 @@ async fn what_servers_leave_out_is_not_missed() {
     for events in [without_index, without_ids, all_first, without_items, unknown] {
         assert_eq!(last(&events).await.unwrap().message, expected, "{events:?}");
     }
-    let mut sloppy = recorded();
+    let mut sloppy = sample_response();
     sloppy["output"][2]["arguments"] = json!({"x": 1});
     sloppy["output"][1]["content"] = json!("Let me add.");
     sloppy["status"] = Value::Null;
@@ -206,21 +207,21 @@ fn incomplete(reason: &str, output: Value) -> Value {
     json!({"id": "r", "status": "incomplete", "incomplete_details": {"reason": reason}, "output": output})
 }
 
-/// Behaviour M8: three outcomes, and half a call never runs.
+/// Behaviour M8: an incomplete call never runs.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
-    let said = |part: Value| json!([{"id": "m", "type": "message", "role": "assistant", "content": [part]}]);
-    let text = || said(json!({"type": "output_text", "text": "Once upon"}));
+    let items = |part: Value| json!([{"id": "m", "type": "message", "role": "assistant", "content": [part]}]);
+    let text = || items(json!({"type": "output_text", "text": "Once upon"}));
     let cut = both_ways(&incomplete("max_output_tokens", text())).await;
     assert_eq!((cut.finish_reason, cut.message.text().as_str()), (FinishReason::Length, "Once upon"));
     let filtered = both_ways(&incomplete("content_filter", text())).await;
     assert_eq!(filtered.finish_reason, FinishReason::ContentFilter);
-    let refusal = said(json!({"type": "refusal", "refusal": "I can't."}));
+    let refusal = items(json!({"type": "refusal", "refusal": "I can't."}));
     let refused = both_ways(&json!({"id": "r", "status": "completed", "output": refusal})).await;
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
     let thought = json!([{"id": "rs", "type": "reasoning", "summary": []}]);
-    let silent = both_ways(&incomplete("max_output_tokens", thought)).await;
-    assert_eq!(silent.finish_reason, FinishReason::Length);
+    let reasoning_only = both_ways(&incomplete("max_output_tokens", thought)).await;
+    assert_eq!(reasoning_only.finish_reason, FinishReason::Length);
 
     for arguments in ["{\"x\":", ""] {
         let call = json!([{"id": "fc", "type": "function_call", "status": "incomplete", "call_id": "a",
@@ -233,39 +234,38 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     }
 }
 
-/// The name of the last event counts, where the response in it was not brought up to date.
+/// Some servers repeat the initial response in the last event.
 #[tokio::test]
-async fn an_end_is_an_end_whatever_its_status() {
-    let mut events = events_of(&recorded());
+async fn type_of_the_last_event_overrides_its_status() {
+    let mut events = events_of(&sample_response());
     events.last_mut().unwrap()["response"]["status"] = json!("in_progress");
-    assert_eq!(last(&events).await.unwrap(), whole(&recorded()).await.unwrap());
+    assert_eq!(last(&events).await.unwrap(), whole(&sample_response()).await.unwrap());
 }
 
-/// What was kept beside a message may not fit it any longer: no word of it is lost.
+/// The lengths in `provider_data` are stale after a change of the message.
 #[test]
-fn lengths_that_do_not_fit_lose_no_text() {
+fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
     let body = json!({"status": "completed", "output": [message("aé"), message("b")]});
     for lengths in [[2, 2], [7, 7], [u64::MAX, u64::MAX], [3, 1]] {
-        let mut said = haft_openai::responses::response(&body).unwrap().message;
-        let mut data = said.provider_data.get("responses").unwrap().clone();
+        let mut message = haft_openai::responses::response(&body).unwrap().message;
+        let mut data = message.provider_data.get("responses").unwrap().clone();
         for (place, length) in lengths.iter().enumerate() {
             data["items"][place]["length"] = json!(length);
         }
-        said.provider_data.insert("responses", data);
-        let sent = haft_openai::responses::input([&Arc::new(Message::assistant(said))]);
+        message.provider_data.insert("responses", data);
+        let sent = haft_openai::responses::input([&Arc::new(Message::assistant(message))]);
         let words: String = sent.iter().filter_map(|item| item["content"].as_str()).collect();
         assert_eq!(words.replace("\n\n", ""), "aéb", "{lengths:?}");
     }
 }
 
-/// Whatever it says besides, what is incomplete is no answer.
 #[tokio::test]
-async fn what_is_incomplete_is_never_whole() {
-    let said = json!([{"id": "m", "type": "message", "content": [{"type": "output_text", "text": "Half"}]}]);
+async fn incomplete_response_is_truncated() {
+    let items = json!([{"id": "m", "type": "message", "content": [{"type": "output_text", "text": "Half"}]}]);
     for details in [json!(null), json!({}), json!({"reason": "tired"}), json!({"reason": "stop"}), json!("x")]
     {
-        let body = json!({"id": "r", "status": "incomplete", "incomplete_details": details, "output": said});
+        let body = json!({"id": "r", "status": "incomplete", "incomplete_details": details, "output": items});
         for error in [whole(&body).await.unwrap_err(), last(&events_of(&body)).await.unwrap_err()] {
             let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
             assert_eq!(partial.text(), "Half", "{details}");
@@ -273,9 +273,8 @@ async fn what_is_incomplete_is_never_whole() {
     }
 }
 
-/// Items without end are refused, streamed or not.
 #[tokio::test]
-async fn endless_items_are_cut() {
+async fn too_many_items_are_rejected() {
     let many: Value = (0..=REPLY_ITEMS).map(|_| json!(1)).collect();
     let error = whole(&json!({"status": "completed", "output": many})).await.unwrap_err();
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
@@ -286,10 +285,10 @@ async fn endless_items_are_cut() {
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
-/// Behaviour M11, M12: cut anywhere before its last event, it is no reply, and no call of it is one.
+/// Behaviour M11, M12: the stream ends after each event before the last.
 #[tokio::test]
-async fn a_stream_that_ends_early_is_truncated() {
-    let events = events_of(&recorded());
+async fn early_end_of_a_stream_is_truncated() {
+    let events = events_of(&sample_response());
     for end in 1..events.len() {
         let error = last(&events[..end]).await.unwrap_err();
         assert!(matches!(error, ModelError::Truncated { .. }), "after {end}: {error:?}");
@@ -298,9 +297,9 @@ async fn a_stream_that_ends_early_is_truncated() {
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Let me add."));
 }
 
-/// Behaviour M6: a failure is told by its code, wherever it stands.
+/// Behaviour M6: failures at several places of a reply.
 #[tokio::test]
-async fn failures_within_a_reply_are_failures() {
+async fn failure_in_a_reply_is_an_error_by_its_code() {
     let failed = |error: Value| json!({"id": "r", "status": "failed", "error": error, "output": []});
     let broken = failed(json!({"code": "server_error", "message": "worker died"}));
     let error = whole(&broken).await.unwrap_err();
@@ -335,14 +334,14 @@ fn tools() -> ToolList {
     ToolList::new("test", [DynamicTool::new(definition, |_, _| async { "noon" })])
 }
 
-fn said(text: &str) -> Vec<u8> {
+fn text_response(text: &str) -> Vec<u8> {
     let part = json!({"type": "output_text", "text": text});
     let item = json!({"id": "msg", "type": "message", "role": "assistant", "content": [part]});
     ok(&json!({"id": "resp_2", "status": "completed", "output": [item]}))
 }
 
 async fn check(request: ChatRequest, expect: Expect) {
-    let server = Server::replying([said("Hi")]).await;
+    let server = Server::replying([text_response("Hi")]).await;
     let profile = ModelProfile { images: true, files: true, ..ModelProfile::new("test-model") };
     server.responses().profile(profile).build().unwrap().chat(&request).await.unwrap();
     let request = server.take_requests().remove(0);
@@ -351,12 +350,12 @@ async fn check(request: ChatRequest, expect: Expect) {
 }
 
 #[tokio::test]
-async fn the_least_request() {
+async fn minimal_request_has_model_and_input() {
     check(hello(), expect![[r#"{"model":"test-model","input":[{"role":"user","content":"Hello"}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
 }
 
 #[tokio::test]
-async fn every_option() {
+async fn all_settings_are_sent() {
     let schema = Schema::new(json!({"type": "object", "properties": {"x": {"type": "integer"}}})).unwrap();
     let request = ChatRequest {
         instructions: Some(Message::system("Be brief.").into()),
@@ -366,7 +365,7 @@ async fn every_option() {
             temperature: Some(0.5),
             top_p: Some(0.9),
             max_tokens: Some(100),
-            // The API knows neither.
+            // Without counterpart in this API.
             stop: vec!["END".into()],
             seed: Some(7),
             parallel_tool_calls: Some(false),
@@ -377,7 +376,7 @@ async fn every_option() {
 }
 
 #[tokio::test]
-async fn pictures_and_documents_are_sent_and_sounds_described() {
+async fn images_and_files_are_sent_and_audio_is_described() {
     let media = || {
         vec![
             Content::text("Look:"),
@@ -400,7 +399,7 @@ async fn pictures_and_documents_are_sent_and_sounds_described() {
 }
 
 /// The conversation after a reply and the results of its calls.
-fn after(reply: AssistantMessage) -> Vec<Message> {
+fn conversation_after(reply: AssistantMessage) -> Vec<Message> {
     let calls = reply.tool_calls.clone();
     let mut messages = vec![Message::user("Hello"), Message::assistant(reply)];
     let results = calls.iter().map(|call| ToolResult::done(&*call.id, &*call.name, "1".into()));
@@ -408,34 +407,40 @@ fn after(reply: AssistantMessage) -> Vec<Message> {
     messages
 }
 
-/// What a model sends back to a server for this conversation.
-async fn sent(server: &Server, model: &impl ChatModel, messages: Vec<Message>) -> Value {
-    // A saved conversation is the same one.
+/// The request body for a conversation.
+async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Message>) -> Value {
+    // Saved conversations keep their provider data.
     let saved = serde_json::to_string(&messages).unwrap();
     let messages: Vec<Message> = serde_json::from_str(&saved).unwrap();
     model.chat(&ChatRequest::new(messages)).await.unwrap();
     server.take_requests().pop().unwrap().body
 }
 
-/// Reasoning stands before what it led to, as it came; and what is not there any longer takes its reasoning with it.
+/// The reasoning of a removed item is not sent.
 #[tokio::test]
-async fn reasoning_goes_back_next_to_its_call() {
-    let server = Server::replying([ok(&recorded()), said("1"), said("1"), said("1")]).await;
+async fn reasoning_is_sent_back_before_its_item() {
+    let server = Server::replying([
+        ok(&sample_response()),
+        text_response("1"),
+        text_response("1"),
+        text_response("1"),
+    ])
+    .await;
     let model = server.responses().build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
-    let body = sent(&server, &model, after(reply.clone())).await;
+    let body = request_body(&server, &model, conversation_after(reply.clone())).await;
     expect![[r#"[{"role":"user","content":"Hello"},{"id":"rs_1","type":"reasoning","encrypted_content":"gAAA","summary":[{"type":"summary_text","text":"First."},{"type":"summary_text","text":"Then."}]},{"role":"assistant","content":"Let me add."},{"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]].assert_eq(&body["input"].to_string());
 
-    let silent = AssistantMessage { content: Vec::new(), ..reply.clone() };
-    let body = sent(&server, &model, after(silent)).await;
+    let without_text = AssistantMessage { content: Vec::new(), ..reply.clone() };
+    let body = request_body(&server, &model, conversation_after(without_text)).await;
     expect![[r#"[{"role":"user","content":"Hello"},{"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"x\":1}"},{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]].assert_eq(&body["input"].to_string());
     let changed = AssistantMessage { content: vec!["Adding.".into()], tool_calls: Vec::new(), ..reply };
-    let body = sent(&server, &model, after(changed)).await;
+    let body = request_body(&server, &model, conversation_after(changed)).await;
     assert_eq!(body["input"][2], json!({"role": "assistant", "content": "Adding."}));
     assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
 }
 
-/// Several messages, thoughts and items that only the server knows keep their order.
+/// The response has several messages and an item unknown to haft.
 #[tokio::test]
 async fn items_keep_their_order() {
     let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});
@@ -459,21 +464,21 @@ async fn items_keep_their_order() {
     let reply = both_ways(&body).await.message;
     assert_eq!(reply.text(), "Wait.\n\nDone.");
     let input = haft_openai::responses::input(&[Arc::new(Message::assistant(reply))]);
-    let shown = input.iter().map(|item| {
+    let items = input.iter().map(|item| {
         let word = ["id", "call_id", "content"].iter().find_map(|key| item[*key].as_str()).unwrap();
         format!("{word}{}", item["phase"].as_str().map(|phase| format!(" ({phase})")).unwrap_or_default())
     });
-    let shown: Vec<_> = shown.collect();
+    let items: Vec<_> = items.collect();
     expect!["rs_1, Wait. (commentary), rs_2, ws_1, rs_3, a, b, rs_4, Done. (final_answer)"]
-        .assert_eq(&shown.join(", "));
+        .assert_eq(&items.join(", "));
 }
 
-/// OpenAI refuses encrypted reasoning for a model that does not think: it is asked once, and never again.
+/// OpenAI rejects encrypted reasoning for models without reasoning.
 #[tokio::test]
-async fn a_server_that_refuses_encrypted_reasoning_is_not_asked_for_it() {
-    let refusal = json!({"error": {"message": "Encrypted content is not supported with this model."}});
-    let refusal = reply("400 Bad Request", "", &refusal.to_string());
-    let server = Server::replying([refusal, said("Hi"), said("Hi")]).await;
+async fn rejected_encrypted_reasoning_is_not_requested_again() {
+    let rejection = json!({"error": {"message": "Encrypted content is not supported with this model."}});
+    let rejection = reply("400 Bad Request", "", &rejection.to_string());
+    let server = Server::replying([rejection, text_response("Hi"), text_response("Hi")]).await;
     let model = server.responses().max_retries(0).build().unwrap();
     for _ in 0..2 {
         model.chat(&hello()).await.unwrap();
@@ -483,8 +488,8 @@ async fn a_server_that_refuses_encrypted_reasoning_is_not_asked_for_it() {
 }
 
 #[tokio::test]
-async fn reasoning_is_asked_for_by_option() {
-    let server = Server::replying([said("Hi")]).await;
+async fn reasoning_options_are_sent() {
+    let server = Server::replying([text_response("Hi")]).await;
     let builder = server.responses().reasoning_effort("low").reasoning_summary("auto").store(true);
     builder.extra_body("service_tier", "flex").build().unwrap().chat(&hello()).await.unwrap();
     let body = server.take_requests().remove(0).body;
@@ -493,18 +498,24 @@ async fn reasoning_is_asked_for_by_option() {
     assert_eq!(body["service_tier"], "flex");
 }
 
-/// With it only what is new is sent, and the whole where the server's conversation is another one.
+/// The whole conversation is sent if it differs from the stored conversation.
 #[tokio::test]
-async fn what_the_server_keeps_is_not_sent_again() {
-    let replies = [ok(&recorded()), said("1"), said("1"), said("1"), said("1")];
+async fn only_new_messages_are_sent_after_a_stored_response() {
+    let replies = [
+        ok(&sample_response()),
+        text_response("1"),
+        text_response("1"),
+        text_response("1"),
+        text_response("1"),
+    ];
     let server = Server::replying(replies).await;
     let model = server.responses().use_previous_response_id(true).build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
     let first = server.take_requests().remove(0).body;
     assert_eq!((&first["store"], &first["previous_response_id"]), (&json!(true), &Value::Null));
 
-    let messages = after(reply.clone());
-    let body = sent(&server, &model, messages.clone()).await;
+    let messages = conversation_after(reply.clone());
+    let body = request_body(&server, &model, messages.clone()).await;
     assert_eq!(body["previous_response_id"], "resp_1");
     expect![[r#"[{"type":"function_call_output","call_id":"call_1","output":"1"}]"#]]
         .assert_eq(&body["input"].to_string());
@@ -512,40 +523,41 @@ async fn what_the_server_keeps_is_not_sent_again() {
     let mut shortened = messages.clone();
     shortened.remove(0);
     let others = [Message::user("Hello!")].into_iter().chain(messages[1..].to_vec()).collect();
-    let without_calls = after(AssistantMessage { tool_calls: Vec::new(), ..reply });
+    let without_calls = conversation_after(AssistantMessage { tool_calls: Vec::new(), ..reply });
     let without_calls = without_calls.into_iter().chain([Message::user("Go on")]).collect();
     for changed in [shortened, others, without_calls] {
-        let body = sent(&server, &model, changed).await;
+        let body = request_body(&server, &model, changed).await;
         assert_eq!(body["previous_response_id"], Value::Null, "{body}");
         assert!(body["input"].to_string().contains("Let me add."), "{body}");
     }
 }
 
-/// A response that the server has forgotten: the whole conversation is sent, once.
+/// The whole conversation is sent once.
 #[tokio::test]
-async fn a_forgotten_response_is_told_again() {
-    let forgotten = json!({"error": {"message": "Previous response with id 'resp_1' not found.",
+async fn expired_response_id_resends_the_conversation() {
+    let expired = json!({"error": {"message": "Previous response with id 'resp_1' not found.",
         "type": "invalid_request_error", "param": "previous_response_id", "code": "previous_response_not_found"}});
-    let forgotten = reply("400 Bad Request", "", &forgotten.to_string());
-    let server = Server::replying([ok(&recorded()), forgotten.clone(), said("1"), forgotten]).await;
+    let expired = reply("400 Bad Request", "", &expired.to_string());
+    let server =
+        Server::replying([ok(&sample_response()), expired.clone(), text_response("1"), expired]).await;
     let model = server.responses().use_previous_response_id(true).max_retries(0).build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
-    let request = ChatRequest::new(after(reply));
+    let request = ChatRequest::new(conversation_after(reply));
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "1");
     let requests = server.take_requests();
     let lengths = requests.iter().map(|it| it.body["input"].as_array().unwrap().len());
     assert_eq!(
         lengths.collect::<Vec<_>>(),
         [1, 1, 5],
-        "thoughts, text, call and result come after the question"
+        "reasoning, text, call and result after the user message"
     );
-    let refused = model.chat(&hello()).await.unwrap_err();
-    assert!(matches!(refused, ModelError::Rejected { .. }), "nothing can be left out: {refused:?}");
+    let rejected = model.chat(&hello()).await.unwrap_err();
+    assert!(matches!(rejected, ModelError::Rejected { .. }), "nothing to omit: {rejected:?}");
 }
 
-/// Servers say in many ways that they forgot a response.
+/// Servers have different errors for an expired response.
 #[tokio::test]
-async fn a_forgotten_response_has_many_names() {
+async fn errors_of_expired_response_ids_are_recognized() {
     for (status, error) in [
         (
             "404 Not Found",
@@ -554,32 +566,36 @@ async fn a_forgotten_response_has_many_names() {
         ("400 Bad Request", json!({"message": "no", "param": "previous_response_id"})),
         ("404 Not Found", json!({"message": "Response not found", "type": "not_found_error"})),
     ] {
-        let forgotten = reply(status, "", &json!({"error": error}).to_string());
-        let server = Server::replying([ok(&recorded()), forgotten, said("1")]).await;
+        let expired = reply(status, "", &json!({"error": error}).to_string());
+        let server = Server::replying([ok(&sample_response()), expired, text_response("1")]).await;
         let model = server.responses().use_previous_response_id(true).max_retries(0).build().unwrap();
         let first = model.chat(&hello()).await.unwrap().message;
-        assert_eq!(model.chat(&ChatRequest::new(after(first))).await.unwrap().message.text(), "1", "{error}");
+        assert_eq!(
+            model.chat(&ChatRequest::new(conversation_after(first))).await.unwrap().message.text(),
+            "1",
+            "{error}"
+        );
     }
 }
 
-/// What one server encrypted is not sent to another, and a conversation goes on with any API.
+/// Encrypted reasoning is sent to its own server only.
 #[tokio::test]
-async fn a_conversation_goes_on_elsewhere_and_comes_back() {
-    let server = Server::replying([ok(&recorded()), said("1")]).await;
+async fn conversation_continues_on_another_server_and_api() {
+    let server = Server::replying([ok(&sample_response()), text_response("1")]).await;
     let chat_reply = json!({"choices": [{"message": {"content": null, "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
         "tool_calls": [{"id": "c", "function": {"name": "add", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]});
     let other = Server::replying([ok(&chat_reply)]).await;
     let model = server.responses().build().unwrap();
     let reply = model.chat(&hello()).await.unwrap().message;
 
-    let mut messages = after(reply);
+    let mut messages = conversation_after(reply);
     let chat: ChatCompletions = other.builder().build().unwrap();
     let reply = chat.chat(&ChatRequest::new(messages.clone())).await.unwrap().message;
     let body = other.take_requests().remove(0).body;
     expect![[r#"[{"role":"user","content":"Hello"},{"role":"assistant","content":"Let me add.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"call_1","content":"1"}]"#]].assert_eq(&body["messages"].to_string());
 
-    messages.extend(after(reply).into_iter().skip(1));
-    let body = sent(&server, &model, messages.clone()).await;
+    messages.extend(conversation_after(reply).into_iter().skip(1));
+    let body = request_body(&server, &model, messages.clone()).await;
     let kinds: Vec<_> = body["input"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
     assert_eq!(
         json!(kinds),
@@ -594,48 +610,47 @@ async fn a_conversation_goes_on_elsewhere_and_comes_back() {
         ])
     );
 
-    let third = Server::replying([said("1")]).await;
-    let body = sent(&third, &third.responses().build().unwrap(), messages).await;
+    let third = Server::replying([text_response("1")]).await;
+    let body = request_body(&third, &third.responses().build().unwrap(), messages).await;
     assert!(!body.to_string().contains("gAAA"), "{body}");
 }
 
-/// A conversation may begin behind a response that somebody else asked for, and goes on behind its own.
 #[tokio::test]
-async fn a_conversation_begins_behind_a_response_made_elsewhere() {
+async fn conversation_continues_a_response_of_another_program() {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let fine = ok(&json!({"id": "resp_2", "status": "completed", "output": [message]}));
+    let minimal_reply = ok(&json!({"id": "resp_2", "status": "completed", "output": [message]}));
     for (use_previous, second) in [(false, ("resp_1", 3)), (true, ("resp_2", 1))] {
         let unknown = json!({"error": {"message": "Previous response with id 'resp_1' not found.", "param": "previous_response_id"}});
         let unknown = reply("400 Bad Request", "", &unknown.to_string());
-        let server = Server::replying([fine.clone(), fine.clone(), unknown]).await;
+        let server = Server::replying([minimal_reply.clone(), minimal_reply.clone(), unknown]).await;
         let builder =
             server.responses().previous_response_id("resp_1").use_previous_response_id(use_previous);
         let model = builder.build().unwrap();
-        let said = model.chat(&hello()).await.unwrap().message;
-        let next = [Message::user("Hello"), Message::assistant(said), Message::user("More")];
+        let message = model.chat(&hello()).await.unwrap().message;
+        let next = [Message::user("Hello"), Message::assistant(message), Message::user("More")];
         model.chat(&ChatRequest::new(next)).await.unwrap();
         let sent: Vec<_> = server.take_requests().into_iter().map(|request| request.body).collect();
-        let told =
+        let summary =
             |body: &Value| (body["previous_response_id"].clone(), body["input"].as_array().unwrap().len());
-        assert_eq!(told(&sent[0]), (json!("resp_1"), 1));
-        assert_eq!(told(&sent[1]), (json!(second.0), second.1));
-        // What the server does not know cannot be sent in its place.
+        assert_eq!(summary(&sent[0]), (json!("resp_1"), 1));
+        assert_eq!(summary(&sent[1]), (json!(second.0), second.1));
+        // The content of an unknown response is not available for a retry.
         let error = model.chat(&hello()).await.unwrap_err();
         assert!(error.to_string().contains("resp_1"), "{error}");
     }
 }
 
-/// vLLM gives a call another id at its end: it is one call, by the id that was told first.
+/// vLLM sends another id in the final item of a call.
 #[tokio::test]
-async fn a_call_that_ends_with_another_id_is_one_call() {
+async fn call_keeps_its_first_id() {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "add", "arguments": arguments});
     let item = |kind: &str, item: Value| json!({"type": format!("response.output_item.{kind}"), "output_index": 0, "item": item});
     let arguments = r#"{"x":1}"#;
-    let told =
+    let delta =
         json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": arguments});
     let output = json!([call("c", arguments)]);
     let end = json!({"type": "response.completed", "response": {"status": "completed", "output": output}});
-    let events = streamed(&[item("added", call("a", "")), told, item("done", call("b", arguments)), end])
+    let events = streamed(&[item("added", call("a", "")), delta, item("done", call("b", arguments)), end])
         .await
         .unwrap();
     let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };

@@ -1,4 +1,5 @@
-//! A model server made of a raw socket: it can cut, stall and mangle, which a mock HTTP library cannot.
+//! A scripted model server on a raw socket. It can truncate, stall and reset, unlike mock HTTP
+//! libraries.
 
 use std::{
     sync::{Arc, Mutex},
@@ -16,21 +17,21 @@ use tokio::{
     time::timeout,
 };
 
-/// What the server does with one connection after the request came.
+/// A step of the server after a request.
 pub(crate) enum Step {
     Send(Vec<u8>),
-    /// Says nothing for so long.
+    /// Sends nothing for this time.
     Pause(Duration),
-    /// Says nothing more, and keeps the connection.
+    /// Sends nothing more, and keeps the connection open.
     Stall,
-    /// Breaks the connection off, as a crashed process does.
+    /// Resets the connection, like a crashed process.
     Reset,
-    /// Sends these bytes again and again for as long as the client is there, with a pause after each time.
+    /// Sends these bytes repeatedly until the client closes, with a pause after each time.
     Drip(&'static [u8], Duration),
-    /// Sends these bytes again and again, up to 64 MiB, and tells how many bytes the client and the system took before
-    /// none went for half a second.
+    /// Sends these bytes repeatedly, until no write succeeds for 0.5 s, at most 64 MiB. Reports the
+    /// number of sent bytes.
     Flood(Vec<u8>, oneshot::Sender<usize>),
-    /// Waits until the client closes, and tells.
+    /// Waits for the client to close the connection, and reports it.
     Closed(oneshot::Sender<()>),
 }
 
@@ -46,10 +47,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server that answers the first connection by the first script, and so on.
+    /// Starts a server. Each connection gets the next script.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        // What waits here is not in the client's memory, and would hide what is.
+        // A large send buffer would hide the memory use of the client.
         socket.set_send_buffer_size(64 << 10).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = socket.listen(64).unwrap();
@@ -60,7 +61,7 @@ impl Server {
         Self { base_url, requests, task }
     }
 
-    /// Starts a server that answers each request by one reply, and closes.
+    /// Starts a server with one reply per connection.
     pub(crate) async fn replying(replies: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self::start(replies.into_iter().map(|reply| vec![Step::Send(reply)])).await
     }
@@ -92,12 +93,12 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
     let mut open = Vec::new();
     for script in scripts {
         let (mut socket, _) = listener.accept().await.unwrap();
-        let request = read_request(&mut socket).await.expect("the client left in its own request");
+        let request = read_request(&mut socket).await.expect("the client closed before its request ended");
         requests.lock().unwrap().push(request);
         for step in script {
             match step {
                 Step::Send(bytes) => {
-                    // The client may have left: that is for the test to find out.
+                    // The client may have closed the connection. Tests detect this by its result.
                     let _ = socket.write_all(&bytes).await;
                 }
                 Step::Pause(time) => tokio::time::sleep(time).await,
@@ -110,22 +111,22 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
                         tokio::time::sleep(pause).await;
                     }
                 }
-                Step::Flood(bytes, tell) => {
-                    let _ = tell.send(flood(&mut socket, &bytes).await);
+                Step::Flood(bytes, sender) => {
+                    let _ = sender.send(flood(&mut socket, &bytes).await);
                 }
                 Step::Reset => {
                     socket.set_zero_linger().unwrap();
                     break;
                 }
-                Step::Closed(tell) => {
+                Step::Closed(sender) => {
                     let _ = socket.read(&mut [0]).await;
-                    let _ = tell.send(());
+                    let _ = sender.send(());
                     break;
                 }
             }
         }
     }
-    // One request more is refused. Stalled connections stay open as long as the server does.
+    // Further connections are refused. Stalled connections stay open until the server is dropped.
     drop(listener);
     std::future::pending::<()>().await;
     drop(open);
@@ -149,7 +150,7 @@ async fn flood(socket: &mut TcpStream, bytes: &[u8]) -> usize {
     sent
 }
 
-/// The next request on a connection; `None` where the client has closed it.
+/// The next request on a connection. `None` after the client closed it.
 pub(crate) async fn read_request(socket: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
@@ -172,7 +173,7 @@ pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value.trim()))
 }
 
-/// A reply with a length, after which the connection is closed.
+/// A reply with `content-length` and `connection: close`.
 pub(crate) fn reply(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}")
@@ -183,22 +184,22 @@ pub(crate) fn ok(body: &Value) -> Vec<u8> {
     reply("200 OK", "content-type: application/json\r\n", &body.to_string())
 }
 
-/// The least reply.
-pub(crate) fn fine() -> Vec<u8> {
+/// The smallest valid reply.
+pub(crate) fn minimal_reply() -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
 }
 
-/// The head of a stream that lasts until the connection is closed.
+/// The head of a stream delimited by the end of the connection.
 pub(crate) const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// A stream of these chunks, without an end of its own.
+/// A stream of these chunks without `[DONE]`.
 pub(crate) fn chunks<'a>(chunks: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let events = chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n"));
     (STREAM.to_owned() + &events.collect::<String>()).into()
 }
 
-/// A stream of these chunks that ends as it should.
+/// A stream of these chunks and `[DONE]`.
 pub(crate) fn stream<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let mut bytes = chunks(list);
     bytes.extend_from_slice(b"data: [DONE]\n\n");

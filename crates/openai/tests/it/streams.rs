@@ -1,4 +1,4 @@
-//! Replies that were streamed.
+//! Streamed replies.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(crate) fn add(id: &str, arguments: &str) -> ToolCall {
 }
 
 #[tokio::test]
-async fn a_reply_comes_in_pieces_and_then_as_a_whole() {
+async fn stream_emits_deltas_and_the_whole_reply() {
     let server = Server::replying([stream(&[
         json!({"id": "c1", "model": "m1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
         delta(json!({"reasoning_content": "hm"})),
@@ -86,9 +86,9 @@ async fn a_reply_comes_in_pieces_and_then_as_a_whole() {
     assert_eq!(request["stream_options"], json!({"include_usage": true}));
 }
 
-/// Behaviour M7: streamed.
+/// Behaviour M7: arguments of a delta as an object, null or `""`.
 #[tokio::test]
-async fn arguments_are_made_text() {
+async fn arguments_become_json_text() {
     for (sent, expected) in [(json!({"x": 1}), r#"{"x":1}"#), (json!(null), "{}"), (json!(""), "{}")] {
         let piece =
             call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": sent}}]));
@@ -96,9 +96,9 @@ async fn arguments_are_made_text() {
     }
 }
 
-/// Behaviour M7: a call without an id has the same made one from its first event to the end.
+/// Behaviour M7: all events of a call have the same generated id.
 #[tokio::test]
-async fn a_made_id_stays_the_same() {
+async fn generated_id_is_stable() {
     let piece = call_delta(json!([{"index": 0, "function": {"name": "add", "arguments": "{}"}}]));
     let server = Server::replying([stream(&[piece, finish("tool_calls")])]).await;
     let events = events(&server.model()).await.unwrap();
@@ -108,9 +108,9 @@ async fn a_made_id_stays_the_same() {
     assert_eq!(&reply.message.tool_calls[0].id, id);
 }
 
-/// Behaviour M10: streamed.
+/// Behaviour M10: a stream with only a finish reason is empty.
 #[tokio::test]
-async fn an_empty_stream_is_asked_for_again() {
+async fn empty_stream_is_retried() {
     let server = Server::replying([
         stream(&[finish("stop")]),
         stream(&[delta(json!({"content": "Hi"})), finish("stop")]),
@@ -122,7 +122,7 @@ async fn an_empty_stream_is_asked_for_again() {
 
 /// Behaviour M13: two parallel calls without `index`.
 #[tokio::test]
-async fn calls_without_index_are_told_apart() {
+async fn calls_without_index_are_separate() {
     let by_id = [
         call_delta(json!([{"id": "a", "function": {"name": "add", "arguments": "{\"x\""}}])),
         call_delta(json!([{"function": {"arguments": ":1}"}}])),
@@ -141,7 +141,7 @@ async fn calls_without_index_are_told_apart() {
 
 /// Behaviour M13: ids and names repeated on every delta, with and without `index`.
 #[tokio::test]
-async fn repeated_ids_do_not_begin_calls() {
+async fn repeated_id_does_not_begin_a_call() {
     let pieces = [("a", "{\"x\""), ("a", ":1}"), ("b", "{\"x\":"), ("b", "2}"), ("b", "")];
     let piece = |(id, arguments): &(&str, &str)| json!({"id": id, "function": {"name": "add", "arguments": arguments}});
     let bare: Vec<_> = pieces.iter().map(|it| call_delta(json!([piece(it)]))).collect();
@@ -157,7 +157,7 @@ async fn repeated_ids_do_not_begin_calls() {
 
 /// Behaviour M13: the first index is 1, and the pieces of two calls are interleaved.
 #[tokio::test]
-async fn an_index_is_only_a_name() {
+async fn index_is_only_an_identifier() {
     let pieces = [
         call_delta(json!([{"index": 1, "id": "a", "function": {"name": "add", "arguments": "{\"x\""}}])),
         call_delta(json!([{"index": 2, "id": "b", "function": {"name": "add", "arguments": "{\"x\""}}])),
@@ -168,17 +168,17 @@ async fn an_index_is_only_a_name() {
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Gemini's compatible endpoint counts every call as number 0.
+/// Gemini's compatible endpoint sends every call with index 0.
 #[tokio::test]
-async fn one_index_for_two_calls_is_understood() {
+async fn calls_with_the_same_index_are_separated_by_id() {
     let piece = |id, x| json!({"index": 0, "id": id, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
     let pieces = [call_delta(json!([piece("a", 1)])), call_delta(json!([piece("b", 2)]))];
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Nothing can continue complete JSON: what has the same number and no id is the next call.
+/// Nothing can continue complete JSON, so the next piece begins a call.
 #[tokio::test]
-async fn one_index_for_two_calls_without_ids_is_understood() {
+async fn calls_with_the_same_index_and_no_id_are_separated_by_complete_arguments() {
     let piece = |x| json!({"index": 0, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
     let arguments = |calls: Vec<ToolCall>| calls.into_iter().map(|call| call.arguments).collect::<Vec<_>>();
     let pieces = [call_delta(json!([piece(1)])), call_delta(json!([piece(2)]))];
@@ -189,7 +189,7 @@ async fn one_index_for_two_calls_without_ids_is_understood() {
 
 /// Behaviour M7 and M13: some servers give every call the same id.
 #[tokio::test]
-async fn one_id_for_two_calls_is_understood() {
+async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     let piece = |id: &str, name: &str, arguments: &str| json!({"id": id, "function": {"name": name, "arguments": arguments}});
     for id in ["null", "0", "call_0", "add"] {
         let (one, two) = (piece(id, "add", "{\"x\":1}"), piece(id, "add", "{\"x\":2}"));
@@ -201,7 +201,7 @@ async fn one_id_for_two_calls_is_understood() {
             vec![call_delta(json!([one, two]))],
             vec![call_delta(json!([one])), call_delta(json!([two]))],
             vec![call_delta(json!([numbered(one.clone())])), call_delta(json!([numbered(two.clone())]))],
-            // In pieces of which each has the id.
+            // Each piece has the id.
             vec![
                 call_delta(json!([piece(id, "add", "{\"x\"")])),
                 call_delta(json!([piece(id, "add", ":1}")])),
@@ -220,9 +220,9 @@ async fn one_id_for_two_calls_is_understood() {
     }
 }
 
-/// Behaviour M13: the whole call once more, under its id, is no second call.
+/// Behaviour M13: a repetition of the whole call is not a second call.
 #[tokio::test]
-async fn a_call_that_is_said_twice_is_one() {
+async fn repeated_call_is_ignored() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
     let half = |arguments: &str| {
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": arguments}}]))
@@ -232,9 +232,9 @@ async fn a_call_that_is_said_twice_is_one() {
     assert_eq!(calls(&[half("{\"x\""), half(":1}"), half("\n"), whole]).await, [add("a", "{\"x\":1}\n")]);
 }
 
-/// LiteLLM begins with `{}` and then sends the arguments.
+/// LiteLLM sends `{}` before the arguments.
 #[tokio::test]
-async fn arguments_that_begin_with_none_are_those_that_come() {
+async fn placeholder_arguments_are_replaced() {
     let begun = |arguments: &str| {
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": arguments}}]))
     };
@@ -248,18 +248,17 @@ async fn arguments_that_begin_with_none_are_those_that_come() {
         let mut events = events(&server.model()).await.unwrap();
         let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
         assert_eq!(reply.message.tool_calls, [add("a", r#"{"x":1}"#)]);
-        let told = events.into_iter().filter_map(|event| match event {
+        let deltas = events.into_iter().filter_map(|event| match event {
             ChatEvent::ToolCallDelta { arguments, .. } => Some(arguments),
             _ => None,
         });
-        assert_eq!(told.collect::<String>(), r#"{"x":1}"#);
+        assert_eq!(deltas.collect::<String>(), r#"{"x":1}"#);
     }
     assert_eq!(calls(&[begun("{}")]).await, [add("a", "{}")]);
 }
 
-/// The number of a call may come with its second piece.
 #[tokio::test]
-async fn a_call_may_be_numbered_late() {
+async fn index_may_come_with_the_second_piece() {
     let pieces = [
         call_delta(json!([{"id": "a", "function": {"name": "add", "arguments": ""}}])),
         call_delta(json!([{"index": 0, "function": {"arguments": "{\"x\""}}])),
@@ -269,39 +268,38 @@ async fn a_call_may_be_numbered_late() {
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Calls and items without end are refused while they come.
 #[tokio::test]
-async fn endless_calls_are_cut() {
+async fn too_many_calls_are_rejected() {
     let piece = |index: usize| json!({"index": index, "function": {"name": "f"}});
     let many = call_delta((0..=REPLY_ITEMS).map(piece).collect());
     let error = last(stream([&many])).await.unwrap_err();
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("calls")), "{error:?}");
 }
 
-/// A server may call its only choice what it likes.
 #[tokio::test]
-async fn a_lone_choice_counts_whatever_its_number() {
-    let said =
+async fn single_choice_is_used_with_any_index() {
+    let choice =
         |index: u8, text: &str| json!({"index": index, "delta": {"content": text}, "finish_reason": null});
     let chunk = |choices: Value| json!({"choices": choices});
-    let reply = last(stream([&chunk(json!([said(1, "H")])), &chunk(json!([said(1, "i")]))])).await.unwrap();
+    let reply =
+        last(stream([&chunk(json!([choice(1, "H")])), &chunk(json!([choice(1, "i")]))])).await.unwrap();
     assert_eq!(reply.message.text(), "Hi");
-    let both = chunk(json!([said(1, "No"), said(0, "Yes")]));
+    let both = chunk(json!([choice(1, "No"), choice(0, "Yes")]));
     assert_eq!(last(stream([&both, &both])).await.unwrap().message.text(), "YesYes");
 }
 
 #[tokio::test]
-async fn an_error_within_a_stream_is_an_error() {
+async fn error_in_a_stream_is_returned() {
     let broken = json!({"error": {"message": "worker died", "type": "server_error", "code": null}});
     let error = last(stream(&[delta(json!({"content": "Hi"})), broken])).await.unwrap_err();
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
-/// Servers have many ways to say within a stream that it failed: what they say is told, whatever came before.
+/// Servers have many forms of errors in streams.
 #[tokio::test]
-async fn what_a_server_says_went_wrong_is_told() {
+async fn errors_of_each_form_are_parsed() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
-    for said in [
+    for error in [
         "event: error\ndata: {\"message\":\"boom\",\"code\":500}\n\n",
         "event: error\ndata: boom\n\n",
         "event: error\ndata: {\"error\":{\"message\":\"boom\"}}",
@@ -312,23 +310,25 @@ async fn what_a_server_says_went_wrong_is_told() {
         "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"error\",\"error\":{\"code\":500,\"message\":\"boom\"}}]}\n\n",
     ] {
         for before in ["", text] {
-            let sent = format!("{STREAM}{before}{said}");
+            let sent = format!("{STREAM}{before}{error}");
             let chat = last(sent.clone().into()).await.unwrap_err();
-            assert!(matches!(&chat, ModelError::Server { body, .. } if body == "boom"), "{said}: {chat:?}");
-            if said.contains("choices") {
+            assert!(matches!(&chat, ModelError::Server { body, .. } if body == "boom"), "{error}: {chat:?}");
+            if error.contains("choices") {
                 continue;
             }
             let server = Server::replying([sent.into_bytes()]).await;
             let responses = server.responses().max_retries(0).build().unwrap();
-            let error = events(&responses).await.unwrap_err();
-            assert!(matches!(&error, ModelError::Server { body, .. } if body == "boom"), "{said}: {error:?}");
+            let typed = events(&responses).await.unwrap_err();
+            assert!(
+                matches!(&typed, ModelError::Server { body, .. } if body == "boom"),
+                "{error}: {typed:?}"
+            );
         }
     }
 }
 
-/// What a server says went wrong has its kind also within a stream, and as the first event it is not asked again in vain.
 #[tokio::test]
-async fn an_error_within_a_stream_has_its_kind() {
+async fn error_in_a_stream_keeps_its_kind() {
     let long = "error: {\"code\":400,\"message\":\"x\",\"type\":\"exceed_context_size_error\"}\n\n";
     let error = last(reply("200 OK", "content-type: text/event-stream\r\n", long)).await.unwrap_err();
     assert!(matches!(error, ModelError::ContextTooLong(_)), "{error:?}");
@@ -337,11 +337,10 @@ async fn an_error_within_a_stream_has_its_kind() {
     assert!(matches!(error, ModelError::RateLimited { permanent: false, .. }), "{error:?}");
 }
 
-/// What only shows that a server is alive, and what is odd beside the reply, costs nothing.
 #[tokio::test]
-async fn odd_events_cost_nothing_else() {
+async fn keep_alive_and_malformed_events_are_ignored() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{}"}});
-    let odd = [
+    let malformed = [
         json!({"choices": [null]}),
         json!({"choices": {"delta": {"content": "H"}}}),
         json!({"choices": "none"}),
@@ -351,31 +350,30 @@ async fn odd_events_cost_nothing_else() {
         json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}], "error": []}),
     ];
     let alive = "data: null\n\ndata: ping\n\ndata: keep-alive\n\n".as_bytes();
-    let sent = [STREAM.as_bytes(), alive, &stream(&odd)[STREAM.len()..]].concat();
+    let sent = [STREAM.as_bytes(), alive, &stream(&malformed)[STREAM.len()..]].concat();
     let reply = last(sent).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.message.tool_calls), ("Hi", vec![add("a", "{}")]));
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn whole_body_in_place_of_a_stream_is_accepted() {
     let whole = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
     let reply = last(ok(&whole)).await.unwrap();
     assert_eq!(reply.message.text(), "Hi");
 }
 
 #[tokio::test]
-async fn a_stream_without_a_content_type_is_understood() {
+async fn stream_without_a_content_type_is_accepted() {
     let events = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
     assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M15: what is not read waits at the server, outside of this process. The 8 MiB have room for what the system
-/// holds of a connection.
+/// Behaviour M15: unread data stays at the server. The bound of 8 MiB includes socket buffers.
 #[tokio::test]
-async fn a_slow_reader_slows_the_server() {
+async fn slow_reader_applies_backpressure() {
     let event = format!("data: {}\n\n", delta(json!({"content": "x".repeat(100)})));
-    let (tell, stalled) = oneshot::channel();
-    let script = vec![Step::Send(STREAM.into()), Step::Flood(event.repeat(100).into(), tell)];
+    let (sender, stalled) = oneshot::channel();
+    let script = vec![Step::Send(STREAM.into()), Step::Flood(event.repeat(100).into(), sender)];
     let server = Server::start([script]).await;
     let (model, request) = (server.model(), hello());
     let mut stream = model.stream(&request);
@@ -383,15 +381,15 @@ async fn a_slow_reader_slows_the_server() {
         assert!(stream.try_next().await.unwrap().is_some());
     }
     let sent = stalled.await.unwrap();
-    assert!(sent < 8 << 20, "{sent} bytes went although nobody read");
+    assert!(sent < 8 << 20, "{sent} bytes were sent without a reader");
 }
 
 /// Behaviour M16.
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
-    let (tell, closed) = oneshot::channel();
+    let (sender, closed) = oneshot::channel();
     let hi = chunks(&[delta(json!({"content": "Hi"}))]);
-    let server = Server::start([vec![Step::Send(hi), Step::Closed(tell)]]).await;
+    let server = Server::start([vec![Step::Send(hi), Step::Closed(sender)]]).await;
     let model = server.model();
     let request = hello();
     let mut stream = model.stream(&request);
@@ -402,7 +400,7 @@ async fn dropping_the_stream_closes_the_connection() {
 
 /// Behaviour M17.
 #[tokio::test]
-async fn endless_arguments_are_cut() {
+async fn oversized_arguments_are_rejected() {
     let begin =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":\""}}]));
     let more = call_delta(json!([{"index": 0, "function": {"arguments": "x".repeat(ARGUMENT_BYTES / 4)}}]));
@@ -414,7 +412,7 @@ async fn endless_arguments_are_cut() {
 }
 
 #[tokio::test]
-async fn an_endless_event_is_cut() {
+async fn oversized_event_is_rejected() {
     let server = Server::start([vec![
         Step::Send(STREAM.into()),
         Step::Send(b"data: ".to_vec()),
@@ -426,18 +424,18 @@ async fn an_endless_event_is_cut() {
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
 }
 
-/// A word on how far a server is, is no part of the reply, and none of its errors.
+/// A `message` in a chunk may be a progress report.
 #[tokio::test]
-async fn progress_in_the_middle_of_a_stream_costs_nothing() {
+async fn progress_reports_in_a_stream_are_ignored() {
     let queued = json!({"message": "queued"});
     let reply =
         last(stream([&queued, &delta(json!({"content": "Hi"})), &queued, &finish("stop")])).await.unwrap();
     assert_eq!(reply.message.text(), "Hi");
 }
 
-/// What comes in one piece is told in its order, an error behind what was heard before it, and the end once.
+/// An error follows the deltas before it, and the stream ends once.
 #[tokio::test]
-async fn one_piece_may_hold_all_of_a_stream() {
+async fn events_in_one_chunk_are_emitted_in_order() {
     let text = delta(json!({"content": "Hi"}));
     let error = json!({"error": {"message": "boom", "code": 500}});
     for (sent, is_error) in [(stream(&[text.clone(), finish("stop")]), false), (chunks(&[text, error]), true)]

@@ -1,4 +1,4 @@
-//! Replies of a schema: what is sent of it, and that the reply is one of it.
+//! Response schemas: the sent schema, and the conversion of the reply.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -15,7 +15,7 @@ use crate::{
     streams::{delta, finish},
 };
 
-fn asking(schema: Value) -> ChatRequest {
+fn request_for(schema: Value) -> ChatRequest {
     let name = ToolName::new("answer").unwrap();
     let schema = Schema::new(schema).unwrap();
     ChatRequest { response_format: ResponseFormat::JsonSchema { name, schema }, ..hello() }
@@ -25,7 +25,7 @@ fn point() -> Value {
     json!({"properties": {"x": {"type": "integer"}, "label": {"type": "string"}}, "required": ["x"]})
 }
 
-/// A step of an agent that speaks JSON: one of several objects.
+/// A schema with alternatives at the root, like the steps of an agent in JSON.
 fn step() -> Value {
     let one =
         |name: &str| json!({"type": "object", "properties": {"tool": {"const": name}}, "required": ["tool"]});
@@ -36,7 +36,7 @@ fn whole(text: &str) -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
 }
 
-/// What is sent of a schema, and what becomes of a reply that fits what was sent.
+/// Compares the sent schema and the converted reply, non-streamed and streamed.
 async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Expect, text: &str) {
     let pieces: Vec<_> =
         reply.chars().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
@@ -47,7 +47,7 @@ async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Exp
         None => builder,
     };
     let model = model.build().unwrap();
-    let request = asking(schema);
+    let request = request_for(schema);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), text);
     let events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
     let Some(ChatEvent::Finished(last)) = events.last() else { panic!("{events:?}") };
@@ -57,9 +57,9 @@ async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Exp
     }
 }
 
-/// OpenAI makes sure of a schema only where that is asked for, and then wants everything to be required.
+/// `strict` requires all properties to be required.
 #[tokio::test]
-async fn openai_is_held_to_the_schema() {
+async fn openai_gets_a_strict_schema() {
     check(
         Some(Provider::OpenAi),
         point(),
@@ -70,9 +70,9 @@ async fn openai_is_held_to_the_schema() {
     .await;
 }
 
-/// OpenAI takes no root but an object without alternatives: an object is put around it, and taken off the reply.
+/// OpenAI accepts only an object without alternatives as the root.
 #[tokio::test]
-async fn a_root_that_is_not_taken_is_put_into_an_object() {
+async fn other_root_is_wrapped_and_the_reply_unwrapped() {
     check(
         Some(Provider::OpenAi),
         step(),
@@ -91,9 +91,9 @@ async fn a_root_that_is_not_taken_is_put_into_an_object() {
     .await;
 }
 
-/// Behaviour S4: what cannot be strict is sent without.
+/// Behaviour S4: an incompatible response schema is sent without `strict`.
 #[tokio::test]
-async fn what_cannot_be_strict_is_sent_without() {
+async fn incompatible_schema_is_sent_without_strict() {
     check(
         Some(Provider::OpenAi),
         json!({"type": "object", "additionalProperties": {"type": "integer"}}),
@@ -105,7 +105,7 @@ async fn what_cannot_be_strict_is_sent_without() {
 }
 
 #[tokio::test]
-async fn gemini_is_sent_what_it_knows() {
+async fn gemini_gets_its_schema_subset() {
     check(
         Some(Provider::Gemini),
         step(),
@@ -116,9 +116,9 @@ async fn gemini_is_sent_what_it_knows() {
     .await;
 }
 
-/// A server that makes a grammar of the schema is sent all of it, and its reply is left as it is.
+/// Servers with grammar-based decoding need the whole schema.
 #[tokio::test]
-async fn elsewhere_a_schema_is_sent_as_it_is() {
+async fn other_servers_get_the_unchanged_schema() {
     for provider in [None, Some(Provider::LlamaCpp)] {
         check(
             provider,
@@ -131,16 +131,15 @@ async fn elsewhere_a_schema_is_sent_as_it_is() {
     }
 }
 
-/// What is streamed is the reply that was asked for, too, without a letter of the object around it.
 #[tokio::test]
-async fn a_watcher_sees_nothing_of_the_object_around_a_reply() {
+async fn text_deltas_are_unwrapped() {
     let pieces = ["{\"va", "lue\": {\"to", "ol\":\"add\"}", "\n}"];
     let pieces: Vec<_> =
         pieces.iter().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
     let cut = Step::Send(chunks(&pieces[..2]));
     let server = Server::start([vec![Step::Send(stream(&pieces))], vec![cut]]).await;
     let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).max_retries(0).build().unwrap();
-    let request = asking(step());
+    let request = request_for(step());
     let events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
         ChatEvent::TextDelta { text } => Some(text.as_str()),
@@ -153,20 +152,19 @@ async fn a_watcher_sees_nothing_of_the_object_around_a_reply() {
 }
 
 #[tokio::test]
-async fn the_responses_api_is_held_to_the_schema_too() {
+async fn responses_api_gets_a_strict_schema() {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "{\"value\":{\"tool\":\"add\"}}"}]});
     let server = Server::replying([ok(&json!({"status": "completed", "output": [message]}))]).await;
     let model = server.responses().provider(Provider::OpenAi).build().unwrap();
-    let reply = model.chat(&asking(step())).await.unwrap();
+    let reply = model.chat(&request_for(step())).await.unwrap();
     assert_eq!(reply.message.text(), r#"{"tool":"add"}"#);
     let format = server.take_requests().remove(0).body["text"]["format"].take();
     assert_eq!(format["strict"], true);
     assert_eq!(format["schema"]["type"], "object");
 }
 
-/// Beside calls, too: what was heard is what the reply says.
 #[tokio::test]
-async fn what_is_heard_beside_a_call_is_the_reply() {
+async fn text_deltas_beside_a_call_equal_the_reply() {
     let call = json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{}"}}]);
     let sent = [
         delta(json!({"content": "{\"value\":{\"tool\":\"add\"}}"})),
@@ -175,7 +173,7 @@ async fn what_is_heard_beside_a_call_is_the_reply() {
     ];
     let server = Server::replying([stream(&sent)]).await;
     let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).build().unwrap();
-    let events: Vec<_> = model.stream(&asking(step())).try_collect().await.unwrap();
+    let events: Vec<_> = model.stream(&request_for(step())).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
         ChatEvent::TextDelta { text } => Some(text.as_str()),
         _ => None,

@@ -30,7 +30,7 @@ fn request(text: &str) -> ChatRequest {
     ChatRequest::new(messages).with_tools(ToolList::new("test", [tool]))
 }
 
-/// The conversation as the model reads it, without the demonstration.
+/// The rendered conversation without the demonstration.
 fn read(request: &ChatRequest) -> String {
     let mut dialogue = Dialogue::new(request, crate::examples::demonstration());
     dialogue.drop_demonstration();
@@ -39,7 +39,7 @@ fn read(request: &ChatRequest) -> String {
 }
 
 #[test]
-fn text_from_outside_forges_no_line() {
+fn untrusted_text_cannot_forge_a_line() {
     expect![[r#"
         System
         You answer questions, with the help of tools where they are needed.
@@ -88,7 +88,7 @@ fn text_from_outside_forges_no_line() {
 }
 
 #[test]
-fn other_text_stays_as_it_is() {
+fn other_text_is_unchanged() {
     let text = "one\n\n  two: three\nAnswers";
     assert_eq!(read(&request(text)).matches(text).count(), 5);
 }

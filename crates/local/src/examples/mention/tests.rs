@@ -6,7 +6,7 @@ fn check(answer: &str, results: &[&str], expected: bool) {
 }
 
 #[test]
-fn an_answer_has_something_of_each_result() {
+fn answer_mentions_each_result() {
     let clock = r#"{"datetime": "2026-11-22T13:29:36+09:00", "timezone": "Asia/Tokyo"}"#;
     check("42", &["42", clock], false);
     check("It is 42, and 13:29 in Tokyo.", &["42", clock], true);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The text of some pieces.
+/// The final text of some pieces.
 fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
     let (sender, mut events) = EventSender::new(64);
     let mut prose = Prose::new(&sender, stops.to_vec(), vec!["\nTool:"]);
@@ -19,27 +19,27 @@ fn emitted(events: &mut crate::respond::Events) -> String {
 }
 
 #[test]
-fn the_space_before_the_first_word_is_none_of_it() {
+fn leading_white_space_is_removed() {
     assert_eq!(text_of(&[], &[b" ", b"\n a", b" b"]), "a b");
     assert_eq!(text_of(&["\n"], &[b"\n", b"a", b"\nb"]), "a");
 }
 
 #[test]
-fn a_line_of_the_conversation_ends_the_text() {
+fn marker_ends_the_text() {
     assert_eq!(text_of(&[], &[b" a", b"\nTo", b"ol: x"]), "a");
     assert_eq!(text_of(&[], &[b"\n", b"Tool: x(", b"{})"]), "");
     assert_eq!(text_of(&[], &[b" Tool: a hammer"]), "Tool: a hammer");
 }
 
 #[test]
-fn broken_characters_are_marked_where_they_are() {
+fn invalid_utf8_becomes_the_replacement_character() {
     assert_eq!(text_of(&[], &[b"a\xE2", b"\x82", b"\xAC"]), "a\u{20AC}");
     assert_eq!(text_of(&[], &[b"a\xE2\x82b", b"c"]), "a\u{FFFD}bc");
     assert_eq!(text_of(&[], &[b"\xFF", b"a\xE2"]), "\u{FFFD}a");
 }
 
 #[test]
-fn what_was_not_all_goes_on_behind_it() {
+fn resumed_text_continues_after_the_end() {
     for (first, resumed, whole) in [
         (&b" 42"[..], " 42, and", "42, and more"),
         (b" 42.", " 42.", "42. more"),
@@ -66,7 +66,7 @@ fn stop_sequence_of_the_request_ends_the_text() {
 }
 
 #[test]
-fn leading_marker_is_matched_without_white_space_and_only_in_front() {
+fn leading_marker_is_matched_without_white_space_at_the_beginning_only() {
     for (pieces, marked, text) in [
         (&[&b"{\n \"na"[..], b"me\": \"x"][..], true, ""),
         (&[b"{\"no", b"te\": 1}"], false, "{\"note\": 1}"),

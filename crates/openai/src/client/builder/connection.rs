@@ -20,7 +20,7 @@ use crate::{
         tls::{self, Roots},
         transport::{HttpService, Transport},
     },
-    format::{EncodingOptions, Reasoning, WarnOnce},
+    format::{EncodingOptions, ReasoningField, WarnOnce},
     origin::Origin,
 };
 
@@ -35,12 +35,13 @@ impl<M> ModelBuilder<M> {
     /// Adds a `tower` layer around each request, for example to count, log, limit or change
     /// requests. The last layer is the outermost.
     ///
-    /// A layer sees each attempt: retries and timeouts are outside of it. It returns the response
-    /// head; the body is read later. The service is cloned for each request, so that its clones
-    /// must share their state, as those of `ConcurrencyLimit` do; put `RateLimit` under a `Buffer`.
-    /// A [`ModelError`](haft_core::model::ModelError) is returned as it is, any other error as
-    /// [`ModelError::Failed`](haft_core::model::ModelError::Failed). The key is in a header of the
-    /// request, marked as sensitive.
+    /// - A layer runs once per attempt: retries and timeouts are outside of it.
+    /// - It returns the response head. The body is read later.
+    /// - The service is cloned for each request. Its clones must share their state, like those of
+    ///   `ConcurrencyLimit`; put `RateLimit` under a `Buffer`.
+    /// - A [`ModelError`](haft_core::model::ModelError) is returned unchanged, any other error as
+    ///   [`ModelError::Failed`](haft_core::model::ModelError::Failed).
+    /// - The key is in a header of the request, marked as sensitive.
     ///
     /// # Examples
     ///
@@ -99,30 +100,30 @@ impl<M> ModelBuilder<M> {
             audio: profile.audio,
             files: profile.files,
             reasoning: defaults.quirks.reasoning,
-            keeps_reasoning: self.options.is_stored(),
+            stores_reasoning: self.options.is_stored(),
             // Gateways to Gemini handle signatures themselves.
             signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
             origin: Origin::new(endpoint.address()),
-            described: WarnOnce::default(),
+            media_warning: WarnOnce::default(),
         });
         let transport = Transport::new(endpoint, http, self.middleware);
         let api = api(&defaults.quirks);
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Finds the server. Settings of the builder precede the environment, and that precedes the
-    /// name of the model.
+    /// Finds the server: from the settings of the builder, then the environment, then the name of
+    /// the model.
     pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
-        let elsewhere = environment.and_then(|environment| environment.base_url.as_ref());
-        let is_named = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
-        if is_named
-            && elsewhere.is_none()
+        let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
+        let may_have_prefix = environment.is_some() && self.base_url.is_none() && self.provider.is_none();
+        if may_have_prefix
+            && env_base_url.is_none()
             && let Some((prefix, model)) = self.model.split_once('/')
         {
-            // No OpenAI model has a `/` in its name, so that an unknown prefix is an error.
+            // No OpenAI model has a `/` in its name, so an unknown prefix is an error.
             let unknown = |_| BuildError::UnknownProvider { prefix: prefix.to_owned() };
             self.provider = Some(prefix.parse().map_err(unknown)?);
             self.model = model.to_owned();
@@ -134,7 +135,9 @@ impl<M> ModelBuilder<M> {
                 let base_url = provider.base_url().or_else(azure);
                 base_url.ok_or(BuildError::NoBaseUrl { provider: provider.name() })?
             }
-            (None, None) => elsewhere.map(String::as_str).or(Provider::OpenAi.base_url()).unwrap_or_default(),
+            (None, None) => {
+                env_base_url.map(String::as_str).or(Provider::OpenAi.base_url()).unwrap_or_default()
+            }
         };
         let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::at(&url));
@@ -150,13 +153,13 @@ impl<M> ModelBuilder<M> {
         Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// The key of the builder, else the provider's in the environment, else `OPENAI_API_KEY` if
+    /// The key of the builder, or the provider's key in the environment, or `OPENAI_API_KEY` if
     /// only a base URL is set.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
-        let is_beside = self.provider.is_none();
-        let openai = || environment.filter(|_| is_beside).and_then(|it| it.key(None));
+        let is_unnamed = self.provider.is_none();
+        let openai = || environment.filter(|_| is_unnamed).and_then(|it| it.key(None));
         let key = self.api_key.as_ref().or_else(own).or_else(openai)?;
         let key = key.expose_secret().trim();
         (!key.is_empty()).then(|| SecretString::from(key))
@@ -210,8 +213,10 @@ impl<M> ModelBuilder<M> {
             max_completion_tokens: self.max_completion_tokens.unwrap_or(usual.max_completion_tokens),
             reasoning: match self.reasoning {
                 None => usual.reasoning,
-                Some(false) => Reasoning::Left,
-                Some(true) if usual.reasoning == Reasoning::Left => Reasoning::Sent(REASONING_FIELD),
+                Some(false) => ReasoningField::Omitted,
+                Some(true) if usual.reasoning == ReasoningField::Omitted => {
+                    ReasoningField::Optional(REASONING_FIELD)
+                }
                 Some(true) => usual.reasoning,
             },
             tool_schemas: self.tool_schemas.unwrap_or(usual_schemas),
@@ -243,15 +248,15 @@ fn address_of(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
-/// The password of a URL, or else the user name, as written and percent-decoded.
+/// The password of a URL, or else the user name, in encoded and in decoded form.
 fn credentials(url: &Url) -> Vec<SecretString> {
-    let written = url.password().unwrap_or(url.username());
-    let meant = percent_decode_str(written).decode_utf8_lossy();
-    vec![SecretString::from(written), SecretString::from(meant.as_ref())]
+    let encoded = url.password().unwrap_or(url.username());
+    let decoded = percent_decode_str(encoded).decode_utf8_lossy();
+    vec![SecretString::from(encoded), SecretString::from(decoded.as_ref())]
 }
 
-/// Returns `true` for an Entra token (a JWT). Azure takes these as bearer tokens, and keys in the
-/// header `api-key`.
+/// Returns `true` for an Entra token (a JWT). Azure requires tokens as bearer tokens, and keys in
+/// the header `api-key`.
 fn is_token(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }

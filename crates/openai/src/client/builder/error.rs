@@ -18,7 +18,7 @@ pub enum BuildError {
     },
     /// The model name has the prefix of an unknown provider, and no base URL is set.
     #[error(
-        "there is no provider {prefix:?}: known are {}; set OPENAI_BASE_URL for another server",
+        "unknown provider {prefix:?}: known are {}; set OPENAI_BASE_URL for another server",
         Provider::names()
     )]
     UnknownProvider {
@@ -26,7 +26,7 @@ pub enum BuildError {
         prefix: String,
     },
     /// The provider has a base URL for each user, and none is set.
-    #[error("{provider} has a base URL for each of its users: give yours")]
+    #[error("{provider} has a base URL per user: set yours")]
     NoBaseUrl {
         /// The name of the provider.
         provider: &'static str,
@@ -39,8 +39,8 @@ pub enum BuildError {
         /// The environment variable for the key.
         variable: &'static str,
     },
-    /// The key has characters that no header can have, such as a line break.
-    #[error("the API key has characters that no key has, such as a line break")]
+    /// The key has characters forbidden in headers, such as a line break.
+    #[error("the API key has invalid characters, such as a line break")]
     ApiKey,
     /// A header has invalid characters.
     #[error("the header {name:?} has characters that cannot be sent")]
@@ -48,16 +48,16 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
-    /// An extra field of the body is one that haft sends.
+    /// An extra field of the body has the name of a field sent by haft.
     #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
     OwnField {
         /// The name.
         name: String,
     },
     /// The proxy is not a URL.
-    #[error("the proxy is no address: give one such as \"http://localhost:3128\"")]
+    #[error("the proxy is not a URL: give one such as \"http://localhost:3128\"")]
     Proxy,
     /// The HTTP client cannot be built, for example without system certificates.
-    #[error("the HTTP client cannot be made; does the system have its CA certificates?")]
+    #[error("the HTTP client cannot be built; does the system have its CA certificates?")]
     Http(#[source] BoxError),
 }

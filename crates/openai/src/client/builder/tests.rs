@@ -21,7 +21,7 @@ fn headers(endpoint: &Endpoint) -> HeaderMap {
 }
 
 #[test]
-fn what_was_copied_beyond_the_version_does_not_matter() {
+fn path_after_the_version_is_removed_from_the_base_url() {
     for base_url in [
         "http://localhost:8080/v1",
         "http://localhost:8080/v1/",
@@ -38,7 +38,7 @@ fn what_was_copied_beyond_the_version_does_not_matter() {
 }
 
 #[test]
-fn a_base_url_that_is_none_is_refused_with_an_example() {
+fn invalid_base_url_is_rejected_with_an_example() {
     for base_url in ["localhost:8080/v1", "", "ftp://localhost/v1", "http://", "http://localhost/v1#top"] {
         let error = builder(base_url).build().unwrap_err();
         assert!(matches!(error, BuildError::BaseUrl { .. }));
@@ -47,7 +47,7 @@ fn a_base_url_that_is_none_is_refused_with_an_example() {
 }
 
 #[test]
-fn what_no_header_can_hold_is_refused_without_showing_it() {
+fn invalid_header_value_is_rejected_and_redacted() {
     let error = builder("http://localhost/v1").api_key("sk-sec\nret").build().unwrap_err();
     assert!(matches!(error, BuildError::ApiKey));
     let error = builder("http://localhost/v1").header("x-team", "sk-sec\nret").build().unwrap_err();
@@ -56,13 +56,13 @@ fn what_no_header_can_hold_is_refused_without_showing_it() {
 }
 
 #[test]
-fn the_key_is_not_shown_by_the_endpoint_either() {
+fn debug_output_of_a_request_has_no_key() {
     let endpoint = endpoint(&builder("http://localhost/v1").api_key("sk-secret"));
     assert!(!format!("{:?}", endpoint.request(Vec::new())).contains("sk-"));
 }
 
 #[test]
-fn credentials_in_a_base_url_are_not_shown() {
+fn credentials_in_the_base_url_are_redacted() {
     for base_url in
         ["ftp://me:sk-secret@localhost/v1", "me:sk-secret@localhost", "http://h:p/v1?key=sk-secret"]
     {
@@ -74,9 +74,8 @@ fn credentials_in_a_base_url_are_not_shown() {
     assert_eq!(headers(&endpoint)["authorization"], "Basic bWU6c2svc2VjcmV0");
 }
 
-/// The key is the more particular of two.
 #[test]
-fn a_key_is_sent_in_place_of_credentials_in_the_base_url() {
+fn key_replaces_credentials_in_the_base_url() {
     let endpoint = endpoint(&builder("http://me:secret@localhost/v1").api_key("sk-1"));
     let sent: Vec<_> = headers(&endpoint).get_all("authorization").iter().cloned().collect();
     assert_eq!(sent, ["Bearer sk-1"]);
@@ -89,7 +88,7 @@ fn from_variables(model: &str, variables: &[(&str, &str)]) -> ChatCompletionsBui
 }
 
 #[test]
-fn openai_needs_a_key_where_the_environment_should_have_one() {
+fn openai_requires_a_key_in_the_environment() {
     let none: [&[(&str, &str)]; 2] = [&[], &[("OPENAI_API_KEY", " "), ("OPENAI_BASE_URL", "")]];
     for none in none {
         let error = from_variables("m", none).build().unwrap_err();
@@ -99,17 +98,17 @@ fn openai_needs_a_key_where_the_environment_should_have_one() {
 }
 
 #[test]
-fn another_server_of_the_environment_needs_no_key() {
+fn other_server_in_the_environment_needs_no_key() {
     let endpoint = endpoint(&from_variables("m", &[("OPENAI_BASE_URL", "http://localhost:1234/v1")]));
     assert_eq!(endpoint.display_url(), "http://localhost:1234/v1");
     assert_eq!(headers(&endpoint).len(), 1, "content-type");
 }
 
-/// Where a model is, what it is called there, and by which key it is asked.
+/// Formats model name, URL, provider and key.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
     let target = builder.target().unwrap();
-    let provider = target.provider.map_or("nobody known", Provider::name);
+    let provider = target.provider.map_or("unknown", Provider::name);
     expect.assert_eq(&format!(
         "{} at {} ({provider}), {:?}",
         builder.model,
@@ -119,7 +118,7 @@ fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
 }
 
 #[test]
-fn a_name_before_the_model_means_its_provider() {
+fn model_prefix_selects_the_provider() {
     let keys = [("OPENAI_API_KEY", "sk-1"), ("GROQ_API_KEY", "gsk-2")];
     check(
         from_variables("groq/llama-3.3", &keys),
@@ -137,14 +136,14 @@ fn a_name_before_the_model_means_its_provider() {
         from_variables("LlamaCpp/qwen", &keys),
         expect![[r#"qwen at http://localhost:8080/v1 (llama.cpp), """#]],
     );
-    // A vendor is no provider, and where a server is named every name is one of its own.
+    // A vendor is not a provider. With `OPENAI_BASE_URL`, the prefix is a part of the name.
     let error = from_variables("meta-llama/x", &keys).build().unwrap_err().to_string();
-    assert!(error.starts_with(r#"there is no provider "meta-llama": known are openai, azure,"#), "{error}");
+    assert!(error.starts_with(r#"unknown provider "meta-llama": known are openai, azure,"#), "{error}");
     assert!(error.ends_with("; set OPENAI_BASE_URL for another server"), "{error}");
     let mine = [("OPENAI_BASE_URL", "http://localhost:1/v1"), ("OPENAI_API_KEY", "sk-1")];
     check(
         from_variables("mistral/small", &mine),
-        expect![[r#"mistral/small at http://localhost:1/v1 (nobody known), "sk-1""#]],
+        expect![[r#"mistral/small at http://localhost:1/v1 (unknown), "sk-1""#]],
     );
     let router = from_variables("openai/gpt-5", &[("OPENROUTER_API_KEY", "or-1")]);
     check(
@@ -159,19 +158,19 @@ fn a_name_before_the_model_means_its_provider() {
 }
 
 #[test]
-fn a_provider_is_where_it_is_and_may_be_elsewhere() {
+fn provider_has_a_default_base_url() {
     let at = |provider| ChatCompletions::builder("m").provider(provider);
     check(at(Provider::LmStudio), expect![[r#"m at http://localhost:1234/v1 (lmstudio), """#]]);
     check(at(Provider::Vllm).base_url("http://gpu:9/v1"), expect![[r#"m at http://gpu:9/v1 (vllm), """#]]);
     let other_keys = from_variables("m", &[("OPENAI_API_KEY", "sk-1")]).provider(Provider::Ollama);
     check(other_keys, expect![[r#"m at http://localhost:11434/v1 (ollama), """#]]);
     let error = at(Provider::Azure).build().unwrap_err();
-    assert_eq!(error.to_string(), "azure has a base URL for each of its users: give yours");
+    assert_eq!(error.to_string(), "azure has a base URL per user: set yours");
 }
 
-/// Azure's keys have a header of their own, and its tokens the usual one.
+/// Azure's keys are sent in the header `api-key`, its tokens in `authorization`.
 #[test]
-fn azure_is_found_and_asked_by_its_key() {
+fn azure_is_detected_and_gets_its_key_header() {
     let variables =
         [("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/"), ("AZURE_OPENAI_API_KEY", "azure-key")];
     check(
@@ -192,7 +191,7 @@ fn azure_is_found_and_asked_by_its_key() {
 }
 
 #[test]
-fn a_proxy_that_is_none_is_refused_without_showing_it() {
+fn invalid_proxy_is_rejected_and_redacted() {
     for proxy in ["", "no proxy", "me:sk-secret@"] {
         let error = builder("http://localhost/v1").proxy(proxy).build().unwrap_err();
         assert!(matches!(error, BuildError::Proxy), "{error:?}");
@@ -201,7 +200,7 @@ fn a_proxy_that_is_none_is_refused_without_showing_it() {
 }
 
 #[test]
-fn tools_are_strict_at_openai_and_where_it_is_asked_for() {
+fn tools_are_strict_for_openai_or_by_option() {
     use SchemaTarget::{OpenAi, OpenAiStrict, Small};
     let schemas = |mut builder: ChatCompletionsBuilder| {
         let provider = builder.target().unwrap().provider;

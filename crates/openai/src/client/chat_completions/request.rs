@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Completions, Variant};
+use super::{ChatCompletionsApi, Variant};
 use crate::{
     client::{Client, profile::RequestDefaults, unsupported_params::OptionalParam},
-    format::{AnswerSchema, EncodedMessages, Tools, tool_as, tools_as},
+    format::{EncodedMessages, ResponseSchema, Tools, tool_as, tools_as},
 };
 
 /// The fields of a [`Body`] without `extra`.
@@ -40,7 +40,7 @@ pub(super) struct Body<'a> {
     model: &'a str,
     messages: EncodedMessages,
     #[serde(flatten)]
-    calling: Option<Calling<'a>>,
+    tool_fields: Option<ToolFields<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<WireFormat<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,10 +67,10 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// Fields that servers reject without tools.
+/// Fields about tools. Servers reject them in a request without tools.
 #[derive(Serialize)]
-struct Calling<'a> {
-    tools: Offered,
+struct ToolFields<'a> {
+    tools: ToolsField,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<WireChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ struct Calling<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Offered {
+enum ToolsField {
     All(Arc<Tools>),
     /// The required tool alone, for servers without a named `tool_choice`.
     Only(Vec<Value>),
@@ -114,7 +114,7 @@ enum WireFormat<'a> {
 struct NamedSchema<'a> {
     name: &'a ToolName,
     #[serde(flatten)]
-    schema: Arc<AnswerSchema>,
+    schema: Arc<ResponseSchema>,
 }
 
 #[derive(Serialize)]
@@ -123,7 +123,11 @@ struct StreamOptions {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(client: &'a Client<Completions>, request: &'a ChatRequest, variant: &Variant) -> Self {
+    pub(super) fn new(
+        client: &'a Client<ChatCompletionsApi>,
+        request: &'a ChatRequest,
+        variant: &Variant,
+    ) -> Self {
         let (settings, defaults) = (&request.settings, &client.defaults);
         let takes = |param| !variant.omitted.has(param);
         let seed = settings.seed.filter(|_| takes(OptionalParam::Seed));
@@ -135,7 +139,7 @@ impl<'a> Body<'a> {
             } else {
                 EncodedMessages::bridged(request.all_messages(), &client.encoding)
             },
-            calling: Calling::new(request, defaults, takes(OptionalParam::ParallelToolCalls)),
+            tool_fields: ToolFields::new(request, defaults, takes(OptionalParam::ParallelToolCalls)),
             response_format: WireFormat::new(&request.response_format, defaults),
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
             top_p: settings.top_p.filter(|_| takes(OptionalParam::TopP)),
@@ -153,7 +157,7 @@ impl<'a> Body<'a> {
     }
 }
 
-impl<'a> Calling<'a> {
+impl<'a> ToolFields<'a> {
     fn new(request: &'a ChatRequest, defaults: &RequestDefaults, with_parallel: bool) -> Option<Self> {
         let quirks = defaults.quirks;
         let (tools, tool_choice) = match &request.tool_choice {
@@ -163,13 +167,13 @@ impl<'a> Calling<'a> {
             ToolChoice::Tool(name) if !quirks.named_choice => {
                 let named = request.tools.get(name.as_str()).map(|tool| tool.definition());
                 let only = named.map(|definition| vec![tool_as(definition, quirks.tool_schemas)]);
-                (only.map(Offered::Only), Some(WireChoice::Mode("required")))
+                (only.map(ToolsField::Only), Some(WireChoice::Mode("required")))
             }
             ToolChoice::Tool(name) => (None, Some(WireChoice::Tool(NamedTool { function: Named { name } }))),
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls.filter(|_| with_parallel);
         (!request.tools.is_empty()).then(|| Self {
-            tools: tools.unwrap_or_else(|| Offered::All(tools_as(&request.tools, quirks.tool_schemas))),
+            tools: tools.unwrap_or_else(|| ToolsField::All(tools_as(&request.tools, quirks.tool_schemas))),
             tool_choice,
             parallel_tool_calls,
         })
@@ -182,7 +186,7 @@ impl<'a> WireFormat<'a> {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = AnswerSchema::of(schema, name, defaults.quirks.answers());
+                let schema = ResponseSchema::of(schema, name, defaults.quirks.response_schemas());
                 Some(Self::JsonSchema { json_schema: NamedSchema { name, schema } })
             }
         }

@@ -5,9 +5,9 @@ use tokio::time::{Instant, advance};
 
 use super::{Clock, Timeouts};
 
-/// The head and the first byte of the body are one wait, which begins anew with each attempt.
+/// The head and the first byte of the body share a timeout. It restarts with each attempt.
 #[tokio::test(start_paused = true)]
-async fn the_first_byte_is_due_by_the_attempt() {
+async fn first_byte_timeout_counts_from_the_attempt() {
     let limit = Duration::from_secs(8);
     let clock = Clock::start(&Timeouts::default().with_first_byte(limit));
     advance(Duration::from_secs(60)).await;
@@ -19,9 +19,9 @@ async fn the_first_byte_is_due_by_the_attempt() {
     assert_eq!((after, started.elapsed()), (limit, Duration::from_secs(2)));
 }
 
-/// Some set no limit by the longest time there is.
+/// `Duration::MAX` means no timeout.
 #[tokio::test(start_paused = true)]
-async fn no_limit_is_a_limit_too() {
+async fn maximum_duration_is_a_valid_timeout() {
     let longest = Timeouts::default().with_first_byte(Duration::MAX).with_total(Duration::MAX);
     assert!(Clock::start(&longest).wait(TimeoutPhase::FirstByte, async {}).await.is_ok());
 }

@@ -22,35 +22,35 @@ fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> 
 }
 
 #[test]
-fn what_a_server_repeats_of_a_header_is_not_shown() {
+fn header_value_is_redacted() {
     let key = [("authorization", "Bearer sk-secret-1")];
-    let said = |text| redacted("http://localhost/v1", &key, text);
-    assert_eq!(said("no sk-secret-1, no \"Bearer sk-secret-1\""), "no [secret], no \"[secret]\"");
-    assert_eq!(said("Bearer of bad news"), "Bearer of bad news");
+    let redact = |text| redacted("http://localhost/v1", &key, text);
+    assert_eq!(redact("no sk-secret-1, no \"Bearer sk-secret-1\""), "no [secret], no \"[secret]\"");
+    assert_eq!(redact("Bearer of bad news"), "Bearer of bad news");
 }
 
-/// An excerpt may end in the middle of what is secret.
+/// An excerpt may end inside of a secret.
 #[test]
-fn half_a_secret_is_not_shown_either() {
+fn truncated_secret_is_redacted() {
     let key = [("authorization", "Bearer sk-secret-1")];
     assert_eq!(redacted("http://localhost/v1", &key, "no sk-secret…"), "no [secret]…");
     assert_eq!(redacted("http://localhost/v1", &key, "no sk-s…"), "no sk-s…");
 }
 
-/// A short value is a part of too many words.
+/// A short value occurs inside of other words.
 #[test]
-fn a_short_value_is_no_secret() {
+fn short_value_is_not_redacted() {
     assert_eq!(redacted("http://localhost/v1", &[("x-tier", "4")], "error 429 of 404"), "error 429 of 404");
 }
 
 #[test]
-fn credentials_of_the_url_are_not_shown_as_they_are_sent() {
-    let said = redacted("http://me:secret@localhost/v1", &[], "no Basic bWU6c2VjcmV0, no bWU6c2VjcmV0");
-    assert_eq!(said, "no [secret], no [secret]");
+fn encoded_credentials_of_the_url_are_redacted() {
+    let text = redacted("http://me:secret@localhost/v1", &[], "no Basic bWU6c2VjcmV0, no bWU6c2VjcmV0");
+    assert_eq!(text, "no [secret], no [secret]");
 }
 
 #[test]
-fn a_key_in_the_query_is_not_shown() {
+fn key_in_the_query_is_redacted() {
     let url = "http://localhost/v1?api-version=2026-01-01&key=sk-secret-1";
     assert_eq!(redacted(url, &[], "2026-01-01 sk-secret-1"), "2026-01-01 [secret]");
 }

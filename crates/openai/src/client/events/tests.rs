@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::{EventParser, TooLong};
 
-/// The data of the events in a text that comes in pieces.
+/// The data of the events in a stream of pieces.
 fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut parser = EventParser::default();
     let mut events = Vec::new();
@@ -24,41 +24,41 @@ fn check(text: &str, events: &[&str]) {
 }
 
 #[test]
-fn lines_end_in_three_ways() {
+fn lf_crlf_and_cr_end_a_line() {
     check("data: a\n\ndata: b\r\n\r\ndata: c\r\rdata: d\n\n", &["a", "b", "c", "d"]);
     check("data: a\r\n\ndata: b\n\r\ndata: c\r\n\r", &["a", "b", "c"]);
 }
 
 #[test]
-fn only_data_counts() {
+fn comments_and_other_fields_are_ignored() {
     check(": ping\n\nevent: x\nid: 1\nretry: 2\ndatas: no\n data: no\n\ndata: a\n\n", &["a"]);
 }
 
 #[test]
-fn one_space_after_the_colon_is_not_data() {
+fn first_space_after_the_colon_is_removed() {
     check("data:a\n\ndata: a\n\ndata:  a\n\n", &["a", "a", " a"]);
 }
 
 #[test]
-fn lines_of_one_event_are_joined() {
+fn data_lines_of_an_event_are_joined() {
     check("data: a\ndata: b\n\ndata\ndata:\n\n", &["a\nb", "\n"]);
 }
 
 #[test]
-fn a_byte_order_mark_may_begin_it() {
+fn leading_byte_order_mark_is_removed() {
     check("\u{feff}data: a\n\n", &["a"]);
     check("\n\u{feff}data: a\n\n", &[]);
 }
 
 #[test]
-fn the_last_event_needs_no_end() {
+fn unterminated_last_event_is_parsed() {
     check("data: a\n\ndata: [DONE]", &["a", "[DONE]"]);
     check("data: a\n\ndata: b\n", &["a", "b"]);
     check("data: a\n\n", &["a"]);
 }
 
 #[test]
-fn an_event_without_an_end_is_refused() {
+fn oversized_event_is_rejected() {
     let mut parser = EventParser::default();
     parser.push(b"data: ".to_vec()).unwrap();
     let piece = vec![b'x'; LINE_BYTES / 2];
@@ -67,9 +67,8 @@ fn an_event_without_an_end_is_refused() {
     assert_eq!(parser.push(piece), Err(TooLong));
 }
 
-/// Whether each event says that it is an error, however it comes.
 #[test]
-fn an_error_says_so() {
+fn error_events_are_marked() {
     let text =
         b"event: error\ndata: a\n\ndata: b\n\nerror: c\n\nevent: error\n\ndata: d\ndata: e\nevent: error\n\n";
     let expected = [("a", true), ("b", false), ("c", true), ("d\ne", true)];
@@ -89,9 +88,9 @@ fn an_error_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour M14, for any bytes.
+    /// Behaviour M14: the parser gives the same events for any division of the bytes.
     #[test]
-    fn how_it_is_cut_changes_nothing(
+    fn any_rechunking_gives_the_same_events(
         text in "(data|event|:|: |\n|\r|\r\n|ü|🌍|x){0,40}",
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {

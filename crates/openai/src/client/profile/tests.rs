@@ -1,7 +1,7 @@
 use super::{needs_signatures, profile_of};
 
 #[test]
-fn pictures_are_sent_to_models_that_are_known_to_read_them() {
+fn profiles_of_known_models_have_images() {
     for model in [
         "gpt-5-mini",
         "openai/gpt-4o",
@@ -39,18 +39,18 @@ fn pictures_are_sent_to_models_that_are_known_to_read_them() {
 }
 
 #[test]
-fn sounds_and_documents_are_sent_to_models_that_are_known_to_take_them() {
-    let takes = |model| {
+fn profiles_of_known_models_have_audio_and_files() {
+    let media = |model| {
         let profile = profile_of(model);
         (profile.audio, profile.files)
     };
-    assert_eq!(takes("gpt-4o-audio-preview"), (true, false));
-    assert_eq!(takes("gpt-4o"), (false, true));
-    assert_eq!(takes("gemini-2.5-flash"), (true, false));
-    assert_eq!(takes("qwen2.5-coder"), (false, false));
+    assert_eq!(media("gpt-4o-audio-preview"), (true, false));
+    assert_eq!(media("gpt-4o"), (false, true));
+    assert_eq!(media("gemini-2.5-flash"), (true, false));
+    assert_eq!(media("qwen2.5-coder"), (false, false));
 }
 
 #[test]
-fn the_third_gemini_wants_signatures() {
+fn gemini_3_requires_signatures() {
     assert!(needs_signatures("google/gemini-3-pro-preview") && !needs_signatures("gemini-2.5-flash"));
 }

@@ -4,10 +4,10 @@ use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
 use super::{PRESETS, Provider, UNKNOWN};
-use crate::{client::endpoint::read_base_url, format::Reasoning};
+use crate::{client::endpoint::read_base_url, format::ReasoningField};
 
 #[test]
-fn who_runs_a_server_is_known_by_its_host() {
+fn provider_is_recognized_by_its_host() {
     let provider = |url| Provider::at(&Url::parse(url).unwrap());
     assert_eq!(provider("https://api.openai.com/v1"), Some(Provider::OpenAi));
     assert_eq!(provider("https://eu.api.openai.com/v1"), Some(Provider::OpenAi));
@@ -27,12 +27,12 @@ fn who_runs_a_server_is_known_by_its_host() {
 }
 
 #[test]
-fn every_preset_can_be_used() {
+fn every_preset_is_valid() {
     let names: HashSet<_> = Provider::all().map(Provider::name).collect();
     assert_eq!(names.len(), PRESETS.len());
     for provider in Provider::all() {
         assert_eq!(provider.name().parse::<Provider>().unwrap(), provider);
-        assert!(!provider.name().contains('/'), "it stands before the name of a model");
+        assert!(!provider.name().contains('/'), "the name is a prefix of model names");
         if let Some(base_url) = provider.base_url() {
             read_base_url(base_url).unwrap();
             let is_local = base_url.starts_with("http://localhost");
@@ -51,15 +51,14 @@ fn every_preset_can_be_used() {
         assert_eq!(name.parse::<Provider>().unwrap(), provider);
     }
     let error = "acme".parse::<Provider>().unwrap_err().to_string();
-    assert!(error.starts_with("there is no provider \"acme\": known are openai, azure, gemini,"), "{error}");
+    assert!(error.starts_with("unknown provider \"acme\": known are openai, azure, gemini,"), "{error}");
 }
 
-/// Azure has the models that refuse `max_tokens`, too.
 #[test]
-fn quirks_follow_from_who_runs_a_server() {
+fn quirks_depend_on_the_provider() {
     let quirks = |provider| Provider::quirks(Some(provider));
     assert!(quirks(Provider::OpenAi).max_completion_tokens && quirks(Provider::Azure).max_completion_tokens);
-    assert_eq!(quirks(Provider::DeepSeek).reasoning, Reasoning::Required("reasoning_content"));
+    assert_eq!(quirks(Provider::DeepSeek).reasoning, ReasoningField::Required("reasoning_content"));
     let schemas =
         [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).tool_schemas);
     assert_eq!(schemas, [SchemaTarget::OpenAiStrict, SchemaTarget::OpenAi, SchemaTarget::Gemini]);

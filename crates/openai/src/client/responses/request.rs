@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 
-use super::{Items, Variant};
+use super::{ResponsesApi, Variant};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
-    format::{AnswerSchema, Input, Shape, Tools, rendered},
+    format::{Input, ResponseSchema, ToolFormat, Tools, cached_tools},
     reply::ResponsesAccumulator,
 };
 
@@ -44,7 +44,7 @@ pub(super) struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     previous_response_id: Option<String>,
     #[serde(flatten)]
-    calling: Option<Calling<'a>>,
+    tool_fields: Option<ToolFields<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,19 +63,19 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// Fields that are sent with tools.
+/// Fields about tools.
 #[derive(Serialize)]
-struct Calling<'a> {
+struct ToolFields<'a> {
     tools: Arc<Tools>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<WireChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Choice<'a> {
+enum WireChoice<'a> {
     Mode(&'static str),
     Tool(NamedTool<'a>),
 }
@@ -98,7 +98,7 @@ enum Format<'a> {
     JsonSchema {
         name: &'a ToolName,
         #[serde(flatten)]
-        schema: Arc<AnswerSchema>,
+        schema: Arc<ResponseSchema>,
     },
 }
 
@@ -113,7 +113,7 @@ struct Reasoning<'a> {
 impl<'a> Body<'a> {
     /// The body, and the accumulator of the reply.
     pub(super) fn new(
-        client: &'a Client<Items>,
+        client: &'a Client<ResponsesApi>,
         request: &'a ChatRequest,
         variant: &mut Variant,
     ) -> (Self, ResponsesAccumulator) {
@@ -135,7 +135,7 @@ impl<'a> Body<'a> {
             instructions: request.instructions.as_ref().map(|message| message.text()),
             input: input.unwrap_or(whole),
             previous_response_id: previous.or_else(|| options.first.clone()),
-            calling: Calling::new(client, request, takes(OptionalParam::ParallelToolCalls)),
+            tool_fields: ToolFields::new(client, request, takes(OptionalParam::ParallelToolCalls)),
             text: Format::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
             temperature: settings.temperature.filter(|_| takes(OptionalParam::Temperature)),
@@ -150,16 +150,16 @@ impl<'a> Body<'a> {
     }
 }
 
-impl<'a> Calling<'a> {
-    fn new(client: &Client<Items>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
+impl<'a> ToolFields<'a> {
+    fn new(client: &Client<ResponsesApi>, request: &'a ChatRequest, with_parallel: bool) -> Option<Self> {
         let tool_choice = match &request.tool_choice {
             ToolChoice::Auto => None,
-            ToolChoice::None => Some(Choice::Mode("none")),
-            ToolChoice::Required => Some(Choice::Mode("required")),
-            ToolChoice::Tool(name) => Some(Choice::Tool(NamedTool { name })),
+            ToolChoice::None => Some(WireChoice::Mode("none")),
+            ToolChoice::Required => Some(WireChoice::Mode("required")),
+            ToolChoice::Tool(name) => Some(WireChoice::Tool(NamedTool { name })),
         };
         (!request.tools.is_empty()).then(|| Self {
-            tools: rendered(&request.tools, Shape::Responses, client.defaults.quirks.tool_schemas),
+            tools: cached_tools(&request.tools, ToolFormat::Responses, client.defaults.quirks.tool_schemas),
             tool_choice,
             parallel_tool_calls: request.settings.parallel_tool_calls.filter(|_| with_parallel),
         })
@@ -167,12 +167,12 @@ impl<'a> Calling<'a> {
 }
 
 impl<'a> Format<'a> {
-    fn new(format: &'a ResponseFormat, client: &Client<Items>) -> Option<Self> {
+    fn new(format: &'a ResponseFormat, client: &Client<ResponsesApi>) -> Option<Self> {
         match format {
             ResponseFormat::Text => None,
             ResponseFormat::JsonObject => Some(Self::JsonObject),
             ResponseFormat::JsonSchema { name, schema } => {
-                let schema = AnswerSchema::of(schema, name, client.defaults.quirks.answers());
+                let schema = ResponseSchema::of(schema, name, client.defaults.quirks.response_schemas());
                 Some(Self::JsonSchema { name, schema })
             }
         }

@@ -14,7 +14,7 @@ fn busy(retry_after: Option<Duration>) -> ModelError {
     ModelError::RateLimited { message: "slow down".into(), retry_after, permanent: false }
 }
 
-/// Runs an attempt that fails `failures` times. Returns success, number of attempts and time.
+/// Runs an attempt with `failures` failures. Returns success, number of attempts and time.
 async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError) -> (bool, u32, Duration) {
     let (attempts, started) = (Cell::new(0), Instant::now());
     let attempt = || {
@@ -26,14 +26,14 @@ async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError
     (reply.is_ok(), attempts.get(), started.elapsed())
 }
 
-/// Behaviour M1: `Retry-After: 2`, twice.
+/// Behaviour M1: two responses with `Retry-After: 2`.
 #[tokio::test(start_paused = true)]
 async fn wait_is_at_least_retry_after() {
-    let asked = Duration::from_secs(2);
-    let (succeeded, attempts, time) = run(&RetryPolicy::default(), 2, || busy(Some(asked))).await;
+    let retry_after = Duration::from_secs(2);
+    let (succeeded, attempts, time) = run(&RetryPolicy::default(), 2, || busy(Some(retry_after))).await;
     assert!(succeeded);
     assert_eq!(attempts, 3);
-    assert!(time >= 2 * asked && time <= 3 * asked, "{time:?}");
+    assert!(time >= 2 * retry_after && time <= 3 * retry_after, "{time:?}");
 }
 
 #[test]
@@ -61,7 +61,7 @@ async fn attempts_are_bounded() {
     assert_eq!(attempts, 3);
 }
 
-/// Behaviour M1: within the deadline.
+/// Behaviour M1: a `Retry-After` beyond the deadline is an error at once.
 #[tokio::test(start_paused = true)]
 async fn wait_beyond_the_deadline_fails_at_once() {
     let (succeeded, attempts, time) =
@@ -72,24 +72,27 @@ async fn wait_beyond_the_deadline_fails_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_of_503_is_respected() {
-    let asked = Duration::from_secs(30);
-    let error =
-        || ModelError::Server { status: Some(503), body: "overloaded".into(), retry_after: Some(asked) };
+    let retry_after = Duration::from_secs(30);
+    let error = || ModelError::Server {
+        status: Some(503),
+        body: "overloaded".into(),
+        retry_after: Some(retry_after),
+    };
     let (succeeded, attempts, time) = run(&RetryPolicy::default(), 1, error).await;
     assert!(succeeded);
     assert_eq!(attempts, 2);
-    assert!(time >= asked, "{time:?}");
+    assert!(time >= retry_after, "{time:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn permanent_errors_are_not_retried() {
-    let seen = || ModelError::Truncated { reason: "reset".into(), partial: Box::new("Once".into()) };
-    let unseen =
+    let partial = || ModelError::Truncated { reason: "reset".into(), partial: Box::new("Once".into()) };
+    let empty =
         || ModelError::Truncated { reason: "reset".into(), partial: Box::<AssistantMessage>::default() };
-    let waited = || ModelError::TimedOut { phase: TimeoutPhase::Idle, after: Duration::ZERO };
+    let timed_out = || ModelError::TimedOut { phase: TimeoutPhase::Idle, after: Duration::ZERO };
     let policy = RetryPolicy::default();
-    assert_eq!(run(&policy, 1, seen).await.1, 1);
-    assert_eq!(run(&policy, 1, waited).await.1, 1);
+    assert_eq!(run(&policy, 1, partial).await.1, 1);
+    assert_eq!(run(&policy, 1, timed_out).await.1, 1);
     assert_eq!(run(&policy, 1, || ModelError::Unauthorized("no".into())).await.1, 1);
-    assert_eq!(run(&policy, 1, unseen).await.1, 2);
+    assert_eq!(run(&policy, 1, empty).await.1, 2);
 }

@@ -8,23 +8,23 @@ use haft_core::{
 };
 use serde_json::json;
 
-use super::{EncodedMessages, EncodingOptions, Rendering};
+use super::{CachedMessage, EncodedMessages, EncodingOptions};
 
 fn text_only() -> Arc<EncodingOptions> {
     Arc::new(EncodingOptions { images: false, ..EncodingOptions::default() })
 }
 
 #[test]
-fn a_message_is_serialised_once() {
+fn encoded_message_is_cached() {
     let message = Arc::new(Message::user("Hi"));
-    let (one, two) = (Rendering::of(&message, &text_only()), Rendering::of(&message.clone(), &text_only()));
+    let (one, two) =
+        (CachedMessage::of(&message, &text_only()), CachedMessage::of(&message.clone(), &text_only()));
     assert!(Arc::ptr_eq(&one, &two));
 }
 
-/// Two models may share a conversation: what the first one's abilities made of it is not sent to
-/// the second.
+/// Two models may share a conversation, with different encoding options.
 #[test]
-fn another_style_is_rendered_afresh() {
+fn cache_is_ignored_for_other_encoding_options() {
     let content = vec![Content::blob(*b"cat", "image/png")];
     let message = Arc::new(Message::new(MessageBody::User { content }));
     let rendered = |encoding| serde_json::to_string(&EncodedMessages::new([&message], &encoding)).unwrap();
@@ -36,15 +36,16 @@ fn another_style_is_rendered_afresh() {
 #[track_caller]
 fn check_echo(arguments: &str, expect: Expect) {
     let tool_calls = vec![ToolCall::new("a", "add", arguments)];
-    let said = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    let wire = super::message(&Message::assistant(said));
+    let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    let wire = super::message(&Message::assistant(reply));
     expect.assert_eq(wire["tool_calls"][0]["function"]["arguments"].as_str().unwrap());
     assert_eq!(wire["content"], json!(null));
 }
 
-/// Behaviour T1: servers that parse the arguments of earlier calls go on after a malformed one.
+/// Behaviour T1: malformed arguments are wrapped, because servers parse the arguments of earlier
+/// calls.
 #[test]
-fn malformed_arguments_are_sent_within_an_object() {
+fn malformed_arguments_are_wrapped_in_an_object() {
     check_echo(r#"{"x": 1}"#, expect![[r#"{"x": 1}"#]]);
     check_echo(" ", expect!["{}"]);
     check_echo(r#"{"x": 1"#, expect![[r#"{"malformed_arguments":"{\"x\": 1"}"#]]);
@@ -56,14 +57,14 @@ fn malformed_arguments_are_sent_within_an_object() {
 #[track_caller]
 fn check_name(name: &str, expect: Expect) {
     let tool_calls = vec![ToolCall::new("a", name, "{}")];
-    let said = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    let wire = super::message(&Message::assistant(said));
+    let reply = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    let wire = super::message(&Message::assistant(reply));
     expect.assert_eq(wire["tool_calls"][0]["function"]["name"].as_str().unwrap());
 }
 
-/// Behaviour T1: one impossible name does not end every later request of its conversation.
+/// Behaviour T1: an invalid name in the history does not fail later requests.
 #[test]
-fn an_impossible_name_is_sent_as_a_possible_one() {
+fn invalid_tool_name_is_replaced_by_a_valid_one() {
     check_name("get_weather", expect!["get_weather"]);
     check_name("add_0123456789ab", expect!["add_0123456789ab"]);
     check_name("", expect!["tool_9ce484222325"]);

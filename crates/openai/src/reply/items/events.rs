@@ -1,16 +1,16 @@
-//! The items of a response as they come, in the events of a stream.
+//! Accumulation of items from the events of a stream.
 
 use haft_core::model::ModelError;
 use serde_json::Value;
 
-use super::{Kind, ResponsesAccumulator, call, id_of_call};
+use super::{ItemKind, ResponsesAccumulator, call, id_of_call};
 use crate::{
     api_error::ApiError,
     reply::accumulator::EventSink,
     wire::{Event, LenientString},
 };
 
-/// The events that end a response.
+/// The events at the end of a response.
 const ENDS: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
 impl ResponsesAccumulator {
@@ -20,32 +20,32 @@ impl ResponsesAccumulator {
         mut event: Event,
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
-        self.accumulator.expect_surrogates(event.is_mended);
-        self.bound()?;
+        self.accumulator.expect_surrogates(event.has_stand_ins);
+        self.check_item_limit()?;
         let kind = std::mem::take(&mut event.kind).into_text().unwrap_or_default();
         match kind.as_str() {
             "response.output_item.added" => self.begin(&event, sink),
             "response.output_text.delta" => {
-                let place = self.place_of(&event, Kind::Message);
+                let place = self.place_of(&event, ItemKind::Message);
                 self.add_text(place, event.delta.into_text().unwrap_or_default(), sink)
             }
             "response.refusal.delta" => {
-                let place = self.place_of(&event, Kind::Message);
+                let place = self.place_of(&event, ItemKind::Message);
                 self.add_refusal(place, event.delta.into_text().unwrap_or_default())
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let place = self.place_of(&event, Kind::Reasoning);
+                let place = self.place_of(&event, ItemKind::Reasoning);
                 let part = event.summary_index.to_number().or(event.content_index.to_number());
                 self.add_reasoning(place, part, event.delta.into_text().unwrap_or_default(), sink)
             }
             "response.function_call_arguments.delta" => {
-                let place = self.place_of(&event, Kind::Call);
+                let place = self.place_of(&event, ItemKind::Call);
                 self.accumulator.add_call(call(place, None, None, event.delta), false, sink)
             }
             "response.output_item.done" => {
                 let item = event.item.take().unwrap_or_default();
                 let place = self.place_of_item(event.output_index.to_number(), &item);
-                self.settle(place, item, sink)
+                self.finish_item(place, item, sink)
             }
             "error" | "response.error" => Err(ApiError::in_band(&event.into_error())),
             _ => self.add_response(&kind, event, sink),
@@ -69,7 +69,7 @@ impl ResponsesAccumulator {
         let status = status.to_owned();
         match status.as_str() {
             "in_progress" | "queued" | "created" => {
-                self.name(&response);
+                self.set_id_and_model(&response);
                 Ok(())
             }
             _ => self.end(response, &status, sink),
@@ -83,9 +83,9 @@ impl ResponsesAccumulator {
         // Some servers number each item 0: after a finished one, the next one begins.
         let open = self
             .known(index, id)
-            .filter(|place| self.items.get(*place).is_some_and(|it| it.settled.is_none()));
-        let place = open.unwrap_or_else(|| self.push(index, id.map(str::to_owned), Kind::of(item)));
-        if Kind::of(item) != Kind::Call {
+            .filter(|place| self.items.get(*place).is_some_and(|it| it.final_item.is_none()));
+        let place = open.unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)));
+        if ItemKind::of(item) != ItemKind::Call {
             return Ok(());
         }
         // The arguments follow as deltas, and whole in the final item.
@@ -96,8 +96,8 @@ impl ResponsesAccumulator {
         )
     }
 
-    /// The position of the event's item, which is added if it is new.
-    fn place_of(&mut self, event: &Event, kind: Kind) -> usize {
+    /// The position of the event's item. A new item is added.
+    fn place_of(&mut self, event: &Event, kind: ItemKind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
         let last = || self.items.iter().rposition(|item| item.kind == kind);
@@ -108,7 +108,7 @@ impl ResponsesAccumulator {
 
     fn add_refusal(&mut self, place: usize, text: String) -> Result<(), ModelError> {
         if let Some(item) = self.items.get_mut(place) {
-            item.is_heard = true;
+            item.has_deltas = true;
         }
         self.accumulator.add_refusal(text)
     }

@@ -1,4 +1,4 @@
-//! Response schemas, in the form that a server accepts.
+//! Response schemas, in the form accepted by a server.
 
 use std::{
     collections::HashMap,
@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 
 use super::raw;
 
-/// The property for a value that is wrapped in an object, because the server accepts no other root.
-pub(crate) const PROPERTY: &str = "value";
+/// The property for a value wrapped in an object, for servers with objects as the only root.
+pub(crate) const WRAPPER_PROPERTY: &str = "value";
 
-/// The part of response schemas that a server supports.
+/// The subset of response schemas supported by a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct AnswerProfile {
+pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: SchemaTarget,
     /// Requires an object without alternatives as the root.
     pub(crate) object_root: bool,
@@ -27,25 +27,25 @@ pub(crate) struct AnswerProfile {
 
 /// An encoded response schema.
 #[derive(Serialize)]
-pub(crate) struct AnswerSchema {
+pub(crate) struct ResponseSchema {
     schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    /// Set if the value is the [`PROPERTY`] of an object.
+    /// Set if the value is the [`WRAPPER_PROPERTY`] of an object.
     #[serde(skip)]
     pub(crate) is_wrapped: bool,
 }
 
 /// The cache beside a schema.
 #[derive(Default)]
-struct Rendered(Mutex<HashMap<AnswerProfile, Arc<AnswerSchema>>>);
+struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 
-impl AnswerSchema {
+impl ResponseSchema {
     /// Encodes a schema, once for each profile. Losses are logged with the name.
-    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Arc<Self> {
-        let rendered = schema.rendering(|_| Rendered::default());
-        let mut rendered = rendered.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(rendered.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
+    pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
+        let cache = schema.rendering(|_| SchemaCache::default());
+        let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
     }
 
     /// Returns `true` if the server enforces the schema. Omitted properties are null then.
@@ -53,7 +53,7 @@ impl AnswerSchema {
         self.strict.is_some()
     }
 
-    fn new(schema: &Schema, name: &ToolName, profile: AnswerProfile) -> Self {
+    fn new(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Self {
         let wants_object = profile.object_root
             || matches!(profile.schemas, SchemaTarget::OpenAiStrict | SchemaTarget::Gemini);
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
@@ -62,29 +62,30 @@ impl AnswerSchema {
             // The schema constrains the reply, and the model does not read it: no simplification.
             _ => return Self { schema: raw(&root), strict: None, is_wrapped },
         };
-        tell(&wire, name);
+        log_losses(&wire, name);
         Self { schema: raw(&wire.value), strict: wire.strict.then_some(true), is_wrapped }
     }
 }
 
-/// The schema, or one that wraps it in an object, without alternatives at the root.
+/// The schema, wrapped in an object if its root is not a plain object. Returns `true` beside it if
+/// it is wrapped.
 fn object_root(schema: &Schema) -> (Schema, bool) {
-    const REFUSED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
+    const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();
     let is_object = root.get("type").map_or(root.get("properties").is_some(), |it| it == "object");
-    let is_plain = is_object && !REFUSED.iter().any(|keyword| root.get(*keyword).is_some());
+    let is_plain = is_object && !UNSUPPORTED.iter().any(|keyword| root.get(*keyword).is_some());
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
-    let wrapped = || Schema::new(schema.wrapped_in_object(PROPERTY)).ok().map(|root| (root, true));
+    let wrapped = || Schema::new(schema.wrapped_in_object(WRAPPER_PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
     // Too large to wrap: sent unchanged.
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 
-fn tell(wire: &ProviderSchema, name: &ToolName) {
-    for change in &wire.changes {
-        tracing::debug!(schema = %name, %change, "the schema of a reply is not sent as it is");
+fn log_losses(wire: &ProviderSchema, name: &ToolName) {
+    for loss in &wire.changes {
+        tracing::debug!(schema = %name, %loss, "a response schema is sent with a change");
     }
     if let Some(obstacle) = wire.obstacle() {
-        tracing::warn!(schema = %name, %obstacle, "the schema of a reply cannot be sent with `strict`");
+        tracing::warn!(schema = %name, %obstacle, "a response schema cannot be sent with `strict`");
     }
 }

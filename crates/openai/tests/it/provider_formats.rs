@@ -1,4 +1,4 @@
-//! The forms of other providers: what is sent, and what of a reply is read.
+//! Formats of other APIs: encoding of tools and results, decoding of calls.
 
 use expect_test::expect;
 use haft_core::{
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Searches files.
 #[tool]
 fn search_files(
-    /// What the names match.
+    /// Glob pattern of file names.
     pattern: String,
     #[tool(default = 100)] max_results: u32,
 ) -> String {
@@ -27,21 +27,21 @@ fn list() -> ToolList {
     ToolList::new("test", [&SearchFiles as &'static dyn haft_core::Tool, &Ping])
 }
 
-/// A result with text and a picture, and one that failed.
+/// A result with text and an image, and a failure.
 fn results() -> [ToolResult; 2] {
     let content = vec![Content::text("a cat"), Content::blob(*b"\x89PNG", "image/png")];
     let output = ToolOutput { content, ..ToolOutput::default() };
     [ToolResult::done("a", "draw", output), ToolResult::failed("b", "ping", &ToolError::failed("no luck"))]
 }
 
-fn pretty(value: impl serde::Serialize) -> String {
+fn json_of(value: impl serde::Serialize) -> String {
     serde_json::to_string(&value).unwrap()
 }
 
 #[test]
-fn anthropic_both_ways() {
-    expect![[r#"[{"name":"search_files","input_schema":{"type":"object","properties":{"pattern":{"type":"string","description":"What the names match."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping","input_schema":{"type":"object","properties":{}}}]"#]].assert_eq(&pretty(anthropic::tools(&list())));
-    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&pretty(anthropic::tool_results(&results())));
+fn anthropic_format_is_encoded_and_decoded() {
+    expect![[r#"[{"name":"search_files","input_schema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping","input_schema":{"type":"object","properties":{}}}]"#]].assert_eq(&json_of(anthropic::tools(&list())));
+    expect![[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"a cat"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}}]},{"type":"tool_result","tool_use_id":"b","content":"no luck","is_error":true}]}"#]].assert_eq(&json_of(anthropic::tool_results(&results())));
     let reply = json!({"content": [
         {"type": "text", "text": "I look."},
         {"type": "tool_use", "id": "a", "name": "ping", "input": null},
@@ -51,36 +51,37 @@ fn anthropic_both_ways() {
         [ToolCall::new("a", "ping", "{}"), ToolCall::new("b", "search_files", r#"{"pattern":"*.rs"}"#)];
     assert_eq!(anthropic::tool_calls(&reply).unwrap(), calls);
     assert_eq!(anthropic::tool_calls(&json!({"content": "Hi"})).unwrap(), []);
-    refused(
+    check_invalid(
         anthropic::tool_calls,
         &[json!({}), json!([]), json!({"content": [{"type": "tool_use", "name": "a"}]})],
     );
 }
 
 #[test]
-fn gemini_both_ways() {
-    expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"What the names match."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&pretty(gemini::tools(&list())));
-    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"What the names match.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&pretty(gemini::subset_tools(&list())));
-    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&pretty(gemini::tool_results(&results())));
+fn gemini_format_is_encoded_and_decoded() {
+    expect![[r#"{"functionDeclarations":[{"name":"search_files","parametersJsonSchema":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::tools(&list())));
+    expect![[r#"{"functionDeclarations":[{"name":"search_files","parameters":{"type":"object","properties":{"pattern":{"description":"Glob pattern of file names.","type":"string"},"max_results":{"description":"default: 100","type":"integer","minimum":0}},"required":["pattern"]},"description":"Searches files."},{"name":"ping"}]}"#]].assert_eq(&json_of(gemini::subset_tools(&list())));
+    expect![[r#"{"role":"user","parts":[{"functionResponse":{"name":"draw","response":{"output":"a cat\n[image/png, 4 bytes]"},"id":"a"}},{"functionResponse":{"name":"ping","response":{"error":"no luck"},"id":"b"}}]}"#]].assert_eq(&json_of(gemini::tool_results(&results())));
     let data = ToolResult::done("", "count", ToolOutput::structured(json!({"n": 3})));
     expect![[
         r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
     ]]
-    .assert_eq(&pretty(gemini::tool_results([&data])));
-    // What a model reads is what is sent: nothing that was cut, and no warning is lost.
-    let said = |result: ToolResult| {
+    .assert_eq(&json_of(gemini::tool_results([&data])));
+    // Structured data is only sent if the text for the model is the same: truncation and warnings
+    // are not lost.
+    let output_of = |result: ToolResult| {
         gemini::tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
     };
     let cut = ToolOutput {
         content: vec![Content::text("{\"n\":3 [cut]")],
         ..ToolOutput::structured(json!({"n": 3}))
     };
-    assert_eq!(said(ToolResult::done("", "count", cut)), json!("{\"n\":3 [cut]"));
+    assert_eq!(output_of(ToolResult::done("", "count", cut)), json!("{\"n\":3 [cut]"));
     let warned = ToolOutput::structured(json!({"n": 3})).with_warning("rounded");
-    assert_eq!(said(ToolResult::done("", "count", warned)), json!("{\"n\":3}\nWarning: rounded"));
+    assert_eq!(output_of(ToolResult::done("", "count", warned)), json!("{\"n\":3}\nWarning: rounded"));
     let both =
         ToolOutput { content: vec![Content::text("{\"n\": 3}")], ..ToolOutput::structured(json!({"n": 3})) };
-    assert_eq!(said(ToolResult::done("", "count", both)), json!({"n": 3}));
+    assert_eq!(output_of(ToolResult::done("", "count", both)), json!({"n": 3}));
     let content = json!({"parts": [
         {"text": "I look.", "functionCall": null},
         {"functionCall": {"name": "ping"}},
@@ -91,31 +92,31 @@ fn gemini_both_ways() {
     assert_eq!(gemini::tool_calls(&content).unwrap(), calls);
     assert_eq!(gemini::tool_calls(&json!({"role": "model"})).unwrap(), []);
     assert_eq!(gemini::tool_calls(&json!({"role": "model", "parts": null})).unwrap(), []);
-    refused(
+    check_invalid(
         gemini::tool_calls,
         &[json!("Hi"), json!({"parts": 1}), json!({"parts": [{"functionCall": {}}]})],
     );
 }
 
-/// A function without declared parameters may take some all the same.
+/// A schema without `properties` may still accept arguments.
 #[test]
-fn gemini_is_told_of_every_parameter() {
-    let takes = |schema| {
+fn gemini_schema_is_omitted_only_without_arguments() {
+    let parameters_of = |schema| {
         let definition =
             ToolDefinition::new(ToolName::new("set").unwrap(), Schema::arguments(schema).unwrap());
         let parameters = [gemini::tool(&definition), gemini::subset_tool(&definition)];
-        parameters.map(|it| it.get("parametersJsonSchema").or(it.get("parameters")).map(pretty))
+        parameters.map(|it| it.get("parametersJsonSchema").or(it.get("parameters")).map(json_of))
     };
     assert_eq!(
-        takes(json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "required": []})),
+        parameters_of(json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "required": []})),
         [None, None]
     );
-    let [whole, part] = takes(json!({"additionalProperties": {"type": "string"}}));
+    let [whole, part] = parameters_of(json!({"additionalProperties": {"type": "string"}}));
     expect![[r#"
         {"type":"object","properties":{},"additionalProperties":{"type":"string"}}
         {"description":"additionalProperties: {\"type\":\"string\"}","type":"object"}"#]]
     .assert_eq(&format!("{}\n{}", whole.unwrap(), part.unwrap()));
-    let [whole, part] = takes(
+    let [whole, part] = parameters_of(
         json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"$ref": "#/$defs/b"}], "$defs": {"b": {"properties": {"b": {}}}}}),
     );
     expect![[r##"
@@ -124,28 +125,31 @@ fn gemini_is_told_of_every_parameter() {
 }
 
 #[test]
-fn responses_both_ways() {
-    expect![[r#"[{"type":"function","name":"search_files","parameters":{"type":"object","properties":{"pattern":{"type":"string","description":"What the names match."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"strict":false,"description":"Searches files."},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]"#]].assert_eq(&pretty(responses::tools(&list())));
-    expect![[r#"[{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"a cat"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="}]},{"type":"function_call_output","call_id":"b","output":"no luck"}]"#]].assert_eq(&pretty(responses::tool_results(&results())));
+fn responses_format_is_encoded_and_decoded() {
+    expect![[r#"[{"type":"function","name":"search_files","parameters":{"type":"object","properties":{"pattern":{"type":"string","description":"Glob pattern of file names."},"max_results":{"type":"integer","default":100,"minimum":0}},"required":["pattern"],"additionalProperties":false},"strict":false,"description":"Searches files."},{"type":"function","name":"ping","parameters":{"type":"object","properties":{}},"strict":false}]"#]].assert_eq(&json_of(responses::tools(&list())));
+    expect![[r#"[{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"a cat"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw=="}]},{"type":"function_call_output","call_id":"b","output":"no luck"}]"#]].assert_eq(&json_of(responses::tool_results(&results())));
     let response = json!({"output": [
         {"type": "message", "content": [{"type": "output_text", "text": "I look."}]},
         {"type": "function_call", "call_id": "a", "name": "ping", "arguments": ""},
     ]});
     assert_eq!(responses::tool_calls(&response).unwrap(), [ToolCall::new("a", "ping", "")]);
-    refused(responses::tool_calls, &[json!({}), json!({"output": [{"type": "function_call", "name": "a"}]})]);
+    check_invalid(
+        responses::tool_calls,
+        &[json!({}), json!({"output": [{"type": "function_call", "name": "a"}]})],
+    );
 }
 
-fn refused(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, replies: &[Value]) {
+fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, replies: &[Value]) {
     for reply in replies {
         assert!(matches!(read(reply), Err(ModelError::InvalidResponse(_))), "{reply}");
     }
 }
 
-/// A whole reply has no calls where a message has them: that there are none would be a lie.
+/// A whole reply in place of its message would decode as "no calls".
 #[test]
-fn a_whole_reply_is_no_message() {
+fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});
     let reply = json!({"choices": [{"message": message, "finish_reason": "stop"}]});
-    refused(haft_openai::tool_calls, &[reply]);
+    check_invalid(haft_openai::tool_calls, &[reply]);
     assert_eq!(haft_openai::tool_calls(&message).unwrap(), []);
 }

@@ -1,4 +1,4 @@
-//! What a response consists of goes back as it came, whatever its items are.
+//! Items of a response are sent back unchanged and in order.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    responses::{events_of, of_any_server},
+    responses::{events_of, without_origin},
     server::{Server, chunks, hello, ok},
 };
 
 #[derive(Clone, Debug)]
 enum Item {
-    Thought,
+    Reasoning,
     Text(String),
     Call,
     Search,
@@ -23,7 +23,7 @@ enum Item {
 
 fn item() -> impl Strategy<Value = Item> {
     prop_oneof![
-        Just(Item::Thought),
+        Just(Item::Reasoning),
         "[aü\n 🌍]{0,6}".prop_map(Item::Text),
         Just(Item::Call),
         Just(Item::Search)
@@ -31,9 +31,9 @@ fn item() -> impl Strategy<Value = Item> {
 }
 
 impl Item {
-    fn sent(&self, place: usize) -> Value {
+    fn wire_item(&self, place: usize) -> Value {
         match self {
-            Self::Thought => {
+            Self::Reasoning => {
                 json!({"id": format!("rs_{place}"), "type": "reasoning", "encrypted_content": "x", "summary": []})
             }
             Self::Text(text) => {
@@ -53,27 +53,27 @@ impl Item {
             Self::Call => {
                 json!({"type": "function_call", "call_id": format!("call_{place}"), "name": "add", "arguments": "{}"})
             }
-            Self::Thought | Self::Search => self.sent(place),
+            Self::Reasoning | Self::Search => self.wire_item(place),
         }
     }
 }
 
-fn said(items: &[Item]) -> Option<AssistantMessage> {
-    let output: Vec<_> = items.iter().enumerate().map(|(place, item)| item.sent(place)).collect();
-    // A response that says nothing is none.
+fn message_of(items: &[Item]) -> Option<AssistantMessage> {
+    let output: Vec<_> = items.iter().enumerate().map(|(place, item)| item.wire_item(place)).collect();
+    // A response without content is an error.
     responses::response(&json!({"status": "completed", "output": output})).ok().map(|reply| reply.message)
 }
 
-/// The items without empty texts, and without thoughts that lead to nothing that is left.
-fn expected(items: &[Item], is_left: impl Fn(&Item) -> bool) -> Vec<Value> {
-    let (mut sent, mut thoughts) = (Vec::new(), Vec::new());
+/// The expected items: without empty texts, and without reasoning before removed items.
+fn expected(items: &[Item], is_present: impl Fn(&Item) -> bool) -> Vec<Value> {
+    let (mut sent, mut reasoning) = (Vec::new(), Vec::new());
     for (place, item) in items.iter().enumerate() {
         match item {
-            Item::Thought => thoughts.push(item.expected(place)),
-            Item::Text(text) if text.is_empty() => thoughts.clear(),
-            item if !is_left(item) => thoughts.clear(),
+            Item::Reasoning => reasoning.push(item.expected(place)),
+            Item::Text(text) if text.is_empty() => reasoning.clear(),
+            item if !is_present(item) => reasoning.clear(),
             item => {
-                sent.append(&mut thoughts);
+                sent.append(&mut reasoning);
                 sent.push(item.expected(place));
             }
         }
@@ -85,17 +85,16 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn items_go_back_in_their_order(items in prop::collection::vec(item(), 0..8)) {
-        if let Some(message) = said(&items) {
+    fn items_are_sent_back_in_order(items in prop::collection::vec(item(), 0..8)) {
+        if let Some(message) = message_of(&items) {
             let input = responses::input(&[Arc::new(Message::assistant(message))]);
             prop_assert_eq!(input, expected(&items, |_| true));
         }
     }
 
-    /// What the program takes out of a reply is not sent, and no thought that led to it.
     #[test]
-    fn calls_that_were_taken_out_take_their_thoughts_with_them(items in prop::collection::vec(item(), 0..8)) {
-        if let Some(mut message) = said(&items) {
+    fn reasoning_before_removed_calls_is_omitted(items in prop::collection::vec(item(), 0..8)) {
+        if let Some(mut message) = message_of(&items) {
             message.tool_calls.clear();
             let input = responses::input(&[Arc::new(Message::assistant(message))]);
             prop_assert_eq!(input, expected(&items, |item| !matches!(item, Item::Call)));
@@ -103,32 +102,31 @@ proptest! {
     }
 }
 
-/// What a model says to a response, whole and streamed, and what was heard of the text.
+/// Message and concatenated text deltas of a response, non-streamed and streamed.
 async fn both_ways(response: &Value) -> [Option<(AssistantMessage, String)>; 2] {
     let server = Server::replying([ok(response), chunks(&events_of(response))]).await;
     let model = server.responses().max_retries(0).build().unwrap();
-    let whole = model.chat(&hello()).await.ok().map(of_any_server);
+    let whole = model.chat(&hello()).await.ok().map(without_origin);
     let whole = whole.map(|reply| (reply.message.clone(), reply.message.text()));
     let events = model.stream(&hello()).try_collect::<Vec<_>>().await.unwrap_or_default();
-    let mut heard = String::new();
+    let mut deltas = String::new();
     let mut streamed = None;
     for event in events {
         match event {
-            ChatEvent::TextDelta { text } => heard += &text,
-            ChatEvent::Finished(reply) => streamed = Some(of_any_server(*reply).message),
+            ChatEvent::TextDelta { text } => deltas += &text,
+            ChatEvent::Finished(reply) => streamed = Some(without_origin(*reply).message),
             _ => {}
         }
     }
-    [whole, streamed.map(|message| (message, heard))]
+    [whole, streamed.map(|message| (message, deltas))]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Streamed or not, it is the same reply, and what was heard is what it says.
     #[test]
-    fn a_stream_gives_the_reply_that_the_whole_gives(items in prop::collection::vec(item(), 0..8)) {
-        let output: Vec<_> = items.iter().enumerate().map(|(place, item)| item.sent(place)).collect();
+    fn streamed_and_whole_replies_are_equal(items in prop::collection::vec(item(), 0..8)) {
+        let output: Vec<_> = items.iter().enumerate().map(|(place, item)| item.wire_item(place)).collect();
         let response = json!({"id": "r", "status": "completed", "output": output});
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let [whole, streamed] = runtime.block_on(both_ways(&response));

@@ -1,4 +1,4 @@
-//! What a server refuses of a request that can do without it.
+//! Request parameters rejected by a server.
 
 use haft_core::{
     ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
@@ -11,9 +11,9 @@ use haft_core::{
 use haft_openai::Provider;
 use serde_json::{Value, json};
 
-use crate::server::{Server, fine, hello, ok, reply};
+use crate::server::{Server, hello, minimal_reply, ok, reply};
 
-fn refusal(error: Value) -> Vec<u8> {
+fn rejection(error: Value) -> Vec<u8> {
     reply("400 Bad Request", "", &json!({"error": error}).to_string())
 }
 
@@ -34,17 +34,17 @@ fn with_settings() -> ChatRequest {
     ChatRequest { settings: settings(), ..hello().with_tools(tools) }
 }
 
-/// Asks twice, and tells of each request whether it had the parameter.
-async fn asked(server: &Server, model: &impl ChatModel, parameter: &str) -> Vec<bool> {
+/// Sends the request twice. Returns for each sent request if it had the parameter.
+async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -> Vec<bool> {
     for _ in 0..2 {
         model.chat(&with_settings()).await.unwrap();
     }
     server.take_requests().iter().map(|request| request.body.get(parameter).is_some()).collect()
 }
 
-/// OpenAI's models that think refuse settings of those that do not. The request goes without, and so do all later ones.
+/// OpenAI's reasoning models reject sampling settings.
 #[tokio::test]
-async fn what_a_model_refuses_is_left_out() {
+async fn rejected_parameter_is_omitted_from_then_on() {
     let openai = |name: &str| {
         let message = format!("Unsupported parameter: '{name}' is not supported with this model.");
         json!({"message": message, "type": "invalid_request_error", "param": name, "code": "unsupported_parameter"})
@@ -55,43 +55,42 @@ async fn what_a_model_refuses_is_left_out() {
         ["stop", "seed", "temperature", "top_p", "parallel_tool_calls"].map(|name| (name, openai(name))),
     );
     for (name, error) in cases {
-        let server = Server::replying([refusal(error), fine(), fine()]).await;
+        let server = Server::replying([rejection(error), minimal_reply(), minimal_reply()]).await;
         let model = server.builder().max_retries(0).build().unwrap();
-        assert_eq!(asked(&server, &model, name).await, [true, false, false], "{name}");
+        assert_eq!(sends_param(&server, &model, name).await, [true, false, false], "{name}");
     }
 }
 
 #[tokio::test]
-async fn what_the_responses_api_refuses_is_left_out() {
+async fn parameter_rejected_by_the_responses_api_is_omitted() {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let fine = ok(&json!({"status": "completed", "output": [message]}));
+    let minimal_reply = ok(&json!({"status": "completed", "output": [message]}));
     for name in ["temperature", "top_p", "parallel_tool_calls", "include"] {
         let message = format!("Unsupported parameter: '{name}' is not supported with this model.");
-        let refusal = refusal(json!({"message": message, "param": name}));
-        let server = Server::replying([refusal, fine.clone(), fine.clone()]).await;
+        let rejection = rejection(json!({"message": message, "param": name}));
+        let server = Server::replying([rejection, minimal_reply.clone(), minimal_reply.clone()]).await;
         let model = server.responses().max_retries(0).build().unwrap();
-        assert_eq!(asked(&server, &model, name).await, [true, false, false], "{name}");
+        assert_eq!(sends_param(&server, &model, name).await, [true, false, false], "{name}");
     }
 }
 
-/// A value that is wrong is told to whoever set it.
 #[tokio::test]
-async fn a_wrong_value_is_an_error() {
+async fn rejected_value_is_an_error() {
     let error = json!({"message": "Invalid 'stop': array too long. Expected an array with maximum length 4.", "param": "stop"});
-    let server = Server::replying([refusal(error), fine()]).await;
+    let server = Server::replying([rejection(error), minimal_reply()]).await;
     let error = server.model().chat(&with_settings()).await.unwrap_err();
     assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
 }
 
-/// What did not help was not what was refused.
+/// A parameter is remembered only if the request succeeds without it.
 #[tokio::test]
-async fn only_what_helped_is_remembered() {
-    let refused = || refusal(json!({"message": "Encrypted content is not supported with this model."}));
+async fn omitted_parameter_is_remembered_only_after_success() {
+    let rejected = || rejection(json!({"message": "Encrypted content is not supported with this model."}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
-    let fine = || ok(&json!({"status": "completed", "output": [message]}));
+    let minimal_reply = || ok(&json!({"status": "completed", "output": [message]}));
     for (replies, expected) in [
-        (vec![refused(), refused(), fine()], [true, false, true]),
-        (vec![refused(), fine(), fine()], [true, false, false]),
+        (vec![rejected(), rejected(), minimal_reply()], [true, false, true]),
+        (vec![rejected(), minimal_reply(), minimal_reply()], [true, false, false]),
     ] {
         let server = Server::replying(replies).await;
         let model = server.responses().max_retries(0).build().unwrap();
@@ -102,10 +101,10 @@ async fn only_what_helped_is_remembered() {
     }
 }
 
-/// The word is none of the parameter's.
+/// The message has the English word "include", not the parameter.
 #[tokio::test]
-async fn reasoning_stays_encrypted_after_another_refusal() {
-    let other = || refusal(json!({"message": "Please include a user message", "param": "input"}));
+async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
+    let other = || rejection(json!({"message": "Please include a user message", "param": "input"}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
     let server = Server::replying([other(), ok(&json!({"status": "completed", "output": [message]}))]).await;
     let model = server.responses().max_retries(0).build().unwrap();
@@ -115,24 +114,24 @@ async fn reasoning_stays_encrypted_after_another_refusal() {
     assert_eq!(sent, [true, true]);
 }
 
-/// A server that keeps nothing refuses a name for what it does not keep.
+/// A server without stored responses rejects references to stored reasoning.
 #[tokio::test]
-async fn reasoning_that_nobody_keeps_is_not_sent_back() {
+async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
     let empty = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let open = json!({"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]});
-    let locked = json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "x"});
-    let output = [empty.clone(), open, locked, call];
+    let encrypted = json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "x"});
+    let output = [empty.clone(), open, encrypted, call];
     let first = ok(&json!({"id": "r", "status": "completed", "output": output}));
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
     let last = ok(&json!({"status": "completed", "output": [message]}));
     for (stored, expected) in [(false, vec!["rs_2", "rs_3"]), (true, vec!["rs_1", "rs_2", "rs_3"])] {
         let server = Server::replying([first.clone(), last.clone()]).await;
         let model = server.responses().store(stored).build().unwrap();
-        let said = model.chat(&hello()).await.unwrap().message;
+        let message = model.chat(&hello()).await.unwrap().message;
         let result = Message::tool(ToolResult::done("a", "now", "noon".into()));
         model
-            .chat(&ChatRequest::new([Message::user("Hello"), Message::assistant(said), result]))
+            .chat(&ChatRequest::new([Message::user("Hello"), Message::assistant(message), result]))
             .await
             .unwrap();
         let sent = server.take_requests().pop().unwrap().body["input"].take();
@@ -145,20 +144,20 @@ fn roles(body: &Value) -> Vec<&str> {
     body["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect()
 }
 
-/// A conversation in which two tools returned something, one of them a picture, and a person goes on.
-fn drawn() -> ChatRequest {
+/// A conversation with a user message after tool results, and an image in a result.
+fn conversation_with_media() -> ChatRequest {
     let tool_calls = vec![ToolCall::new("a", "draw", "{}"), ToolCall::new("b", "now", "{}")];
     let picture = ToolOutput { content: vec![Content::blob(*b"cat", "image/png")], ..ToolOutput::default() };
-    let called =
+    let calls =
         || Message::assistant(AssistantMessage { tool_calls: tool_calls.clone(), ..Default::default() });
     ChatRequest::new([
         Message::user("Draw."),
-        called(),
+        calls(),
         Message::tool(ToolResult::done("a", "draw", picture)),
         Message::tool(ToolResult::done("b", "now", "noon".into())),
         Message::assistant("A cat."),
         Message::user("Again."),
-        called(),
+        calls(),
         Message::tool(ToolResult::done("a", "draw", "no".into())),
         Message::tool(ToolResult::done("b", "now", "noon".into())),
         Message::user("Thanks."),
@@ -181,28 +180,28 @@ const BRIDGED: [&str; 13] = [
     "user",
 ];
 
-/// Behaviour D38: Mistral lets nobody but the model speak after a tool.
+/// Behaviour D38: Mistral accepts only an assistant message after a tool result.
 #[tokio::test]
-async fn at_mistral_the_model_speaks_after_a_tool() {
-    let server = Server::replying([fine()]).await;
+async fn assistant_message_follows_tool_results_for_mistral() {
+    let server = Server::replying([minimal_reply()]).await;
     let builder = haft_openai::ChatCompletions::builder("pixtral-large").base_url(&server.base_url);
-    builder.provider(Provider::Mistral).build().unwrap().chat(&drawn()).await.unwrap();
+    builder.provider(Provider::Mistral).build().unwrap().chat(&conversation_with_media()).await.unwrap();
     let body = server.take_requests().remove(0).body;
     assert_eq!(roles(&body), BRIDGED);
     assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
 }
 
-/// The same models are served by others, who say so.
+/// Other servers of Mistral's models return an error.
 #[tokio::test]
-async fn the_order_of_speakers_is_learned() {
-    let refusal = refusal(
+async fn assistant_message_follows_tool_results_after_a_rejection() {
+    let rejection = rejection(
         json!({"message": "Unexpected role 'user' after role 'tool'", "type": "BadRequestError", "code": 400}),
     );
-    let server = Server::replying([refusal, fine(), fine()]).await;
+    let server = Server::replying([rejection, minimal_reply(), minimal_reply()]).await;
     let builder = haft_openai::ChatCompletions::builder("pixtral-12b").base_url(&server.base_url);
     let model = builder.max_retries(0).build().unwrap();
     for _ in 0..2 {
-        model.chat(&drawn()).await.unwrap();
+        model.chat(&conversation_with_media()).await.unwrap();
     }
     let requests = server.take_requests();
     assert!(roles(&requests[0].body).windows(2).any(|pair| pair == ["tool", "user"]));
@@ -211,15 +210,15 @@ async fn the_order_of_speakers_is_learned() {
     }
 }
 
-/// A server may name what it does support, too. Where it says which parameter it means, that alone is left out; else what
-/// did not help is sent the next time.
+/// The message may also list supported parameters. With `param`, only that parameter is omitted.
+/// Otherwise, each listed parameter is tried, and only the successful omission is remembered.
 #[tokio::test]
-async fn only_what_is_refused_is_left_out() {
+async fn only_the_rejected_parameter_is_omitted() {
     const NAMES: [&str; 4] = ["stop", "seed", "temperature", "top_p"];
     let words = "'top_p' is not supported with this model. Supported are 'stop', 'seed' and 'temperature'.";
-    for (parameter, refusals) in [(Some("top_p"), 1), (None, 4)] {
-        let refused = refusal(json!({"message": words, "param": parameter}));
-        let replies = vec![refused; refusals].into_iter().chain([fine(), fine()]);
+    for (parameter, rejections) in [(Some("top_p"), 1), (None, 4)] {
+        let rejected = rejection(json!({"message": words, "param": parameter}));
+        let replies = vec![rejected; rejections].into_iter().chain([minimal_reply(), minimal_reply()]);
         let server = Server::replying(replies).await;
         let model = server.builder().max_retries(0).build().unwrap();
         for _ in 0..2 {

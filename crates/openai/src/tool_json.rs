@@ -1,10 +1,10 @@
-//! Code that the formats of several providers share.
+//! JSON of tools and results, shared by the formats of all providers.
 
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
 
 /// Adds the description to an encoded tool, unless it is empty.
-pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {
+pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> Value {
     let description = definition.description();
     if let (false, Value::Object(tool)) = (description.is_empty(), &mut tool) {
         tool.insert("description".to_owned(), description.into());
@@ -13,7 +13,7 @@ pub(crate) fn described(definition: &ToolDefinition, mut tool: Value) -> Value {
 }
 
 /// Encodes a result: as text, or as a list of parts if one of them is readable as such.
-pub(crate) fn pieces(
+pub(crate) fn result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
     form: impl Fn(&Content) -> Value,
@@ -26,13 +26,13 @@ pub(crate) fn pieces(
     }
 }
 
-pub(crate) fn is_picture(piece: &Content) -> bool {
+pub(crate) fn is_image(piece: &Content) -> bool {
     matches!(piece, Content::Image { .. })
 }
 
 /// A required string of a call.
-pub(crate) fn text_of(part: &Value, key: &str) -> Result<String, ModelError> {
+pub(crate) fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str);
     text.map(str::to_owned)
-        .ok_or_else(|| ModelError::InvalidResponse(format!("a call in it has no `{key}`, which is a text")))
+        .ok_or_else(|| ModelError::InvalidResponse(format!("a call in it has no string `{key}`")))
 }

@@ -1,4 +1,4 @@
-//! How streams end, and what is left of those that end too early.
+//! Finish reasons, and the ends of streams.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    server::{Server, Step, chunks, fine, hello, ok, stream},
+    server::{Server, Step, chunks, hello, minimal_reply, ok, stream},
     streams::{add, call_delta, calls, delta, events, finish, last},
 };
 
-/// Behaviour M6: streamed.
+/// Behaviour M6: a streamed reply with an unknown reason is kept.
 #[tokio::test]
-async fn an_unknown_finish_reason_is_kept_and_error_is_a_failure() {
+async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
         let reply = last(stream(&[delta(json!({"content": "Hi"})), finish(reason)])).await.unwrap();
         assert_eq!(reply.finish_reason, FinishReason::Other(reason.to_owned()));
@@ -27,7 +27,7 @@ async fn an_unknown_finish_reason_is_kept_and_error_is_a_failure() {
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
-/// The same reply, whole and streamed.
+/// The same reply, non-streamed and streamed.
 async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
     let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
     let streamed = last(stream([&delta(json!({"content": content})), &finish(reason)])).await;
@@ -35,9 +35,9 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// Behaviour M6: whatever the word for it, what the model ended itself is an answer.
+/// Behaviour M6: servers have many reasons for a regular end.
 #[tokio::test]
-async fn good_endings_have_many_words() {
+async fn regular_finish_reasons_are_recognized() {
     for reason in
         ["stop", "STOP", "eos", "eos_token", "end_turn", "stop_sequence", "end", "COMPLETE", "tool_use"]
     {
@@ -49,13 +49,13 @@ async fn good_endings_have_many_words() {
         let call =
             call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
         let reply = last(stream([&call, &finish(reason)])).await.unwrap();
-        assert_eq!(reply.finish_reason, FinishReason::ToolCalls, "half a call is the model's own mistake");
+        assert_eq!(reply.finish_reason, FinishReason::ToolCalls, "the model wrote incomplete arguments");
     }
 }
 
-/// Behaviour M11: what the server stopped is no answer, although it says so politely.
+/// Behaviour M11: a reply interrupted by the server is truncated.
 #[tokio::test]
-async fn what_was_interrupted_is_no_answer() {
+async fn interruption_by_the_server_is_truncated() {
     for reason in [
         "insufficient_system_resource",
         "abort",
@@ -72,13 +72,13 @@ async fn what_was_interrupted_is_no_answer() {
         }
     }
     let nothing = json!({"choices": [{"message": {"content": null}, "finish_reason": "abort"}]});
-    let server = Server::replying([ok(&nothing), fine()]).await;
-    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "asked for again");
+    let server = Server::replying([ok(&nothing), minimal_reply()]).await;
+    assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
-/// Behaviour M8: every word for a limit or a filter is one.
+/// Behaviour M8: servers have many reasons for limits and filters.
 #[tokio::test]
-async fn limits_and_filters_have_many_words() {
+async fn reasons_for_limits_and_filters_are_recognized() {
     let limits =
         ["length", "MAX_TOKENS", "max_output_tokens", "model_length", "model_context_window_exceeded"];
     let filters = [
@@ -104,9 +104,9 @@ async fn limits_and_filters_have_many_words() {
     }
 }
 
-/// Behaviour M11: Ollama and SGLang send an empty reason with each chunk; it ends nothing.
+/// Behaviour M11: Ollama and SGLang send an empty reason with each chunk.
 #[tokio::test]
-async fn an_empty_reason_does_not_end_a_stream() {
+async fn empty_reason_does_not_end_a_stream() {
     let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
     let text = unended(json!({"content": "Once upon"}));
     let error = last(chunks([&text])).await.unwrap_err();
@@ -125,12 +125,12 @@ async fn an_empty_reason_does_not_end_a_stream() {
 
     let usage = json!({"choices": [{"delta": {}, "finish_reason": ""}], "usage": {"prompt_tokens": 1}});
     let reply = last(chunks([&text, &finish("stop"), &usage])).await.unwrap();
-    assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason hides none");
+    assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason replaces no reason");
 }
 
-/// Some servers end the reasoning with a reason: what comes after it is part of the reply, and may be cut.
+/// Some servers send a reason at the end of the reasoning. Later content belongs to the reply.
 #[tokio::test]
-async fn a_reason_before_the_end_does_not_end_a_stream() {
+async fn content_after_a_reason_reopens_the_stream() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
     let error = last(chunks([&thought, &delta(json!({"content": "Once"}))])).await.unwrap_err();
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Once"), "{error:?}");
@@ -143,9 +143,9 @@ async fn a_reason_before_the_end_does_not_end_a_stream() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
-/// The wait after the reason that ends an answer is short, the wait for more of a reply is not.
+/// The wait for the usage is 2 s. It must not apply to content after the reasoning.
 #[tokio::test]
-async fn what_follows_a_reason_is_waited_for_as_before() {
+async fn usage_wait_ends_with_new_content() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
     let event = |chunk: Value| Step::Send(format!("data: {chunk}\n\n").into());
     let pause = || Step::Pause(Duration::from_millis(2500));
@@ -161,7 +161,7 @@ async fn what_follows_a_reason_is_waited_for_as_before() {
     assert_eq!(reply.message.text(), "Hi!");
 }
 
-/// Behaviour M8: streamed.
+/// Behaviour M8: streams have the same three outcomes.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
@@ -177,9 +177,9 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
 }
 
-/// Behaviour M8: every word for a limit is one, and a call that had no arguments yet may have been about to get some.
+/// Behaviour M8: at a limit, a call without arguments is incomplete.
 #[tokio::test]
-async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
+async fn call_without_arguments_is_truncated_by_a_limit() {
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
     for reason in ["length", "model_length", "max_tokens", "MAX_TOKENS", "content_filter"] {
         let error = last(stream([&call, &finish(reason)])).await.unwrap_err();
@@ -187,12 +187,12 @@ async fn a_call_without_arguments_yet_is_cut_by_a_limit() {
         let text = last(stream([&delta(json!({"content": "I "})), &finish(reason)])).await.unwrap();
         assert!(matches!(text.finish_reason, FinishReason::Length | FinishReason::ContentFilter), "{reason}");
     }
-    assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete, by the server's word");
+    assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete by its finish reason");
 }
 
-/// Behaviour M8: half a call is a mistake of the model only where the server says that the model had said all.
+/// Behaviour M8: an incomplete call is only returned with a regular finish reason.
 #[tokio::test]
-async fn half_a_call_runs_under_no_reason() {
+async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     let half =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
     for end in [finish("tired"), finish(""), delta(json!({}))] {
@@ -205,15 +205,15 @@ async fn half_a_call_runs_under_no_reason() {
 
 /// Behaviour M11: neither `finish_reason` nor `[DONE]`.
 #[tokio::test]
-async fn a_stream_that_just_ends_is_truncated() {
+async fn stream_without_finish_reason_and_done_is_truncated() {
     let error = last(chunks(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
     let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
     assert_eq!(partial.text(), "Once upon");
 }
 
-/// Behaviour M11: cut inside an event, the text before it is kept; ended by `[DONE]` with nothing before it, it is empty.
+/// Behaviour M11: a stream with only `[DONE]` is empty.
 #[tokio::test]
-async fn how_a_stream_ends_decides_what_is_left() {
+async fn stream_ending_inside_an_event_is_truncated() {
     let half_event =
         [chunks([&delta(json!({"content": "Once"}))]), b"data: {\"choices\":[{\"de".to_vec()].concat();
     let error = last(half_event).await.unwrap_err();
@@ -222,9 +222,9 @@ async fn how_a_stream_ends_decides_what_is_left() {
     assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
-/// Behaviour M11: one of them is enough, also without the line break after it.
+/// Behaviour M11: `[DONE]` needs no line break after it.
 #[tokio::test]
-async fn a_reason_or_done_ends_a_stream() {
+async fn finish_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));
     let reasoned = chunks(&[text.clone(), finish("stop")]);
     let done = [chunks([&text]), b"data: [DONE]".to_vec()].concat();
@@ -236,18 +236,18 @@ async fn a_reason_or_done_ends_a_stream() {
 
 /// Behaviour M12.
 #[tokio::test]
-async fn a_reset_inside_arguments_gives_no_call() {
+async fn reset_inside_arguments_is_truncated() {
     let half =
         call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}}]));
     let server = Server::start([vec![Step::Send(chunks([&half])), Step::Reset]]).await;
     let error = events(&server.model()).await.unwrap_err();
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
-    assert_eq!(server.take_requests().len(), 1, "what was seen in part is not asked for again");
+    assert_eq!(server.take_requests().len(), 1, "a partly emitted reply is not retried");
 }
 
-/// Nobody waits two minutes for a server that said why it stopped, and then nothing more, or only that it is alive.
+/// A stall and keep-alive comments after the finish reason are ignored.
 #[tokio::test]
-async fn a_finished_reply_does_not_wait_for_done() {
+async fn finished_reply_does_not_wait_for_done() {
     let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);
     for after in [Step::Stall, Step::Drip(b": ping\n\n", Duration::from_millis(100))] {
         let server = Server::start([vec![Step::Send(whole.clone()), after]]).await;
@@ -256,9 +256,8 @@ async fn a_finished_reply_does_not_wait_for_done() {
     }
 }
 
-/// A call that is said once more behind the end is nothing new: the reply is over.
 #[tokio::test]
-async fn a_call_that_is_said_again_does_not_go_on() {
+async fn repeated_call_after_the_end_does_not_reopen_the_stream() {
     let piece = json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}}]);
     let reply =
         last(chunks([&call_delta(piece.clone()), &finish("tool_calls"), &call_delta(piece)])).await.unwrap();

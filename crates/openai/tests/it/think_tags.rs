@@ -1,4 +1,4 @@
-//! What a model thinks in front of its answer, where the server does not tell the two apart.
+//! Think blocks in the text of servers without a reasoning parser.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::server::{Server, hello, ok, stream};
 
-/// What is thought and said of a text that comes whole, and in pieces of so many characters.
-async fn check(content: &str, thought: Option<&str>, said: &str) {
+/// Compares reasoning and answer of a text: non-streamed, and streamed in pieces of several sizes.
+async fn check(content: &str, reasoning: Option<&str>, answer: &str) {
     let whole = ok(&json!({"choices": [{"message": {"content": content}, "finish_reason": "length"}]}));
     let characters: Vec<_> = content.chars().collect();
     let streams = [1, 3, 1000].map(|length| {
@@ -25,23 +25,23 @@ async fn check(content: &str, thought: Option<&str>, said: &str) {
         let Some(ChatEvent::Finished(reply)) = events.pop() else { panic!("{events:?}") };
         assert_eq!(
             (reply.message.reasoning.as_deref(), reply.message.text().as_str()),
-            (thought, said),
+            (reasoning, answer),
             "{content}"
         );
-        let (mut heard_thought, mut heard) = (String::new(), String::new());
+        let (mut reasoning_deltas, mut deltas) = (String::new(), String::new());
         for event in events {
             match event {
-                ChatEvent::TextDelta { text } => heard.push_str(&text),
-                ChatEvent::ReasoningDelta { text } => heard_thought.push_str(&text),
+                ChatEvent::TextDelta { text } => deltas.push_str(&text),
+                ChatEvent::ReasoningDelta { text } => reasoning_deltas.push_str(&text),
                 _ => {}
             }
         }
-        assert_eq!((heard_thought.as_str(), heard.as_str()), (thought.unwrap_or_default(), said));
+        assert_eq!((reasoning_deltas.as_str(), deltas.as_str()), (reasoning.unwrap_or_default(), answer));
     }
 }
 
 #[tokio::test]
-async fn thoughts_in_front_of_an_answer_are_reasoning() {
+async fn leading_think_block_is_reasoning() {
     check("<think>Hm.</think>\n\nHi", Some("Hm."), "Hi").await;
     check(
         "\n<think>\nHm,\n\nso.\n</think>\n\nHi <think>x</think>",
@@ -54,13 +54,13 @@ async fn thoughts_in_front_of_an_answer_are_reasoning() {
 }
 
 #[tokio::test]
-async fn thoughts_that_do_not_end_are_no_answer() {
+async fn unterminated_think_block_is_reasoning() {
     check("<think>Hm, so </th", Some("Hm, so </th"), "").await;
     check("<think>Hm. </think> ", Some("Hm."), "").await;
 }
 
 #[tokio::test]
-async fn other_texts_are_as_they_are() {
+async fn other_texts_are_unchanged() {
     for text in
         ["Hi", " \n Hi", "<thin", "<b>Hi</b>", "<thinking>Hm.</thinking>Hi", "I <think>so</think>", " "]
     {
@@ -73,7 +73,7 @@ async fn other_texts_are_as_they_are() {
 }
 
 #[tokio::test]
-async fn thoughts_may_stay_where_they_are() {
+async fn think_tags_are_kept_by_option() {
     let whole =
         ok(&json!({"choices": [{"message": {"content": "<think>Hm.</think>Hi"}, "finish_reason": "stop"}]}));
     let server = Server::replying([whole]).await;
@@ -82,17 +82,18 @@ async fn thoughts_may_stay_where_they_are() {
 }
 
 #[test]
-fn a_message_is_read_without_a_client_too() {
-    for (content, said, thought) in [("<think>Hm.</think>Hi", "Hi", Some("Hm.")), ("<think", "<think", None)]
+fn think_block_is_parsed_without_a_client() {
+    for (content, answer, reasoning) in
+        [("<think>Hm.</think>Hi", "Hi", Some("Hm.")), ("<think", "<think", None)]
     {
         let message = haft_openai::assistant_message(&json!({"content": content})).unwrap();
-        assert_eq!((message.text().as_str(), message.reasoning.as_deref()), (said, thought));
+        assert_eq!((message.text().as_str(), message.reasoning.as_deref()), (answer, reasoning));
     }
 }
 
-/// Of a model that says that it is done, and is still thinking, there is no answer: what it thought is not lost.
+/// The partial message has the reasoning.
 #[tokio::test]
-async fn who_ends_within_its_thoughts_has_not_answered() {
+async fn reply_ending_inside_a_think_block_is_truncated() {
     let choice = json!({"message": {"content": "<think>Hm, it is 4"}, "finish_reason": "stop"});
     let server = Server::replying([ok(&json!({"choices": [choice]}))]).await;
     let model = server.builder().max_retries(0).build().unwrap();

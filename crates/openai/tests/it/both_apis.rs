@@ -1,4 +1,4 @@
-//! What holds for every API, since it is the transport's: each rule is tried with the models of both.
+//! The shared transport, tested with the models of both APIs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,16 +17,16 @@ use crate::{
     streams::{call_delta, delta, finish},
 };
 
-/// The words of an API.
-struct Words {
+/// Replies and events of an API.
+struct ApiCase {
     path: &'static str,
-    /// A whole reply that says `Hi`.
-    fine: Value,
-    /// The event of a stream that says `Hi`.
+    /// A whole reply with the text `Hi`.
+    minimal_reply: Value,
+    /// An event with the text `Hi`.
     text: Value,
-    /// The event of a stream with a piece of a call of `add`.
+    /// An event with a piece of the arguments of a call of `add`.
     arguments: fn(&str) -> Value,
-    /// The last event of a good stream.
+    /// The last event of a complete stream.
     end: Value,
     model: fn(&Server, Options) -> Arc<dyn ChatModel>,
 }
@@ -44,13 +44,13 @@ impl Options {
     }
 }
 
-fn both() -> [Words; 2] {
+fn both_apis() -> [ApiCase; 2] {
     let message = json!({"type": "message", "content": [{"type": "output_text", "text": "Hi"}]});
     let whole = json!({"id": "r", "status": "completed", "output": [message]});
     [
-        Words {
+        ApiCase {
             path: "/v1/chat/completions",
-            fine: json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}),
+            minimal_reply: json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}),
             text: delta(json!({"content": "Hi"})),
             arguments: |piece| {
                 call_delta(json!([{"index": 0, "id": "a", "function": {"name": "add", "arguments": piece}}]))
@@ -58,9 +58,9 @@ fn both() -> [Words; 2] {
             end: finish("stop"),
             model: |server, options| Arc::new(options.set(server.builder()).build().unwrap()),
         },
-        Words {
+        ApiCase {
             path: "/v1/responses",
-            fine: whole.clone(),
+            minimal_reply: whole.clone(),
             text: json!({"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "Hi"}),
             arguments: |piece| {
                 let event = "response.function_call_arguments.delta";
@@ -77,19 +77,19 @@ async fn streamed(model: &dyn ChatModel) -> Result<Vec<ChatEvent>, ModelError> {
 }
 
 #[tokio::test]
-async fn each_api_has_its_path() {
-    for words in both() {
-        let server = Server::replying([ok(&words.fine)]).await;
-        let reply = (words.model)(&server, Options::default()).chat(&hello()).await.unwrap();
+async fn request_goes_to_the_path_of_its_api() {
+    for api in both_apis() {
+        let server = Server::replying([ok(&api.minimal_reply)]).await;
+        let reply = (api.model)(&server, Options::default()).chat(&hello()).await.unwrap();
         assert_eq!(reply.message.text(), "Hi");
         let head = server.take_requests().remove(0).head;
-        assert!(head.starts_with(&format!("POST {} HTTP/1.1", words.path)), "{head}");
+        assert!(head.starts_with(&format!("POST {} HTTP/1.1", api.path)), "{head}");
     }
 }
 
-/// Behaviour M1, M2, M4 and M10: what may pass is tried again, whatever the body is made of, streamed or not.
+/// Behaviour M1, M2, M4 and M10: transient errors are retried with any body, streamed or not.
 #[tokio::test]
-async fn what_may_pass_is_tried_again() {
+async fn transient_errors_are_retried() {
     let empty = json!({"choices": [], "output": [], "status": "completed"});
     let failures = [
         Some(reply("429 Too Many Requests", "retry-after-ms: 1\r\n", "<html>slow</html>")),
@@ -99,12 +99,13 @@ async fn what_may_pass_is_tried_again() {
         Some(ok(&json!({"error": {"message": "overloaded"}}))),
         None,
     ];
-    for words in both() {
+    for api in both_apis() {
         for failure in &failures {
             for is_streamed in [false, true] {
                 let fails = || vec![failure.clone().map_or(Step::Reset, Step::Send)];
-                let server = Server::start([fails(), fails(), vec![Step::Send(ok(&words.fine))]]).await;
-                let model = (words.model)(&server, Options { retries: 2, ..Options::default() });
+                let server =
+                    Server::start([fails(), fails(), vec![Step::Send(ok(&api.minimal_reply))]]).await;
+                let model = (api.model)(&server, Options { retries: 2, ..Options::default() });
                 let text = if is_streamed {
                     let events = streamed(&*model).await.unwrap();
                     let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
@@ -112,118 +113,119 @@ async fn what_may_pass_is_tried_again() {
                 } else {
                     model.chat(&hello()).await.unwrap().message.text()
                 };
-                assert_eq!((text.as_str(), server.take_requests().len()), ("Hi", 3), "{}", words.path);
+                assert_eq!((text.as_str(), server.take_requests().len()), ("Hi", 3), "{}", api.path);
             }
         }
     }
 }
 
-/// Behaviour M3: what cannot pass is asked once, and no key is in the error.
+/// Behaviour M3: permanent errors are not retried, and have no key in them.
 #[tokio::test]
-async fn what_cannot_pass_is_asked_once() {
-    for words in both() {
+async fn permanent_errors_are_not_retried() {
+    for api in both_apis() {
         for status in ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "404 Not Found"] {
-            let refusal = reply(status, "", "not with sk-secret-1");
-            let server = Server::replying([refusal.clone(), refusal]).await;
+            let rejection = reply(status, "", "not with sk-secret-1");
+            let server = Server::replying([rejection.clone(), rejection]).await;
             let model =
-                (words.model)(&server, Options { retries: 2, key: "sk-secret-1", ..Options::default() });
+                (api.model)(&server, Options { retries: 2, key: "sk-secret-1", ..Options::default() });
             let error = model.chat(&hello()).await.unwrap_err();
             assert!(!error.is_transient() && !format!("{error:?}").contains("sk-secret"), "{error:?}");
             assert_eq!(server.take_requests().len(), 1);
         }
         let quota = json!({"error": {"message": "pay", "code": "insufficient_quota"}}).to_string();
         let server = Server::replying([reply("429 Too Many Requests", "", &quota)]).await;
-        let error = (words.model)(&server, Options::default()).chat(&hello()).await.unwrap_err();
+        let error = (api.model)(&server, Options::default()).chat(&hello()).await.unwrap_err();
         assert!(matches!(error, ModelError::RateLimited { permanent: true, .. }), "{error:?}");
     }
 }
 
-/// Behaviour M5: each wait is its own error.
+/// Behaviour M5: each phase has its own timeout.
 #[tokio::test]
-async fn every_wait_ends() {
+async fn every_phase_times_out() {
     let short = Duration::from_millis(50);
     let begun = || vec![Step::Send(STREAM.into()), Step::Send(b": ping\n\n".into()), Step::Stall];
-    for words in both() {
+    for api in both_apis() {
         let cases = [
             (vec![Step::Stall], Timeouts::default().with_first_byte(short), TimeoutPhase::FirstByte),
             (begun(), Timeouts::default().with_idle(short), TimeoutPhase::Idle),
             (begun(), Timeouts::default().with_total(short), TimeoutPhase::Total),
             (
-                vec![Step::Send(chunks([&(words.arguments)("{\"x\":")])), Step::Stall],
+                vec![Step::Send(chunks([&(api.arguments)("{\"x\":")])), Step::Stall],
                 Timeouts::default().with_idle(short),
                 TimeoutPhase::Idle,
             ),
         ];
         for (script, timeouts, expected) in cases {
             let server = Server::start([script]).await;
-            let model = (words.model)(&server, Options { timeouts, ..Options::default() });
+            let model = (api.model)(&server, Options { timeouts, ..Options::default() });
             match model.chat(&hello()).await {
-                Err(ModelError::TimedOut { phase, .. }) => assert_eq!(phase, expected, "{}", words.path),
+                Err(ModelError::TimedOut { phase, .. }) => assert_eq!(phase, expected, "{}", api.path),
                 other => panic!("{other:?}"),
             }
         }
     }
 }
 
-/// Behaviour M11 and M12: cut, reset or ended in the middle, it is an error with the text so far, and no call runs.
+/// Behaviour M11 and M12: a closed or reset connection is an error with the partial text, and no
+/// call runs.
 #[tokio::test]
-async fn a_stream_that_breaks_is_truncated() {
-    for words in both() {
-        let half = (words.arguments)("{\"x\":");
+async fn interrupted_stream_is_truncated() {
+    for api in both_apis() {
+        let half = (api.arguments)("{\"x\":");
         for (script, text) in [
-            (vec![Step::Send(chunks([&words.text]))], "Hi"),
+            (vec![Step::Send(chunks([&api.text]))], "Hi"),
             (
-                vec![Step::Send(chunks([&words.text])), Step::Pause(Duration::from_millis(50)), Step::Reset],
+                vec![Step::Send(chunks([&api.text])), Step::Pause(Duration::from_millis(50)), Step::Reset],
                 "Hi",
             ),
             (vec![Step::Send(chunks([&half]))], ""),
-            (vec![Step::Send(chunks([&words.text])), Step::Send(b"data: {\"type\": \"resp".to_vec())], "Hi"),
+            (vec![Step::Send(chunks([&api.text])), Step::Send(b"data: {\"type\": \"resp".to_vec())], "Hi"),
         ] {
             let server = Server::start([script]).await;
-            let error = streamed(&*(words.model)(&server, Options::default())).await.unwrap_err();
+            let error = streamed(&*(api.model)(&server, Options::default())).await.unwrap_err();
             let ModelError::Truncated { partial, .. } = &error else { panic!("{error:?}") };
-            assert_eq!(partial.text(), text, "{}", words.path);
+            assert_eq!(partial.text(), text, "{}", api.path);
         }
     }
 }
 
-/// A server that says that it is done, and then nothing more, is not waited for; one that streams unasked is read.
+/// Some servers send neither `[DONE]` nor the end of the connection. Some ignore `stream: false`.
 #[tokio::test]
-async fn what_is_said_is_enough() {
-    for words in both() {
-        let whole = chunks([&words.text, &words.end]);
+async fn stream_finishes_without_done_or_eof() {
+    for api in both_apis() {
+        let whole = chunks([&api.text, &api.end]);
         for after in [Step::Stall, Step::Drip(b": ping\n\n", Duration::from_millis(100))] {
             let server = Server::start([vec![Step::Send(whole.clone()), after]]).await;
-            let model = (words.model)(&server, Options::default());
+            let model = (api.model)(&server, Options::default());
             let events = timeout(Duration::from_secs(30), streamed(&*model)).await.unwrap().unwrap();
             assert!(matches!(events.last(), Some(ChatEvent::Finished(_))), "{events:?}");
         }
         let server = Server::replying([whole]).await;
-        let reply = (words.model)(&server, Options::default()).chat(&hello()).await.unwrap();
+        let reply = (api.model)(&server, Options::default()).chat(&hello()).await.unwrap();
         assert_eq!(reply.message.text(), "Hi");
     }
 }
 
-/// Behaviour M15 and M16: a slow reader slows the server, and one that leaves closes the connection.
+/// Behaviour M15 and M16.
 #[tokio::test]
-async fn who_reads_decides() {
-    for words in both() {
-        let event = format!("data: {}\n\n", words.text);
-        let (tell, stalled) = oneshot::channel();
-        let script = vec![Step::Send(STREAM.into()), Step::Flood(event.repeat(100).into(), tell)];
+async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
+    for api in both_apis() {
+        let event = format!("data: {}\n\n", api.text);
+        let (sender, stalled) = oneshot::channel();
+        let script = vec![Step::Send(STREAM.into()), Step::Flood(event.repeat(100).into(), sender)];
         let server = Server::start([script]).await;
-        let (model, request) = ((words.model)(&server, Options::default()), hello());
+        let (model, request) = ((api.model)(&server, Options::default()), hello());
         let mut stream = model.stream(&request);
         for _ in 0..100 {
             assert!(stream.try_next().await.unwrap().is_some());
         }
         let sent = stalled.await.unwrap();
-        assert!(sent < 8 << 20, "{sent} bytes went although nobody read");
+        assert!(sent < 8 << 20, "{sent} bytes were sent without a reader");
         drop(stream);
 
-        let (tell, closed) = oneshot::channel();
-        let server = Server::start([vec![Step::Send(chunks([&words.text])), Step::Closed(tell)]]).await;
-        let model = (words.model)(&server, Options::default());
+        let (sender, closed) = oneshot::channel();
+        let server = Server::start([vec![Step::Send(chunks([&api.text])), Step::Closed(sender)]]).await;
+        let model = (api.model)(&server, Options::default());
         let mut stream = model.stream(&request);
         assert!(stream.try_next().await.unwrap().is_some());
         drop(stream);
@@ -231,29 +233,29 @@ async fn who_reads_decides() {
     }
 }
 
-/// Behaviour M17, and the bounds of an event and of a body.
+/// Behaviour M17: an oversized event is rejected, too.
 #[tokio::test]
-async fn what_is_endless_is_cut() {
-    for words in both() {
-        let more = (words.arguments)(&"x".repeat(ARGUMENT_BYTES / 4));
+async fn oversized_arguments_and_events_are_rejected() {
+    for api in both_apis() {
+        let more = (api.arguments)(&"x".repeat(ARGUMENT_BYTES / 4));
         let arguments = vec![Step::Send(chunks(std::iter::repeat_n(&more, 5)))];
         let event =
             vec![Step::Send(STREAM.into()), Step::Send(b"data: ".to_vec()), Step::Send(vec![b'x'; 17 << 20])];
         for script in [arguments, event] {
             let server = Server::start([script]).await;
-            let error = streamed(&*(words.model)(&server, Options::default())).await.unwrap_err();
-            assert!(matches!(error, ModelError::InvalidResponse(_)), "{}: {error:?}", words.path);
+            let error = streamed(&*(api.model)(&server, Options::default())).await.unwrap_err();
+            assert!(matches!(error, ModelError::InvalidResponse(_)), "{}: {error:?}", api.path);
         }
     }
 }
 
-/// Behaviour X3: what a server repeats of the key in the middle of a stream is not shown.
+/// Behaviour X3: an error inside of a stream has no key.
 #[tokio::test]
-async fn a_key_that_a_stream_repeats_is_not_shown() {
+async fn key_in_a_stream_error_is_redacted() {
     let broken = json!({"error": {"message": "no such key: sk-secret-1"}});
-    for words in both() {
-        let server = Server::replying([chunks([&words.text, &broken])]).await;
-        let model = (words.model)(&server, Options { key: "sk-secret-1", ..Options::default() });
+    for api in both_apis() {
+        let server = Server::replying([chunks([&api.text, &broken])]).await;
+        let model = (api.model)(&server, Options { key: "sk-secret-1", ..Options::default() });
         let error = streamed(&*model).await.unwrap_err();
         let shown = format!("{error} {error:?}");
         assert!(shown.contains("[secret]") && !shown.contains("sk-secret"), "{shown}");

@@ -1,4 +1,4 @@
-//! Behaviour M14: how the bytes of a stream are cut changes nothing.
+//! Behaviour M14: any division of a stream into chunks gives the same reply.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -7,13 +7,13 @@ use haft_core::{ChatModel, model::ChatEvent};
 use proptest::prelude::*;
 
 use crate::{
-    responses::{events_of, of_any_server, recorded},
+    responses::{events_of, sample_response, without_origin},
     server::{Server, Step, hello},
 };
 
-/// A recorded stream, with everything that the format of events allows: comments, line ends of each kind, fields that
-/// mean nothing here, no space after the colon, events without data, one chunk on two lines, characters of two to four
-/// bytes.
+/// A recorded stream with all features of server-sent events: comments, each kind of line end,
+/// unused fields, no space after the colon, events without data, a chunk on two lines, and
+/// characters of two to four bytes.
 const RECORDED: &str = concat!(
     "\u{feff}: ping\n\n",
     "event: message\nid: 1\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
@@ -27,7 +27,7 @@ const RECORDED: &str = concat!(
     "data: [DONE]\n\n",
 );
 
-/// Where the replies of a recorded stream come from.
+/// The API of a recorded stream.
 #[derive(Clone, Copy, Debug)]
 enum Api {
     Chat,
@@ -51,9 +51,9 @@ impl Api {
     }
 }
 
-/// A recorded stream of the Responses API, with line ends of each kind.
+/// A recorded stream of the Responses API, with each kind of line end.
 fn items() -> String {
-    let mut response = recorded();
+    let mut response = sample_response();
     response["output"][1]["content"][0]["text"] = "Grüße, 世界 🌍".into();
     response["output"][2]["arguments"] = r#"{"x":"é"}"#.into();
     let ends = ["\n\n", "\r\n\r\n", "\r\r"];
@@ -65,7 +65,7 @@ fn items() -> String {
     events.collect()
 }
 
-/// What comes of the recorded streams in one piece.
+/// The events of the recorded streams in one piece.
 static WHOLE: [OnceLock<Vec<ChatEvent>>; 2] = [OnceLock::new(), OnceLock::new()];
 
 proptest! {
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn byte_by_byte_gives_the_recorded_reply() {
+async fn single_bytes_give_the_recorded_reply() {
     for api in [Api::Chat, Api::Responses] {
         let events = events(api, (0..api.recorded().len()).collect()).await;
         let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
@@ -92,7 +92,7 @@ async fn byte_by_byte_gives_the_recorded_reply() {
     }
 }
 
-/// The events of a recorded stream, sent in pieces that end at `cuts`.
+/// The events of a recorded stream, split at `cuts`.
 async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     let recorded = api.recorded();
     cuts.push(recorded.len());
@@ -112,10 +112,10 @@ async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     let (model, request) = (api.model(&server), hello());
     let mut events: Vec<_> = model.stream(&request).try_collect().await.unwrap();
     if let Some(ChatEvent::Finished(reply)) = events.pop() {
-        events.push(ChatEvent::Finished(of_any_server(*reply).into()));
+        events.push(ChatEvent::Finished(without_origin(*reply).into()));
     }
     events
 }
 
-/// Pieces of a chunked body reach the client as they are sent, whatever the socket makes of them.
+/// HTTP chunks keep the boundaries of the pieces; TCP does not.
 const STREAM_CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n";

@@ -1,4 +1,4 @@
-//! Servers that keep us waiting.
+//! Timeouts of each phase of a request.
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     }
 }
 
-/// Behaviour M5: a connection that is not accepted. The queue of a listener is full, and more callers are not answered.
+/// Behaviour M5: a listener with a full backlog does not accept connections.
 #[tokio::test]
-async fn connecting_ends() {
+async fn connecting_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
     let mut queue = Vec::new();
-    while let Ok(Ok(waiting)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
-        queue.push(waiting);
+    while let Ok(Ok(connection)) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
+        queue.push(connection);
     }
     let short = Timeouts::default().with_connect(Duration::from_millis(50));
     let model =
@@ -42,42 +42,42 @@ async fn connecting_ends() {
     assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
 }
 
-/// Behaviour M5: each wait is its own error.
+/// Behaviour M5: each phase has its own timeout.
 #[tokio::test]
-async fn every_wait_ends() {
+async fn every_phase_times_out() {
     let short = Duration::from_millis(50);
-    let silent = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
-    assert_eq!(silent, TimeoutPhase::FirstByte);
+    let no_response = timed_out(vec![Step::Stall], Timeouts::default().with_first_byte(short)).await;
+    assert_eq!(no_response, TimeoutPhase::FirstByte);
 
     let head = vec![Step::Send(STREAM.into()), Step::Stall];
     let first_byte = timed_out(head, Timeouts::default().with_first_byte(short)).await;
-    assert_eq!(first_byte, TimeoutPhase::FirstByte, "a head is no byte of the reply");
+    assert_eq!(first_byte, TimeoutPhase::FirstByte, "the head is not a part of the body");
 
     let begun = || vec![Step::Send(STREAM.into()), Step::Send(b": ping\n\n".into()), Step::Stall];
     assert_eq!(timed_out(begun(), Timeouts::default().with_idle(short)).await, TimeoutPhase::Idle);
     assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5: a reply that always goes on and never comes ends as a whole.
+/// Behaviour M5: keep-alive comments reset the idle timeout, not the total timeout.
 #[tokio::test]
-async fn a_steady_drip_ends() {
+async fn endless_keep_alive_times_out() {
     let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
     let short = Timeouts::default().with_total(Duration::from_millis(200));
     assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5, M12: nothing of a call that stands still is given out as a whole.
+/// Behaviour M5 and M12: a stalled call is not returned.
 #[tokio::test]
-async fn a_stall_inside_a_call_ends() {
+async fn stall_inside_a_call_times_out() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});
     let half = chunks([&json!({"choices": [{"delta": {"tool_calls": [call]}}]})]);
     let short = Timeouts::default().with_idle(Duration::from_millis(50));
     assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
 }
 
-/// A server that sends its head at once thinks after it: that is no silence within a reply.
+/// Some servers send the head at once, and process the prompt before the first byte.
 #[tokio::test]
-async fn the_first_byte_is_waited_for_longer_than_the_next() {
+async fn idle_timeout_starts_after_the_first_byte() {
     let chunk =
         b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n".to_vec();
     let thinking = Step::Pause(Duration::from_millis(300));

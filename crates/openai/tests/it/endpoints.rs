@@ -1,4 +1,4 @@
-//! Where a request goes, by which key, and what of both is shown.
+//! URLs, keys and headers of requests, and their redaction.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -7,12 +7,12 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-use crate::server::{Server, fine, header, hello, ok, reply, stream};
+use crate::server::{Server, header, hello, minimal_reply, ok, reply, stream};
 
 /// Behaviour X3.
 #[tokio::test]
-async fn the_key_is_sent_and_never_shown() {
-    let server = Server::replying([fine()]).await;
+async fn key_is_sent_and_redacted_in_debug_output() {
+    let server = Server::replying([minimal_reply()]).await;
     let builder = server.builder().api_key("sk-secret\n").header("x-team", "sk-other");
     let shown = format!("{builder:?}");
     let model = builder.build().unwrap();
@@ -25,11 +25,11 @@ async fn the_key_is_sent_and_never_shown() {
     assert!(!shown.contains("sk-"), "{shown}");
 }
 
-/// Behaviour X3: what a server repeats with status 200, in a body or in the middle of a stream.
+/// Behaviour X3: a server may repeat the key with status 200, in a body or in a stream.
 #[tokio::test]
-async fn a_key_that_a_reply_repeats_is_not_shown() {
-    let said = "Incorrect API key provided: sk-secret-1";
-    let error = json!({"error": {"message": said}});
+async fn key_in_a_reply_is_redacted() {
+    let text = "Incorrect API key provided: sk-secret-1";
+    let error = json!({"error": {"message": text}});
     let page = reply("200 OK", "", &format!("<html>{}Bearer sk-secret-1</html>", "x".repeat(970)));
     let text = json!({"choices": [{"delta": {"content": "Hi"}}]});
     for sent in [ok(&error), page, stream([&error]), stream([&text, &error])] {
@@ -42,9 +42,9 @@ async fn a_key_that_a_reply_repeats_is_not_shown() {
     }
 }
 
-/// A header that is not secret does not damage what the server says.
+/// A short value occurs inside of other words.
 #[tokio::test]
-async fn a_short_header_value_stays_in_an_error() {
+async fn short_header_value_is_not_redacted() {
     let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});
     let server = Server::replying([ok(&busy)]).await;
     let model = server.builder().header("x-tier", "4").max_retries(0).build().unwrap();
@@ -55,10 +55,10 @@ async fn a_short_header_value_stays_in_an_error() {
     );
 }
 
-/// Azure wants its version in the query.
+/// Azure requires the API version in the query.
 #[tokio::test]
-async fn a_query_of_the_base_url_is_sent() {
-    let server = Server::replying([fine()]).await;
+async fn query_of_the_base_url_is_sent() {
+    let server = Server::replying([minimal_reply()]).await;
     let base_url = format!("{}?api-version=preview", server.base_url);
     server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
     let head = server.take_requests().remove(0).head;
@@ -66,17 +66,17 @@ async fn a_query_of_the_base_url_is_sent() {
 }
 
 #[tokio::test]
-async fn credentials_of_the_base_url_are_sent() {
-    let server = Server::replying([fine()]).await;
+async fn credentials_of_the_base_url_are_sent_as_a_header() {
+    let server = Server::replying([minimal_reply()]).await;
     let base_url = server.base_url.replace("http://", "http://me:secret@");
     server.builder().base_url(base_url).build().unwrap().chat(&hello()).await.unwrap();
     let head = server.take_requests().remove(0).head;
     assert_eq!(header(&head, "authorization"), Some("Basic bWU6c2VjcmV0"));
 }
 
-/// The usual mistake in a base URL.
+/// A missing `/v1` is a common mistake.
 #[tokio::test]
-async fn where_nothing_is_found_the_address_is_named() {
+async fn error_404_names_the_url() {
     let missing = reply("404 Not Found", "", "Not Found");
     let server = Server::replying([missing.clone(), missing]).await;
     let address = server.base_url.trim_end_matches("/v1");
@@ -93,8 +93,8 @@ async fn where_nothing_is_found_the_address_is_named() {
 }
 
 #[tokio::test]
-async fn without_a_key_none_is_sent() {
-    let server = Server::replying([fine()]).await;
+async fn no_authorization_is_sent_without_a_key() {
+    let server = Server::replying([minimal_reply()]).await;
     server.model().chat(&hello()).await.unwrap();
     let request = server.take_requests().remove(0);
     assert_eq!(header(&request.head, "authorization"), None);

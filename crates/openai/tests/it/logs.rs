@@ -1,4 +1,4 @@
-//! What of a request is in the trace.
+//! Events and spans of requests.
 
 use std::{
     fmt::Debug,
@@ -23,14 +23,14 @@ use tracing::{
     span::{Attributes, Id, Record},
 };
 
-use crate::listen::listen;
-use crate::server::{Server, fine, hello, ok, reply};
+use crate::log_capture::capture;
+use crate::server::{Server, hello, minimal_reply, ok, reply};
 
-/// Keeps the fields of all events, as `name=value`.
+/// Stores the fields of all events, as `name=value`.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl Subscriber for Recorder {
+impl Subscriber for EventLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("haft")
     }
@@ -63,28 +63,28 @@ impl Visit for Fields {
     }
 }
 
-/// Behaviour M1: the attempts are in the trace, X3: and what a server repeats of the key is not.
+/// Behaviour M1 and X3: each retry is logged, without the key.
 #[tokio::test]
-async fn each_attempt_is_told() {
-    let recorder = Recorder::default();
-    let recording = listen(recorder.clone());
+async fn each_retry_is_logged_without_secrets() {
+    let log = EventLog::default();
+    let guard = capture(log.clone());
     let busy =
         reply("429 Too Many Requests", "retry-after-ms: 1\r\n", r#"{"error": "slow down, sk-secret-1"}"#);
-    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
-    let server = Server::replying([busy.clone(), busy, fine]).await;
+    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}));
+    let server = Server::replying([busy.clone(), busy, minimal_reply]).await;
     server.builder().api_key("sk-secret-1").build().unwrap().chat(&hello()).await.unwrap();
-    drop(recording);
-    let events = recorder.0.lock().unwrap();
+    drop(guard);
+    let events = log.0.lock().unwrap();
     let [first, second] = events.as_slice() else { panic!("{events:?}") };
     for (event, retry) in [(first, "retry=1 "), (second, "retry=2 ")] {
         assert!(event.contains(retry) && event.contains("slow down, [secret]"), "{event}");
     }
 }
 
-/// Behaviour S4: which tools are not strict, and why, once for each list. The others are.
+/// Behaviour S4: one warning per list names the non-strict tools with reasons.
 #[tokio::test]
-async fn tools_that_cannot_be_strict_are_told_once() {
-    let recorder = Recorder::default();
+async fn non_strict_tools_are_logged_once() {
+    let log = EventLog::default();
     let define = |name: &str, schema| {
         let schema = Schema::arguments(schema).unwrap();
         DynamicTool::new(ToolDefinition::new(ToolName::new(name).unwrap(), schema), |_, _| async {})
@@ -92,14 +92,14 @@ async fn tools_that_cannot_be_strict_are_told_once() {
     let plain = json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]});
     let tools = [define("plain", plain), define("map", json!({"additionalProperties": true}))];
     let request = hello().with_tools(ToolList::new("test", tools));
-    let fine = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
-    let server = Server::replying([fine.clone(), fine]).await;
+    let minimal_reply = ok(&json!({"choices": [{"message": {"content": "Hi"}}]}));
+    let server = Server::replying([minimal_reply.clone(), minimal_reply]).await;
     let model = server.builder().tool_schemas(SchemaTarget::OpenAiStrict).build().unwrap();
-    let recording = listen(recorder.clone());
+    let guard = capture(log.clone());
     model.chat(&request).await.unwrap();
     model.chat(&request).await.unwrap();
-    drop(recording);
-    let events = recorder.0.lock().unwrap();
+    drop(guard);
+    let events = log.0.lock().unwrap();
     let warnings: Vec<_> = events.iter().filter(|event| event.contains("cannot be sent")).collect();
     let [warning] = warnings.as_slice() else { panic!("{events:?}") };
     let reason = "map: `additionalProperties` at /: not strict, since its properties may have any name";
@@ -110,27 +110,27 @@ async fn tools_that_cannot_be_strict_are_told_once() {
     }
 }
 
-/// A picture that the model is not sent is told of once, not in each step; who knows better says so.
+/// `images(true)` overrides the profile.
 #[tokio::test]
-async fn a_picture_that_is_only_described_is_told_once() {
-    let recorder = Recorder::default();
-    let _guard = listen(recorder.clone());
-    let server = Server::replying([fine(), fine(), fine()]).await;
+async fn omitted_image_is_logged_once() {
+    let log = EventLog::default();
+    let _guard = capture(log.clone());
+    let server = Server::replying([minimal_reply(), minimal_reply(), minimal_reply()]).await;
     let picture = || vec![Content::blob(*b"cat", "image/png")];
-    let ask = || ChatRequest::new([Message::new(MessageBody::User { content: picture() })]);
+    let request = || ChatRequest::new([Message::new(MessageBody::User { content: picture() })]);
     let model = server.model();
     for _ in 0..2 {
-        model.chat(&ask()).await.unwrap();
+        model.chat(&request()).await.unwrap();
     }
-    let told = recorder.0.lock().unwrap().iter().filter(|event| event.contains("image/png")).count();
-    assert_eq!(told, 1);
-    server.builder().images(true).build().unwrap().chat(&ask()).await.unwrap();
+    let warnings = log.0.lock().unwrap().iter().filter(|event| event.contains("image/png")).count();
+    assert_eq!(warnings, 1);
+    server.builder().images(true).build().unwrap().chat(&request()).await.unwrap();
     let requests = server.take_requests();
     let sent: Vec<_> = requests.iter().map(|it| it.body["messages"][0]["content"].is_array()).collect();
     assert_eq!(sent, [false, false, true]);
 }
 
-/// How many spans are entered.
+/// The number of entered spans.
 #[derive(Clone, Default)]
 struct Depth(Arc<AtomicUsize>);
 
@@ -158,7 +158,7 @@ impl Subscriber for Depth {
     }
 }
 
-/// Keeps how deep it was dropped.
+/// Stores the span depth at its drop.
 struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
 
 impl Drop for Dropped {
@@ -167,11 +167,11 @@ impl Drop for Dropped {
     }
 }
 
-/// What a layer says of a stream that nobody waits for any more is said within its span.
+/// Events of layers during the cancellation belong to the span.
 #[tokio::test]
-async fn a_cancelled_stream_ends_within_its_span() {
+async fn cancelled_stream_is_dropped_within_its_span() {
     let (depth, dropped) = (Depth::default(), Arc::<Mutex<Vec<usize>>>::default());
-    let _listening = listen(depth.clone());
+    let _listening = capture(depth.clone());
     let guard = {
         let (depth, dropped) = (depth.clone(), Arc::clone(&dropped));
         move || Dropped(depth.clone(), Arc::clone(&dropped))

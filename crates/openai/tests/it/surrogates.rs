@@ -1,4 +1,4 @@
-//! Characters that come in halves, or as bytes that are none: one character is at stake, never the reply.
+//! Split surrogate pairs and invalid UTF-8 damage one character, not the reply.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -15,14 +15,14 @@ enum Api {
     Responses,
 }
 
-/// Where text comes in pieces: the event of a piece, and what of the reply the pieces are.
+/// A streamed text: the event of a piece, and the place of the text in the reply.
 struct Field {
     api: Api,
     event: &'static str,
     read: fn(AssistantMessage) -> Option<String>,
 }
 
-/// Every field that is put together from pieces; `…` is the piece.
+/// All streamed texts; `…` is the piece.
 const FIELDS: [Field; 9] = [
     Field {
         api: Api::Chat, event: r#"{"choices":[{"delta":{"content":"…"}}]}"#, read: |it| Some(it.text())
@@ -68,8 +68,8 @@ const FIELDS: [Field; 9] = [
     },
 ];
 
-fn arguments(said: AssistantMessage) -> Option<String> {
-    said.tool_calls.into_iter().next().map(|call| call.arguments.to_string())
+fn arguments(message: AssistantMessage) -> Option<String> {
+    message.tool_calls.into_iter().next().map(|call| call.arguments.to_string())
 }
 
 impl Api {
@@ -90,7 +90,7 @@ impl Api {
     }
 }
 
-/// The reply to a stream of these events, of which every text that was heard is in it.
+/// The reply to a stream of these events. Compares its text and arguments with the deltas.
 async fn streamed(api: Api, events: impl IntoIterator<Item = Vec<u8>>) -> ChatResponse {
     let mut sent = STREAM.as_bytes().to_vec();
     for event in events.into_iter().chain([api.end().into()]) {
@@ -126,16 +126,16 @@ async fn check(pieces: &[&[u8]], expected: &str) {
     }
 }
 
-/// JavaScript cuts text by units of UTF-16, and writes the half of a character as an escape.
+/// JavaScript splits text by units of UTF-16, and writes a lone surrogate as an escape.
 #[tokio::test]
-async fn halves_of_a_character_are_joined() {
+async fn surrogate_pairs_are_joined_across_deltas() {
     check(&[br"abcd\ud83c", br"\udf0d!"], "abcd🌍!").await;
     check(&[br"\ud83c", b"", br"\udf0d"], "🌍").await;
     check(&[br"1\uD83C", br"\uDF0D2\ud83c", br"\udf0d"], "1🌍2🌍").await;
 }
 
 #[tokio::test]
-async fn half_a_character_that_stays_alone_is_told_by_a_mark() {
+async fn lone_surrogate_becomes_the_replacement_character() {
     check(&[br"a\ud83c", b"b"], "a\u{fffd}b").await;
     check(&[br"a\ud83cb", br"\udf0dc"], "a\u{fffd}b\u{fffd}c").await;
     check(&[br"a\ud83c", br"\ud83c\udf0d", br"\ud83c"], "a\u{fffd}🌍\u{fffd}").await;
@@ -143,21 +143,19 @@ async fn half_a_character_that_stays_alone_is_told_by_a_mark() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_cost_no_more_than_themselves() {
+async fn invalid_utf8_becomes_the_replacement_character() {
     check(&[b"a\xffb", b"c\xf0\x9f"], "a\u{fffd}bc\u{fffd}").await;
 }
 
-/// The rest of a reply tells the character whole.
 #[tokio::test]
-async fn half_a_character_and_then_all_of_the_text() {
+async fn final_text_completes_a_split_character() {
     let done = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"ab🌍"}]}}"#;
     let half = r#"{"type":"response.output_text.delta","output_index":0,"delta":"ab\ud83c"}"#;
     assert_eq!(streamed(Api::Responses, [half.into(), done.into()]).await.message.text(), "ab🌍");
 }
 
-/// Two messages of one response, the second of which begins with half a character.
 #[tokio::test]
-async fn half_a_character_begins_a_message() {
+async fn surrogates_of_two_messages_are_not_joined() {
     let delta = |index: u8, piece: &str| {
         format!(r#"{{"type":"response.output_text.delta","output_index":{index},"delta":"{piece}"}}"#)
             .into_bytes()
@@ -167,7 +165,7 @@ async fn half_a_character_begins_a_message() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_not_streamed_is_read_too() {
+async fn lone_surrogate_in_a_whole_reply_is_replaced() {
     let chat = r#"{"choices":[{"message":{"content":"a\ud83c"},"finish_reason":"stop"}]}"#;
     let items = r#"{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a\ud83c"}]}]}"#;
     for (api, body) in [(Api::Chat, chat), (Api::Responses, items)] {
@@ -177,9 +175,8 @@ async fn a_reply_that_is_not_streamed_is_read_too() {
     }
 }
 
-/// An error that holds half a character is told all the same.
 #[tokio::test]
-async fn an_error_with_half_a_character_is_told() {
+async fn lone_surrogate_in_an_error_is_replaced() {
     for body in [r#"{"error":{"message":"no \ud83c"}}"#, r#"{"type":"error","message":"no \ud83c"}"#] {
         let sent = format!("{STREAM}data: {body}\n\n").into_bytes();
         let server = Server::replying([sent]).await;
@@ -189,9 +186,8 @@ async fn an_error_with_half_a_character_is_told() {
     }
 }
 
-/// What is left of a reply that breaks off has a mark for half a character, too.
 #[tokio::test]
-async fn half_a_character_before_a_break_is_told_by_a_mark() {
+async fn lone_surrogate_in_a_partial_reply_is_replaced() {
     let half = r#"{"type":"response.output_text.delta","output_index":0,"delta":"ab\ud83c"}"#;
     let broken = r#"{"type":"response.incomplete","response":{"status":"incomplete"}}"#;
     let sent: String = [half, broken].map(|event| format!("data: {event}\n\n")).concat();

@@ -1,4 +1,4 @@
-//! Servers that refuse, fail, or cannot be reached.
+//! Error responses, failures and unreachable servers.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use haft_openai::ChatCompletions;
 use serde_json::json;
 use tokio::{net::TcpListener, time::Instant};
 
-use crate::server::{Server, Step, fine, hello, ok, reply, stream};
+use crate::server::{Server, Step, hello, minimal_reply, ok, reply, stream};
 
-async fn refused_with(status: &str, body: &str) -> (ModelError, usize) {
-    let refusal = reply(status, "", body);
-    let server = Server::replying([refusal.clone(), refusal.clone(), refusal]).await;
+async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
+    let rejection = reply(status, "", body);
+    let server = Server::replying([rejection.clone(), rejection.clone(), rejection]).await;
     let model = server.builder().max_retries(2).api_key("sk-secret").build().unwrap();
     let error = model.chat(&hello()).await.unwrap_err();
     (error, server.take_requests().len())
 }
 
-/// Behaviour M1: waits at least as long as the server asks for. (The policy itself is tested where time is paused.)
+/// Behaviour M1: a retry waits at least for `Retry-After`. `client/retry/tests.rs` has tests of the
+/// policy with paused time.
 #[tokio::test]
-async fn too_many_requests_are_tried_again_when_the_server_says() {
+async fn rate_limited_request_is_retried_after_retry_after() {
     let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);
-    let server = Server::replying([busy.clone(), busy, fine()]).await;
+    let server = Server::replying([busy.clone(), busy, minimal_reply()]).await;
     let started = Instant::now();
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
     assert!(started.elapsed() >= Duration::from_millis(400));
     assert_eq!(server.take_requests().len(), 3);
 }
 
-/// An overloaded server says when to come back, too.
 #[tokio::test]
-async fn every_failure_may_say_when_to_come_back() {
+async fn retry_after_is_read_for_every_status() {
     let busy = |status| reply(status, "retry-after: 30\r\n", "");
     for status in ["503 Service Unavailable", "529 Overloaded", "500 Internal Server Error", "408 Timeout"] {
         let server = Server::replying([busy(status)]).await;
@@ -40,9 +40,9 @@ async fn every_failure_may_say_when_to_come_back() {
     }
 }
 
-/// Gemini says in the body when to come back, OpenAI in a sentence; in the middle of a stream there is no other place.
+/// Gemini has a field for the delay, OpenAI a sentence. An error in a stream has no headers.
 #[tokio::test]
-async fn a_body_may_say_when_to_come_back() {
+async fn retry_delay_is_read_from_the_body() {
     let info = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37.024s"});
     let gemini = json!([{"error": {"code": 429, "message": "You exceeded your quota.", "status": "RESOURCE_EXHAUSTED", "details": [info]}}]);
     let openai = json!({"error": {"message": "Rate limit reached. Please try again in 1m1.5s.", "code": "rate_limit_exceeded"}});
@@ -57,19 +57,17 @@ async fn a_body_may_say_when_to_come_back() {
     }
 }
 
-/// The wait is kept, not only known.
 #[tokio::test]
-async fn a_wait_that_the_body_asks_for_is_kept() {
+async fn retry_waits_for_the_delay_in_the_body() {
     let busy = reply("429 Too Many Requests", "", r#"{"error":{"message":"Please try again in 200ms."}}"#);
-    let server = Server::replying([busy, fine()]).await;
+    let server = Server::replying([busy, minimal_reply()]).await;
     let started = Instant::now();
     server.model().chat(&hello()).await.unwrap();
     assert!(started.elapsed() >= Duration::from_millis(200));
 }
 
-/// The server's own word counts more than what its status usually means.
 #[tokio::test]
-async fn a_server_says_whether_to_try_again() {
+async fn should_retry_header_overrides_the_status() {
     for (status, word, requests) in [
         ("503 Service Unavailable", "false", 1),
         ("429 Too Many Requests", "false", 1),
@@ -78,84 +76,87 @@ async fn a_server_says_whether_to_try_again() {
         ("498 Capacity Exceeded", "", 2),
         ("501 Not Implemented", "", 1),
     ] {
-        let refusal = reply(status, &format!("x-should-retry: {word}\r\n"), "no");
-        let server = Server::replying([refusal, fine()]).await;
+        let rejection = reply(status, &format!("x-should-retry: {word}\r\n"), "no");
+        let server = Server::replying([rejection, minimal_reply()]).await;
         assert_eq!(server.model().chat(&hello()).await.is_ok(), requests == 2, "{status} {word}");
         assert_eq!(server.take_requests().len(), requests, "{status} {word}");
     }
 }
 
-/// A wait that no clock can hold ends the attempts, not the program.
+/// The delay exceeds the range of `Instant`.
 #[tokio::test]
-async fn an_absurd_wait_is_no_panic() {
+async fn huge_retry_after_does_not_panic() {
     let busy = reply("429 Too Many Requests", "retry-after: 18000000000000000000\r\n", "");
     let server = Server::replying([busy]).await;
     let error = server.model().chat(&hello()).await.unwrap_err();
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
 
-/// Behaviour M2: the status decides, whatever the body is made of.
+/// Behaviour M2: the body may be HTML, JSON, text or empty.
 #[tokio::test]
-async fn a_foreign_body_does_not_hide_the_status() {
+async fn status_429_with_any_body_is_retried() {
     for body in
         ["slow down", "<html>429</html>", r#"{"error":{"message":"slow","code":429}}"#, "", r#"["x"]"#]
     {
-        let server =
-            Server::replying([reply("429 Too Many Requests", "retry-after-ms: 1\r\n", body), fine()]).await;
+        let server = Server::replying([
+            reply("429 Too Many Requests", "retry-after-ms: 1\r\n", body),
+            minimal_reply(),
+        ])
+        .await;
         assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "after {body:?}");
     }
 }
 
 /// Behaviour M3: one request, and no key in the error.
 #[tokio::test]
-async fn what_cannot_pass_is_not_tried_again() {
-    let used_up = ["insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"];
-    let used_up = used_up.map(|word| json!({"error": {"message": "pay", "type": word}}));
+async fn permanent_error_is_not_retried() {
+    let exhausted = ["insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"];
+    let exhausted = exhausted.map(|word| json!({"error": {"message": "pay", "type": word}}));
     let daily = json!({"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]});
     let daily = json!([{"error": {"code": 429, "message": "no", "details": [daily, {"retryDelay": "3s"}]}}]);
-    for quota in used_up.iter().chain([&daily]) {
-        let (error, requests) = refused_with("429 Too Many Requests", &quota.to_string()).await;
+    for quota in exhausted.iter().chain([&daily]) {
+        let (error, requests) = rejected_with("429 Too Many Requests", &quota.to_string()).await;
         assert!(matches!(error, ModelError::RateLimited { permanent: true, .. }), "{error:?}");
         assert_eq!(requests, 1);
     }
 
     for (status, code) in [("400 Bad Request", 400), ("404 Not Found", 404)] {
-        let (error, requests) = refused_with(status, "no").await;
+        let (error, requests) = rejected_with(status, "no").await;
         assert!(matches!(error, ModelError::Rejected { status, .. } if status == code), "{error:?}");
         assert_eq!(requests, 1);
     }
     for status in ["401 Unauthorized", "403 Forbidden"] {
-        let (error, requests) = refused_with(status, "not with sk-secret, Bearer sk-secret").await;
+        let (error, requests) = rejected_with(status, "not with sk-secret, Bearer sk-secret").await;
         assert!(matches!(error, ModelError::Unauthorized(_)), "{error:?}");
         assert_eq!(requests, 1);
         assert!(!format!("{error} {error:?}").contains("sk-secret"), "{error}");
     }
 }
 
-/// Behaviour M4: the error carries the status, and at most 1 kB of the body.
+/// Behaviour M4: the error has the status and at most 1 kB of the body.
 #[tokio::test]
-async fn a_failing_server_is_tried_again_and_then_told_of() {
+async fn server_error_is_retried_and_then_returned() {
     for (status, code) in
         [("500 Internal Server Error", 500), ("502 Bad Gateway", 502), ("503 Service Unavailable", 503)]
     {
         let page = format!("<html>{}</html>", "ü".repeat(5000));
-        let (error, requests) = refused_with(status, &page).await;
+        let (error, requests) = rejected_with(status, &page).await;
         let ModelError::Server { status: Some(status), body, .. } = &error else { panic!("{error:?}") };
         assert_eq!((*status, requests), (code, 3));
         assert!(body.starts_with("<html>ü") && body.len() <= 1024, "{} bytes", body.len());
     }
 }
 
-/// Behaviour M4: a reset before the head of the reply.
+/// Behaviour M4: the connection is reset before the response head.
 #[tokio::test]
-async fn a_reset_before_the_reply_is_tried_again() {
-    let server = Server::start([vec![Step::Reset], vec![Step::Send(fine())]]).await;
+async fn reset_before_the_reply_is_retried() {
+    let server = Server::start([vec![Step::Reset], vec![Step::Send(minimal_reply())]]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M4: nobody listens.
+/// Behaviour M4: the connection is refused.
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named() {
+async fn error_names_the_unreachable_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -172,29 +173,29 @@ async fn a_server_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_too_long_is_told_apart() {
+async fn context_overflow_is_a_distinct_error() {
     let openai = json!({"error": {"message": "too long", "code": "context_length_exceeded"}});
     let llama = json!({"error": {"message": "too long", "code": 400, "type": "exceed_context_size_error"}});
     let vllm = json!({"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400});
     for body in [openai, llama, vllm] {
-        let (error, requests) = refused_with("400 Bad Request", &body.to_string()).await;
+        let (error, requests) = rejected_with("400 Bad Request", &body.to_string()).await;
         assert!(matches!(error, ModelError::ContextTooLong(_)), "{error:?}");
         assert_eq!(requests, 1);
     }
 }
 
-/// A redirect would make the POST a GET, or take the key to another host.
+/// A redirect would turn the POST into a GET, or send the key to another host.
 #[tokio::test]
-async fn a_redirect_is_not_followed_but_told() {
+async fn redirect_is_an_error_with_its_target() {
     let moved = reply("301 Moved Permanently", "location: https://example.com/v1\r\n", "");
     let server = Server::replying([moved]).await;
     let error = server.model().chat(&hello()).await.unwrap_err();
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
 
-/// What cannot pass is not tried again, although the status was 200: Gemini's list, and a code beside a text.
+/// Gemini's list with one error, and a code beside a string.
 #[tokio::test]
-async fn an_error_with_status_200_may_be_permanent() {
+async fn permanent_error_with_status_200_is_not_retried() {
     let list = json!([{"error": {"code": 400, "message": "Bad tool", "status": "INVALID_ARGUMENT"}}]);
     let text = json!({"error": "pay", "code": "insufficient_quota"});
     let word = json!({"error": {"message": "no such key", "code": "invalid_api_key"}});
@@ -208,9 +209,9 @@ async fn an_error_with_status_200_may_be_permanent() {
     }
 }
 
-/// Who says that it will never do is not waited for, by nobody: a layer of the user's reads the error, too.
+/// User code and layers read `is_transient` and `retry_after`, too.
 #[tokio::test]
-async fn never_is_no_long_wait() {
+async fn should_retry_false_is_a_permanent_error_without_delay() {
     for status in ["500 Broken", "503 Down", "409 Conflict"] {
         let server = Server::replying([reply(status, "x-should-retry: false\r\n", "no")]).await;
         let error = server.builder().build().unwrap().chat(&hello()).await.unwrap_err();

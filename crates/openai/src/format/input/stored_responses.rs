@@ -1,4 +1,4 @@
-//! Conversations that the server stores, and the messages that are new to it.
+//! Conversations stored by the server, and the messages after them.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -13,14 +13,14 @@ use super::Input;
 use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
 /// Data of a message for stored conversations.
-pub(super) struct Kept {
+pub(super) struct MessageDigest {
     /// Fingerprint of the message.
-    digest: u64,
-    stored: Option<Stored>,
+    hash: u64,
+    response: Option<StoredResponse>,
 }
 
 /// A stored response.
-struct Stored {
+struct StoredResponse {
     id: String,
     /// Fingerprint of the conversation before it.
     after: String,
@@ -30,20 +30,20 @@ impl Input {
     /// Fingerprint of the conversation.
     pub(crate) fn digest(&self) -> String {
         let mut digests = Digests::default();
-        self.0.iter().for_each(|message| digests.add(&message.kept));
+        self.0.iter().for_each(|message| digests.add(&message.digest));
         digests.text()
     }
 
-    /// The last stored response whose conversation is the same as here, and the messages after it.
+    /// The last stored response with the same conversation before it, and the messages after it.
     ///
-    /// A conversation that was shortened, summarised or changed since does not match.
+    /// A conversation does not match if it was shortened, summarised or changed since.
     pub(crate) fn since_stored(&self) -> Option<(&str, Self)> {
         let mut digests = Digests::default();
         let mut last = None;
         for (place, message) in self.0.iter().enumerate() {
-            let stored = message.kept.stored.as_ref().filter(|stored| stored.after == digests.text());
+            let stored = message.digest.response.as_ref().filter(|stored| stored.after == digests.text());
             last = stored.map(|stored| (stored.id.as_str(), place)).or(last);
-            digests.add(&message.kept);
+            digests.add(&message.digest);
         }
         let (id, place) = last?;
         let rest = self.0.get(place + 1..).filter(|rest| !rest.is_empty())?;
@@ -55,8 +55,8 @@ impl Input {
 struct Digests(DefaultHasher);
 
 impl Digests {
-    fn add(&mut self, message: &Kept) {
-        message.digest.hash(&mut self.0);
+    fn add(&mut self, message: &MessageDigest) {
+        message.hash.hash(&mut self.0);
     }
 
     fn text(&self) -> String {
@@ -64,26 +64,26 @@ impl Digests {
     }
 }
 
-impl Kept {
+impl MessageDigest {
     pub(super) fn of(message: &Message, items: &[Box<RawValue>], encoding: &EncodingOptions) -> Self {
         let mut hasher = DefaultHasher::new();
         items.iter().for_each(|item| item.get().hash(&mut hasher));
-        let stored = match message.body() {
-            MessageBody::Assistant(said) => Stored::of(said, encoding),
+        let response = match message.body() {
+            MessageBody::Assistant(reply) => StoredResponse::of(reply, encoding),
             _ => None,
         };
-        Self { digest: hasher.finish(), stored }
+        Self { hash: hasher.finish(), response }
     }
 }
 
-impl Stored {
-    /// The stored response of a reply, unless its calls were changed: the server would wait for
-    /// results of the others.
-    fn of(said: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
-        let stored = encoding.origin.own(said, ITEMS_ADAPTER)?.get("stored")?;
+impl StoredResponse {
+    /// The stored response of a reply, unless its calls were changed: the server would require the
+    /// results of the original calls.
+    fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
+        let stored = encoding.origin.own_data(reply, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
-        let is_same = calls.eq(said.tool_calls.iter().map(|call| call.id.as_str()));
+        let is_same = calls.eq(reply.tool_calls.iter().map(|call| call.id.as_str()));
         is_same.then_some(Self { id: text("id")?, after: text("after")? })
     }
 }
