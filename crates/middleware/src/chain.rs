@@ -38,8 +38,8 @@ use haft_core::{
 /// # Policy
 ///
 /// The chain is [sequential](ToolPolicy::sequential) if a tool is sequential or has
-/// [`touches`](ToolPolicy::touches). It is idempotent if all tools are. It requires the scopes of all
-/// tools, and its timeout is the sum of theirs.
+/// [`touches`](ToolPolicy::touches). It is idempotent if all tools are. It requires the scopes of
+/// all tools, and its timeout is the sum of theirs.
 ///
 /// # Examples
 ///

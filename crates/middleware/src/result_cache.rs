@@ -26,8 +26,8 @@ use haft_core::{
 
 /// An LRU cache of tool results, as a `tower` layer. Clones share the entries.
 ///
-/// Only calls of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls of other
-/// tools pass through.
+/// Only calls of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls of
+/// other tools pass through.
 ///
 /// A cached result carries a warning with its age, and the
 /// [record](haft_core::pipeline::CallRecord::is_cached) of its call is marked as cached. Concurrent

@@ -1,4 +1,4 @@
-//! Calls that the host adds to a run.
+//! Calls added to a run by the host.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn call(id: &str) -> ToolCall {
     ToolCall::new(id, "look", "{}")
 }
 
-fn started(limits: RunLimits) -> Run {
+fn new_run(limits: RunLimits) -> Run {
     Run::new(&RunConfig { limits, ..RunConfig::default() }, "Go.".into()).unwrap()
 }
 
@@ -35,25 +35,27 @@ fn reply(run: &mut Run, ids: &[&str]) {
     run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
 }
 
-fn done(run: &mut Run, id: &str) {
+fn succeed(run: &mut Run, id: &str) {
     run.on_result(id, ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
 }
 
 #[test]
-fn added_calls_run_after_those_of_the_reply_and_the_model_reads_their_results() {
+fn added_calls_run_after_the_calls_of_the_reply() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = started(RunLimits::default());
+    let mut run = new_run(RunLimits::default());
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
     reply(&mut run, &["a"]);
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
     run.add_calls([call("x"), call("y")]).unwrap();
-    done(&mut run, "a");
-    let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("they are executed") };
+    succeed(&mut run, "a");
+    let Effect::Call(batch) = advance(&mut run, &step).unwrap() else {
+        panic!("the added calls are not executed")
+    };
     assert_eq!(batch.calls.iter().map(|call| &*call.id).collect::<Vec<_>>(), ["x", "y"]);
     run.on_result("y", ToolResult::failed("", "", &ToolError::failed("no luck"))).unwrap();
-    done(&mut run, "x");
-    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("it asks") };
+    succeed(&mut run, "x");
+    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("no request") };
     expect_test::expect![[r#"
         user: Go.
         assistant: a look{}
@@ -68,7 +70,7 @@ fn added_calls_run_after_those_of_the_reply_and_the_model_reads_their_results() 
     assert_eq!(results["x"]["executed"]["call_id"], json!("x"));
     assert_paired(run.transcript());
 
-    // Ids are used once, also after a load.
+    // A used id is rejected, also after deserialization.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     for id in ["a", "x", ""] {
         assert_eq!(run.add_calls([call(id)]), Err(RunError::DuplicateCallId(id.to_owned())));
@@ -77,10 +79,10 @@ fn added_calls_run_after_those_of_the_reply_and_the_model_reads_their_results() 
 }
 
 #[test]
-fn an_added_call_may_wait() {
+fn added_call_can_be_suspended() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = started(RunLimits::default());
+    let mut run = new_run(RunLimits::default());
     run.add_calls([call("x")]).unwrap();
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
     let pending = Pending::new(PendingKind::External);
@@ -89,18 +91,18 @@ fn an_added_call_may_wait() {
     assert_eq!(run.state(), RunState::Suspended);
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.on_decision("x", Decision::output("given")).unwrap();
-    // The tools are listed again before a call goes on.
+    // The tools are listed again before a suspended call resumes.
     assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
     assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
-    done(&mut run, "x");
+    succeed(&mut run, "x");
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
 }
 
 #[test]
-fn limits_hold_for_added_calls_and_each_has_a_result() {
+fn limits_apply_to_added_calls() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = started(RunLimits { tool_calls: Some(1), ..RunLimits::default() });
+    let mut run = new_run(RunLimits { tool_calls: Some(1), ..RunLimits::default() });
     run.add_calls([call("x"), call("y")]).unwrap();
     let error = advance(&mut run, &step).unwrap_err().to_string();
     assert_eq!(error, Limit::ToolCalls(1).to_string());
@@ -108,30 +110,30 @@ fn limits_hold_for_added_calls_and_each_has_a_result() {
     let kind = |id: &str| results[id]["executed"]["outcome"]["failed"]["kind"].clone();
     assert_eq!([kind("x"), kind("y")], [json!(FailureKind::Denied), json!(FailureKind::Denied)]);
 
-    // Cancelled, also those that were not returned yet.
-    let mut run = started(RunLimits::default());
+    // A cancellation also closes the calls before `Effect::Call`.
+    let mut run = new_run(RunLimits::default());
     run.add_calls([call("x")]).unwrap();
     run.cancel();
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
     assert_eq!(run.add_calls([call("y")]), Err(RunError::Over));
 }
 
-/// Calls that are added while the inputs are prepared come before the request.
+/// The inputs are prepared again after the calls.
 #[test]
-fn calls_added_while_preparing_come_before_the_request() {
+fn calls_added_while_preparing_run_before_the_request() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
-    let mut run = started(RunLimits::default());
+    let mut run = new_run(RunLimits::default());
     assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
     run.add_calls([call("x")]).unwrap();
     assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
-    done(&mut run, "x");
+    succeed(&mut run, "x");
     // The inputs are prepared again.
     assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
     assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
 }
 
-/// A run whose final request was made, since its only request is used up.
+/// A run during its final request, after a limit of one request.
 fn in_final_request(step: &Step<'_>) -> Run {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let config = RunConfig { limits, at_limit: AtLimit::Answer, ..RunConfig::default() };
@@ -139,7 +141,7 @@ fn in_final_request(step: &Step<'_>) -> Run {
     assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
     reply(&mut run, &["a"]);
     assert!(matches!(advance(&mut run, step).unwrap(), Effect::Call(_)));
-    done(&mut run, "a");
+    succeed(&mut run, "a");
     assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
     run
 }
@@ -161,7 +163,7 @@ fn calls_added_during_the_final_request_are_denied() {
 }
 
 #[test]
-fn a_broken_reply_to_the_final_request_is_the_limit() {
+fn broken_reply_to_the_final_request_ends_at_the_limit() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let mut run = in_final_request(&step);
@@ -174,9 +176,9 @@ fn a_broken_reply_to_the_final_request_is_the_limit() {
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
 }
 
-/// An added call that waits beside the result that ends the run: cancelled, both have their results.
+/// A stop tool ends the run while an added call is suspended. A cancellation closes both calls.
 #[test]
-fn a_stopped_run_with_a_waiting_call_can_be_cancelled() {
+fn stopped_run_with_a_suspended_call_can_be_cancelled() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let stop_on = BTreeSet::from(["look".to_owned()]);
@@ -185,20 +187,20 @@ fn a_stopped_run_with_a_waiting_call_can_be_cancelled() {
     reply(&mut run, &["a"]);
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
     run.add_calls([call("x")]).unwrap();
-    done(&mut run, "a");
+    succeed(&mut run, "a");
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
     let pending = Pending::new(PendingKind::External);
     run.on_pending(PendingCall { call: call("x"), pending }).unwrap();
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
-    let mut answered = run.clone();
+    let mut decided = run.clone();
     run.cancel();
     assert_paired(run.transcript());
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
 
-    // With its answer, the run ends with the result of the tool.
-    answered.on_decision("x", Decision::output("given")).unwrap();
-    assert!(matches!(advance(&mut answered, &step).unwrap(), Effect::Call(_)));
-    done(&mut answered, "x");
-    let Effect::Done(answer) = advance(&mut answered, &step).unwrap() else { panic!("it is done") };
+    // After the decision, the run ends with the result of the stop tool.
+    decided.on_decision("x", Decision::output("given")).unwrap();
+    assert!(matches!(advance(&mut decided, &step).unwrap(), Effect::Call(_)));
+    succeed(&mut decided, "x");
+    let Effect::Done(answer) = advance(&mut decided, &step).unwrap() else { panic!("the run is not done") };
     assert_eq!((&*answer.text, answer.stop_reason), ("seen", StopReason::Tool));
 }

@@ -1,4 +1,4 @@
-//! Runs of an agent with native calls, by what a user sees.
+//! Runs of an agent with native calls, as a user of the API sees them.
 
 use std::{
     sync::{
@@ -35,13 +35,13 @@ use crate::{
 
 #[tokio::test]
 async fn steps_and_usage_are_in_the_answer() {
-    let asks = AssistantMessage {
+    let message = AssistantMessage {
         reasoning: Some("I add them.".to_owned()),
         tool_calls: vec![haft_core::ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
         ..AssistantMessage::default()
     };
     let model = ScriptedModel::new()
-        .reply(ChatResponse { usage: Usage::of_request(100, 10), ..ChatResponse::new(asks) })
+        .reply(ChatResponse { usage: Usage::of_request(100, 10), ..ChatResponse::new(message) })
         .reply(ChatResponse { usage: Usage::of_request(120, 5), ..ChatResponse::new("It is 42.") });
     let agent = ReactAgent::new(model, calculator()).unwrap();
 
@@ -59,7 +59,7 @@ async fn steps_and_usage_are_in_the_answer() {
 }
 
 #[tokio::test]
-async fn events_tell_the_run_in_order() {
+async fn events_are_in_order() {
     let model = ScriptedModel::new().calls([("call_1", "report", "{}")]).text("Done.");
     let report = ToolDefinition::new(ToolName::new("report").unwrap(), Schema::object());
     let report = DynamicTool::new(report, |_, cx| async move {
@@ -68,7 +68,7 @@ async fn events_tell_the_run_in_order() {
     });
     let agent = ReactAgent::new(model, Toolset::new().with(report)).unwrap();
 
-    let events: Vec<_> = agent.stream("Report.").map(|event| told(&event.unwrap())).collect().await;
+    let events: Vec<_> = agent.stream("Report.").map(|event| event_type(&event.unwrap())).collect().await;
 
     expect![[r#"
         request_started
@@ -83,13 +83,13 @@ async fn events_tell_the_run_in_order() {
     .assert_eq(&events.join("\n"));
 }
 
-fn told(event: &RunEvent) -> String {
+fn event_type(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
 
-/// Behaviour B17.
+/// Behaviour B17: five calls of 60 to 100 ms take less than 150 ms.
 #[tokio::test(start_paused = true)]
-async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order() {
+async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
     let arguments = calls.map(|(id, millis)| (id, format!(r#"{{"millis":{millis}}}"#)));
     let model = ScriptedModel::new()
@@ -106,9 +106,9 @@ async fn calls_of_one_reply_run_in_parallel_and_their_results_are_in_call_order(
     assert_paired(&output.answer().unwrap().transcript);
 }
 
-/// Behaviour A65: a tool that registers another, and takes itself away while it runs.
+/// Behaviour A65: a tool registers a second tool and unregisters itself while it runs.
 #[tokio::test]
-async fn a_registry_that_changes_is_seen_at_the_next_step() {
+async fn registry_changes_are_visible_in_the_next_step() {
     let registry = ToolRegistry::new("plugins");
     let install = {
         let registry = registry.clone();
@@ -141,9 +141,9 @@ async fn a_registry_that_changes_is_seen_at_the_next_step() {
     assert_eq!(results, ["installed", "42", r#"unknown tool "install"; available: add"#]);
 }
 
-/// Behaviour C29.
+/// Behaviour C29: the second reply repeats one id and lacks two.
 #[tokio::test]
-async fn ids_of_the_provider_are_kept_and_others_made_unique() {
+async fn missing_and_duplicate_call_ids_are_replaced() {
     let model = ScriptedModel::new()
         .calls([("toolu_7", "add", r#"{"x":1,"y":1}"#), ("toolu_8", "add", r#"{"x":2,"y":2}"#)])
         .calls([
@@ -171,9 +171,9 @@ async fn ids_of_the_provider_are_kept_and_others_made_unique() {
     .assert_eq(&lines(&requests[2]));
 }
 
-/// Behaviour C76.
+/// Behaviour C76: a request of the second run has the messages and calls of the first run.
 #[tokio::test]
-async fn a_second_question_knows_the_first() {
+async fn follow_up_question_continues_the_conversation() {
     let model = ScriptedModel::new()
         .calls([("call_1", "add", r#"{"x":17,"y":25}"#)])
         .text("It is 42.")
@@ -194,18 +194,18 @@ async fn a_second_question_knows_the_first() {
         tool: call_2 43
     "#]]
     .assert_eq(&lines(&model.requests()[3]));
-    // The steps and the usage are those of the second run alone.
+    // Steps and usage are those of the second run only.
     let second = second.into_answer().unwrap();
     assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
 }
 
 #[tokio::test]
-async fn tools_that_a_source_lists_later_are_seen_at_the_next_step_and_calls_run_in_what_the_model_saw() {
-    /// Offers `add` before the first request only.
-    struct Vanishing(ToolList);
+async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
+    /// Lists `add` before the first request only.
+    struct FirstStepOnly(ToolList);
 
     #[async_trait]
-    impl ToolSource for Vanishing {
+    impl ToolSource for FirstStepOnly {
         fn label(&self) -> &str {
             "vanishing"
         }
@@ -216,7 +216,7 @@ async fn tools_that_a_source_lists_later_are_seen_at_the_next_step_and_calls_run
     }
 
     let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":1,"y":1}"#)]).text("2");
-    let source = Vanishing(ToolList::new("vanishing", [add()]));
+    let source = FirstStepOnly(ToolList::new("vanishing", [add()]));
     let agent = ReactAgent::new(model.clone(), Toolset::new().with_source(source)).unwrap();
 
     let output = agent.run("1 + 1?").await.unwrap();
@@ -227,7 +227,7 @@ async fn tools_that_a_source_lists_later_are_seen_at_the_next_step_and_calls_run
 }
 
 #[tokio::test]
-async fn the_dialect_is_that_of_the_model() {
+async fn dialect_depends_on_the_model_profile() {
     let dialect = |profile| {
         let model = ScriptedModel::new().with_profile(profile);
         ReactAgent::new(model, calculator()).unwrap().dialect().name()
@@ -237,15 +237,15 @@ async fn the_dialect_is_that_of_the_model() {
 }
 
 #[test]
-fn an_agent_outside_a_runtime_says_so() {
+fn agent_outside_a_runtime_is_an_error() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
     let error = futures::executor::block_on(agent.run("Hi")).unwrap_err();
     assert_eq!(error.to_string(), "an agent runs on a tokio runtime: use it inside one");
 }
 
-/// However much a tool reports, its timeout holds, and nothing comes behind the end.
+/// The timeout applies despite constant progress reports. No event follows the end of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_progress_holds_nothing_up() {
+async fn constant_progress_does_not_delay_a_timeout() {
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
     let definition =
         ToolDefinition::new(ToolName::new("flood").unwrap(), Schema::object()).with_policy(policy);
@@ -254,7 +254,7 @@ async fn a_flood_of_progress_holds_nothing_up() {
     let flood = DynamicTool::new(definition, move |_, cx: ToolContext| {
         let stop = Arc::clone(&stop);
         async move {
-            // Code that blocks: it cannot be stopped, and reports on behind its timeout.
+            // Blocking code cannot be stopped: it reports progress even after its timeout.
             while !stop.load(Ordering::Relaxed) {
                 cx.report(Progress::default());
                 thread::yield_now();
@@ -276,7 +276,7 @@ async fn a_flood_of_progress_holds_nothing_up() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
-/// Behaviour A65: what is registered while the model gives a reply that cannot be used is offered in the next request.
+/// Behaviour A65: a tool registered during a rejected reply is in the next request.
 #[tokio::test]
 async fn tools_are_listed_before_each_request() {
     struct Growing(AtomicUsize);
@@ -302,15 +302,15 @@ async fn tools_are_listed_before_each_request() {
     assert_eq!(offered, [1, 2, 3]);
 }
 
-/// What a tool asks its host for is found missing when the agent is made, not when the model calls.
+/// Missing state is an error when the agent is built, not when the model calls the tool.
 #[tokio::test]
-async fn state_is_given_with_the_agent_or_with_the_run() {
-    let asking = |name: &str| {
+async fn state_comes_from_the_agent_or_from_the_run() {
+    let reads_state = |name: &str| {
         let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
         let definition = definition.with_state(StateType::of::<u32>());
         DynamicTool::new(definition, |_, cx: ToolContext| async move { cx.state::<u32>() })
     };
-    let tools = || Toolset::new().with(asking("number"));
+    let tools = || Toolset::new().with(reads_state("number"));
     let model = || ScriptedModel::new().calls([("a", "number", "{}")]).text("Done.");
     let error = ReactAgent::new(ScriptedModel::new(), tools()).err().unwrap().to_string();
     assert_eq!(
@@ -330,11 +330,11 @@ async fn state_is_given_with_the_agent_or_with_the_run() {
     assert_eq!(output.results_of("number").next().unwrap().model_text(), "2");
 }
 
-/// Counts how often it is asked for a reply in pieces.
-struct CountsStreams(ScriptedModel, Arc<AtomicUsize>);
+/// Counts the requests for a stream.
+struct StreamCounter(ScriptedModel, Arc<AtomicUsize>);
 
 #[async_trait]
-impl ChatModel for CountsStreams {
+impl ChatModel for StreamCounter {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         self.0.chat(request).await
     }
@@ -349,12 +349,12 @@ impl ChatModel for CountsStreams {
     }
 }
 
-/// A server that streams badly, or not at all, serves whoever only waits for the answer.
+/// `run` does not stream, so it works with servers without working streams.
 #[tokio::test]
-async fn a_model_streams_only_to_who_watches() {
+async fn only_a_streamed_run_streams_from_the_model() {
     let streams = Arc::new(AtomicUsize::new(0));
     let model = ScriptedModel::new().text("Paris.").text("Paris.");
-    let agent = ReactAgent::new(CountsStreams(model, streams.clone()), Toolset::new()).unwrap();
+    let agent = ReactAgent::new(StreamCounter(model, streams.clone()), Toolset::new()).unwrap();
 
     assert_eq!(agent.run("The capital of France?").await.unwrap().text().unwrap(), "Paris.");
     assert_eq!(streams.load(Ordering::Relaxed), 0);

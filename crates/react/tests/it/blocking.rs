@@ -1,4 +1,4 @@
-//! Behaviour B18: agents in synchronous code, which neither deadlock nor panic inside a runtime.
+//! Behaviour B18: the blocking API returns an error inside a runtime, without deadlock or panic.
 
 use std::{
     sync::{Arc, mpsc},
@@ -18,74 +18,76 @@ use haft_testing::ScriptedModel;
 
 use crate::tools::{calculator, plain};
 
-fn adding() -> BlockingAgent<ReactAgent> {
+fn calculator_agent() -> BlockingAgent<ReactAgent> {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
     ReactAgent::new(model, calculator()).unwrap().blocking()
 }
 
-fn silent() -> BlockingAgent<ReactAgent> {
+fn agent_without_replies() -> BlockingAgent<ReactAgent> {
     ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().blocking()
 }
 
-/// Says when it is dropped.
-struct Last(mpsc::Sender<()>);
+/// Sends a message when it is dropped.
+struct DropSignal(mpsc::Sender<()>);
 
-impl Drop for Last {
+impl Drop for DropSignal {
     fn drop(&mut self) {
         let _ = self.0.send(());
     }
 }
 
-/// `held()`: reports that it is there, and never returns; says when it is given up.
-fn held() -> (DynamicTool, mpsc::Receiver<()>) {
-    let (sender, gone) = mpsc::channel();
-    let definition = plain("held", || async {}).definition().clone();
-    let held = DynamicTool::new(definition, move |_, cx| {
-        let last = Last(sender.clone());
+/// `never_returns()`: reports progress and never returns. The receiver gets a message when the call
+/// is dropped.
+fn never_returns() -> (DynamicTool, mpsc::Receiver<()>) {
+    let (sender, dropped) = mpsc::channel();
+    let definition = plain("never_returns", || async {}).definition().clone();
+    let never_returns = DynamicTool::new(definition, move |_, cx| {
+        let signal = DropSignal(sender.clone());
         async move {
             cx.report(tool::Progress::default());
             std::future::pending::<()>().await;
-            drop(last);
+            drop(signal);
         }
     });
-    (held, gone)
+    (never_returns, dropped)
 }
 
 #[test]
-fn it_runs_to_the_end() {
-    let answer = adding().run("17 + 25?").unwrap().into_answer().unwrap();
+fn run_returns_the_answer() {
+    let answer = calculator_agent().run("17 + 25?").unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("It is 42.", 1));
 }
 
 #[test]
-fn it_tells_what_happens() {
-    let events: Vec<_> = adding().stream("17 + 25?").map(Result::unwrap).collect();
+fn stream_returns_events_in_order() {
+    let events: Vec<_> = calculator_agent().stream("17 + 25?").map(Result::unwrap).collect();
     let finished = events.iter().position(|event| matches!(event, RunEvent::CallFinished { .. })).unwrap();
-    let said = events.iter().position(|event| matches!(event, RunEvent::TextDelta { .. })).unwrap();
-    assert!(finished < said);
+    let text = events.iter().position(|event| matches!(event, RunEvent::TextDelta { .. })).unwrap();
+    assert!(finished < text);
     let (RunEvent::CallFinished { result }, Some(RunEvent::Done { output })) =
         (&events[finished], events.last())
     else {
         panic!("{events:?}")
     };
     let answer = output.clone().into_answer().unwrap();
-    let mut kept = answer.transcript.messages().iter().map(|message| message.body());
-    let is_same = |body: &MessageBody| matches!(body, MessageBody::Tool(kept) if Arc::ptr_eq(kept, result));
-    assert!(kept.any(is_same), "the result is shared, not copied");
+    let mut recorded = answer.transcript.messages().iter().map(|message| message.body());
+    let is_same =
+        |body: &MessageBody| matches!(body, MessageBody::Tool(recorded) if Arc::ptr_eq(recorded, result));
+    assert!(recorded.any(is_same), "the result must be shared, not copied");
 }
 
 #[test]
-fn a_parked_run_is_taken_up() {
+fn suspended_run_is_resumed() {
     let draw = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Drawn.");
     let agent = ReactAgent::new(model, Toolset::new().with(draw)).unwrap().blocking();
     let suspended = agent.run("Draw.").unwrap().into_answer().unwrap_err();
-    let answers = Decisions::from([("a".to_owned(), Decision::output("a house"))]);
-    assert_eq!(agent.run(RunInput::resume(suspended, answers)).unwrap().text().unwrap(), "Drawn.");
+    let decisions = Decisions::from([("a".to_owned(), Decision::output("a house"))]);
+    assert_eq!(agent.run(RunInput::resume(suspended, decisions)).unwrap().text().unwrap(), "Drawn.");
 }
 
 #[track_caller]
-fn assert_refused(agent: &BlockingAgent<ReactAgent>) {
+fn assert_inside_runtime_error(agent: &BlockingAgent<ReactAgent>) {
     let earlier: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
     let error = agent.run(RunInput::new("And?").with_history(earlier.clone())).unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::BlockingInRuntime(_)), "{error:?}");
@@ -93,7 +95,7 @@ fn assert_refused(agent: &BlockingAgent<ReactAgent>) {
         error.to_string(),
         "a blocking call inside an async runtime could never end: use `run(…).await` there"
     );
-    assert_eq!(error.transcript, earlier, "the conversation is lost");
+    assert_eq!(error.transcript, earlier, "the error must have the transcript");
     let events: Vec<_> = agent.stream("Hi").collect();
     let [Err(error)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(
@@ -103,60 +105,62 @@ fn assert_refused(agent: &BlockingAgent<ReactAgent>) {
 }
 
 #[tokio::test]
-async fn on_one_thread_it_is_an_error() {
-    assert_refused(&silent());
-    // The task goes on as before.
+async fn current_thread_runtime_is_an_error() {
+    assert_inside_runtime_error(&agent_without_replies());
+    // The task is still usable.
     tokio::task::yield_now().await;
-    tokio::spawn(async { assert_refused(&silent()) }).await.unwrap();
+    tokio::spawn(async { assert_inside_runtime_error(&agent_without_replies()) }).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_several_threads_it_is_an_error() {
-    assert_refused(&silent());
-    tokio::spawn(async { assert_refused(&silent()) }).await.unwrap();
+async fn multi_thread_runtime_is_an_error() {
+    assert_inside_runtime_error(&agent_without_replies());
+    tokio::spawn(async { assert_inside_runtime_error(&agent_without_replies()) }).await.unwrap();
 }
 
 #[tokio::test]
-async fn in_a_local_set_it_is_an_error() {
+async fn local_set_is_an_error() {
     let set = tokio::task::LocalSet::new();
     set.run_until(async {
-        assert_refused(&silent());
-        tokio::task::spawn_local(async { assert_refused(&silent()) }).await.unwrap();
+        assert_inside_runtime_error(&agent_without_replies());
+        tokio::task::spawn_local(async { assert_inside_runtime_error(&agent_without_replies()) })
+            .await
+            .unwrap();
     })
     .await;
 }
 
 #[test]
-fn in_another_executor_it_is_an_error() {
-    futures::executor::block_on(async { assert_refused(&silent()) });
+fn futures_executor_is_an_error() {
+    futures::executor::block_on(async { assert_inside_runtime_error(&agent_without_replies()) });
 }
 
 #[tokio::test]
-async fn where_code_may_block_it_runs() {
-    let answer = tokio::task::spawn_blocking(|| adding().run("17 + 25?").unwrap()).await.unwrap();
+async fn spawn_blocking_can_run_an_agent() {
+    let answer = tokio::task::spawn_blocking(|| calculator_agent().run("17 + 25?").unwrap()).await.unwrap();
     assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_place_it_runs() {
-    let answer = tokio::task::block_in_place(|| adding().run("17 + 25?").unwrap());
+async fn block_in_place_can_run_an_agent() {
+    let answer = tokio::task::block_in_place(|| calculator_agent().run("17 + 25?").unwrap());
     assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
-/// A runtime that is only at hand is none that runs this code.
+/// `Runtime::enter` alone does not forbid blocking: no task runs on the thread.
 #[test]
-fn beside_a_runtime_it_runs() {
+fn entered_runtime_can_run_an_agent() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _entered = runtime.enter();
-    assert_eq!(adding().run("17 + 25?").unwrap().text().unwrap(), "It is 42.");
+    assert_eq!(calculator_agent().run("17 + 25?").unwrap().text().unwrap(), "It is 42.");
 }
 
 #[test]
-fn a_blocking_tool_asks_another_agent() {
-    /// Asks.
+fn blocking_tool_can_run_an_agent() {
+    /// Runs another agent.
     #[tool(blocking)]
     fn ask() -> Result<String, haft_core::agent::AgentError> {
-        Ok(adding().run("17 + 25?")?.text().unwrap().to_owned())
+        Ok(calculator_agent().run("17 + 25?")?.text().unwrap().to_owned())
     }
 
     let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("42, it says.");
@@ -166,36 +170,37 @@ fn a_blocking_tool_asks_another_agent() {
 }
 
 #[test]
-fn a_dropped_iterator_ends_its_calls() {
-    let (held, gone) = held();
-    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
-    let agent = ReactAgent::new(model, Toolset::new().with(held)).unwrap().blocking();
+fn dropped_iterator_drops_its_calls() {
+    let (never_returns, dropped) = never_returns();
+    let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
+    let agent = ReactAgent::new(model, Toolset::new().with(never_returns)).unwrap().blocking();
     let mut events = agent.stream("Go.");
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     drop(events);
-    gone.recv_timeout(Duration::from_secs(60)).unwrap();
+    dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// The iterator lives without its agent, and both can be dropped where nothing may block.
+/// The iterator outlives its agent. Both can be dropped where blocking is forbidden.
 #[test]
-fn dropped_inside_a_runtime_it_ends() {
-    let (held, gone) = held();
-    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
-    let agent = ReactAgent::new(model, Toolset::new().with(held)).unwrap().blocking();
+fn iterator_can_be_dropped_inside_a_runtime() {
+    let (never_returns, dropped) = never_returns();
+    let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
+    let agent = ReactAgent::new(model, Toolset::new().with(never_returns)).unwrap().blocking();
     let mut events = agent.stream("Go.");
     drop(agent);
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move { drop(events) });
-    gone.recv_timeout(Duration::from_secs(60)).unwrap();
+    dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// An iterator that is asked inside a runtime says so, and is over.
+/// `next` inside a runtime returns an error and ends the iterator.
 #[test]
-fn asked_inside_a_runtime_it_ends() {
-    let (held, gone) = held();
-    let model = ScriptedModel::new().calls([("a", "held", "{}")]);
-    let mut events = ReactAgent::new(model, Toolset::new().with(held)).unwrap().blocking().stream("Go.");
+fn next_inside_a_runtime_ends_the_iterator() {
+    let (never_returns, dropped) = never_returns();
+    let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
+    let mut events =
+        ReactAgent::new(model, Toolset::new().with(never_returns)).unwrap().blocking().stream("Go.");
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -203,12 +208,12 @@ fn asked_inside_a_runtime_it_ends() {
         assert!(matches!(*error.kind, AgentErrorKind::BlockingInRuntime(_)));
         assert!(events.next().is_none());
     });
-    gone.recv_timeout(Duration::from_secs(60)).unwrap();
+    dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// A tool that blocks its thread costs itself: its deadline is kept.
+/// A tool that blocks its thread times out without an effect on other calls.
 #[test]
-fn a_tool_that_blocks_is_given_up() {
+fn blocked_tool_times_out() {
     let (release, released) = mpsc::channel::<()>();
     let released = std::sync::Mutex::new(released);
     let definition = plain("block", || async {}).definition().clone();
@@ -227,9 +232,9 @@ fn a_tool_that_blocks_is_given_up() {
     drop(release);
 }
 
-/// So do more of them than there are threads.
+/// Nine blocked calls, more than the runtime has threads.
 #[test]
-fn tools_that_block_all_threads_are_given_up() {
+fn tools_that_block_all_threads_time_out() {
     const BLOCKED: usize = 9;
 
     let (release, released) = mpsc::channel::<()>();
@@ -244,9 +249,9 @@ fn tools_that_block_all_threads_are_given_up() {
     let ids: [_; BLOCKED] = std::array::from_fn(|id| id.to_string());
     let model = ScriptedModel::new().calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).text("Done.");
     let agent = ReactAgent::new(model, Toolset::new().with(block)).unwrap().blocking();
-    let (sender, answers) = mpsc::channel();
+    let (sender, results) = mpsc::channel();
     std::thread::spawn(move || sender.send(agent.run("Go.").map(Box::new)));
-    let output = answers.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
+    let output = results.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
     let answer = output.into_answer().unwrap();
     let timed_out = |kind| kind == Some(FailureKind::TimedOut);
     assert!(answer.steps.iter().all(|step| timed_out(step.result.failure().map(|it| it.kind))));
@@ -254,9 +259,9 @@ fn tools_that_block_all_threads_are_given_up() {
     drop(release);
 }
 
-/// So does other code of the host that a run waits for.
+/// Nine blocked hooks, more than the runtime has threads.
 #[test]
-fn hooks_that_block_all_threads_are_given_up() {
+fn hooks_that_block_all_threads_time_out() {
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(std::sync::Mutex::new(released));
     let builder = ReactAgent::builder(ScriptedModel::new()).hook_timeout(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Runs that end before their time.
+//! Cancelled and dropped runs.
 
 use std::{
     sync::{
@@ -31,9 +31,9 @@ fn cancelled_by(token: &CancellationToken) -> RunContext {
     RunContext { cancellation: token.clone(), ..RunContext::default() }
 }
 
-/// Behaviour T4.
+/// Behaviour T4: the run is cancelled when the first of three calls is done.
 #[tokio::test(start_paused = true)]
-async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_turn_accepted() {
+async fn cancellation_between_reply_and_results_closes_every_call() {
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "hang", "{}"), ("c", "hang", "{}")])
         .step(|request| {
@@ -62,13 +62,13 @@ async fn cancelled_between_reply_and_results_every_call_is_closed_and_the_next_t
     assert_eq!(next.text().unwrap(), "Fine.");
 }
 
-/// The driver does not depend on tools that listen.
+/// The driver cancels the request itself, without support by the model.
 #[tokio::test(start_paused = true)]
-async fn a_model_that_never_replies_is_cancelled_at_once() {
-    struct Silent(haft_core::model::ModelProfile);
+async fn request_is_cancelled_without_delay() {
+    struct NeverReplies(haft_core::model::ModelProfile);
 
     #[haft_core::export::async_trait]
-    impl haft_core::ChatModel for Silent {
+    impl haft_core::ChatModel for NeverReplies {
         async fn chat(
             &self,
             _: &haft_core::model::ChatRequest,
@@ -81,7 +81,8 @@ async fn a_model_that_never_replies_is_cancelled_at_once() {
         }
     }
 
-    let agent = ReactAgent::new(Silent(haft_core::model::ModelProfile::new("silent")), calculator()).unwrap();
+    let agent =
+        ReactAgent::new(NeverReplies(haft_core::model::ModelProfile::new("silent")), calculator()).unwrap();
     let token = CancellationToken::new();
     let run = agent.run(RunInput::new("Hi").with_context(cancelled_by(&token)));
     let cancel = async {
@@ -97,7 +98,7 @@ async fn a_model_that_never_replies_is_cancelled_at_once() {
 }
 
 #[tokio::test]
-async fn a_cancelled_token_asks_nothing() {
+async fn cancelled_token_sends_no_request() {
     let token = CancellationToken::new();
     token.cancel();
     let model = ScriptedModel::new();
@@ -107,22 +108,22 @@ async fn a_cancelled_token_asks_nothing() {
     assert_eq!((model.requests().len(), error.transcript.len()), (0, 1));
 }
 
-/// A dropped stream takes its calls with it.
+/// Dropping the stream drops the futures of its calls.
 #[tokio::test]
-async fn dropping_the_stream_aborts_its_calls() {
-    struct Flag(Arc<AtomicBool>);
+async fn dropped_stream_aborts_its_calls() {
+    struct SetOnDrop(Arc<AtomicBool>);
 
-    impl Drop for Flag {
+    impl Drop for SetOnDrop {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Release);
         }
     }
 
     let dropped = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&dropped);
+    let flag_of_call = Arc::clone(&dropped);
     let definition = ToolDefinition::new(ToolName::new("held").unwrap(), Schema::object());
     let held = DynamicTool::new(definition, move |_, cx| {
-        let flag = Flag(Arc::clone(&seen));
+        let flag = SetOnDrop(Arc::clone(&flag_of_call));
         async move {
             cx.report(haft_core::tool::Progress::default());
             std::future::pending::<()>().await;
@@ -140,9 +141,9 @@ async fn dropping_the_stream_aborts_its_calls() {
     }
 }
 
-/// A run that stays with the caller can be closed, or driven on, after its stream was dropped.
+/// A run owned by the caller can be cancelled, or driven further, after its stream was dropped.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_drive_leaves_the_run_with_its_caller() {
+async fn run_of_the_caller_survives_a_dropped_stream() {
     let idempotent = ToolPolicy { idempotent: true, timeout: HOUR, ..ToolPolicy::default() };
     let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(idempotent));
     let model = ScriptedModel::new()
@@ -163,7 +164,7 @@ async fn a_dropped_drive_leaves_the_run_with_its_caller() {
     closed.cancel();
     assert_paired(closed.transcript());
 
-    // Driven on, the idempotent call goes again, and what happened to the others nobody knows.
+    // The idempotent call runs again. The effect of the other two is unknown.
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))));
     let kinds: Vec<_> = run

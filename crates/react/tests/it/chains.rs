@@ -1,4 +1,4 @@
-//! Chains of tools in a run: Behaviour A69, D36.
+//! Behaviour A69 and D36: chains of tools in a run.
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
@@ -21,31 +21,31 @@ use crate::{
     tools::{add, counted},
 };
 
-/// Says a sum in words.
+/// Formats a sum as a sentence.
 #[tool]
 fn say(sum: i64) -> Json<String> {
     Json(format!("It is {sum}."))
 }
 
-/// What an agent does with a chain whose last part asks another agent, which asks a person.
+/// The last part of the chain is an agent whose tool needs an approval.
 #[tokio::test]
-async fn a_chain_parks_its_run_and_goes_on_where_it_was() {
+async fn suspended_chain_resumes_at_its_part() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let (first, ran) = counted(&add());
-    let inside = ScriptedModel::new().calls([("x", "say", r#"{"sum": 9}"#)]).text("The child said it.");
+    let inside = ScriptedModel::new().calls([("x", "say", r#"{"sum": 9}"#)]).text("The child is done.");
     let guarded = Toolset::new().with(Say.with_definition(|it| it.with_policy(approval.clone())));
-    let child = ReactAgent::new(inside, guarded).unwrap().into_tool("tell", "Tells what to do.");
-    let told = chain("told", (first, Say.with_definition(|it| it.with_policy(approval)), child)).unwrap();
+    let child = ReactAgent::new(inside, guarded).unwrap().into_tool("advise", "Gives advice.");
+    let steps = chain("steps", (first, Say.with_definition(|it| it.with_policy(approval)), child)).unwrap();
 
     let entries = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&entries);
     let pipeline = Pipeline::new().with_recorder(AuditLog::new(move |it: Audit| {
         log.lock().unwrap().push(format!("{} {}", it.call_id, it.tool));
     }));
-    let model = ScriptedModel::new().calls([("a", "told", r#"{"x": 17, "y": 25}"#)]).text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with(told).with_pipeline(pipeline)).unwrap();
+    let model = ScriptedModel::new().calls([("a", "steps", r#"{"x": 17, "y": 25}"#)]).text("Done.");
+    let agent = ReactAgent::new(model, Toolset::new().with(steps).with_pipeline(pipeline)).unwrap();
 
-    let mut output = agent.run("Tell me.").await.unwrap();
+    let mut output = agent.run("Advise me.").await.unwrap();
     for id in ["a/2", "a/3/x"] {
         let suspended = output.into_answer().unwrap_err();
         let suspended: SuspendedRun =
@@ -58,24 +58,24 @@ async fn a_chain_parks_its_run_and_goes_on_where_it_was() {
     }
     let answer = output.into_answer().unwrap();
     assert_eq!(answer.text, "Done.");
-    assert_eq!(answer.steps[0].result.model_text(), "The child said it.");
+    assert_eq!(answer.steps[0].result.model_text(), "The child is done.");
     assert_eq!(ran.load(Ordering::Relaxed), 1);
     assert_paired(&answer.transcript);
     expect![[r#"
         a/1 add
         a/2 say
-        a told
+        a steps
         a/2 say
-        a/3 tell
-        a told
-        a/3 tell
-        a told"#]]
+        a/3 advise
+        a steps
+        a/3 advise
+        a steps"#]]
     .assert_eq(&entries.lock().unwrap().join("\n"));
 }
 
-/// A failure inside is told once, in the words of the tool.
+/// The result names the failed part and the parts before it.
 #[tokio::test]
-async fn a_failure_inside_is_told_to_the_model() {
+async fn failure_of_a_part_is_in_the_result() {
     let model = ScriptedModel::new().calls([("a", "both", r#"{"x": 1, "y": 2}"#)]).text("A pity.");
     let broken = Say.with_definition(|it| {
         it.with_input_schema(json!({"properties": {"sum": {"maximum": 2}}, "required": ["sum"]}))

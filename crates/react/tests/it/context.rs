@@ -1,4 +1,4 @@
-//! What a model is shown when there is too much.
+//! Views of a long transcript: omitted steps, the latest steps, and summaries.
 
 use expect_test::expect;
 use haft_core::{Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage};
@@ -21,7 +21,7 @@ fn too_long() -> ModelError {
     ModelError::ContextTooLong("too many tokens".to_owned())
 }
 
-fn adding(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
+fn calls_of_add(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
     numbers.fold(model, |model, number| {
         model.calls([
             (&format!("{number}a"), "add", &format!(r#"{{"x":{number},"y":1}}"#)),
@@ -34,16 +34,16 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator())
 }
 
-/// Two earlier turns, the first with a call.
+/// Two earlier turns; the first has a call.
 fn earlier() -> Transcript {
-    let asks = AssistantMessage {
+    let message = AssistantMessage {
         tool_calls: vec![ToolCall::new("z", "add", r#"{"x":0,"y":0}"#)],
         ..AssistantMessage::default()
     };
     let result = haft_core::ToolResult::done("z", "add", haft_core::ToolOutput::from("0"));
     [
         Message::user("Nothing?"),
-        Message::assistant(asks),
+        Message::assistant(message),
         Message::tool(result),
         Message::assistant("0."),
         Message::user("Thanks."),
@@ -53,19 +53,22 @@ fn earlier() -> Transcript {
     .collect()
 }
 
-/// Behaviour C27.
+/// Behaviour C27: a fourth overflow in a row is an error.
 #[tokio::test]
-async fn the_oldest_steps_are_left_out_at_most_three_times() {
-    let model =
-        adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long()).fail(too_long()).text("Done.");
+async fn oldest_steps_are_omitted_at_most_three_times() {
+    let model = calls_of_add(ScriptedModel::new(), 1..4)
+        .fail(too_long())
+        .fail(too_long())
+        .fail(too_long())
+        .text("Done.");
     let input = RunInput::new("Add.").with_history(earlier());
     let answer = builder(&model).build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.transcript.len()), ("Done.", 6 + 1 + 3 * 3 + 1));
     assert_paired(&answer.transcript);
     let requests = model.requests();
     requests.iter().for_each(assert_request_paired);
-    let shown: Vec<_> = requests.iter().map(|request| request.messages.len()).collect();
-    assert_eq!(shown, [7, 10, 13, 16, 12, 10, 7]);
+    let lengths: Vec<_> = requests.iter().map(|request| request.messages.len()).collect();
+    assert_eq!(lengths, [7, 10, 13, 16, 12, 10, 7]);
     expect![[r#"
         user: Add.
         assistant: 2a add{"x":2,"y":1}; 2b add{"x":2,"y":2}
@@ -77,7 +80,7 @@ async fn the_oldest_steps_are_left_out_at_most_three_times() {
     "#]]
     .assert_eq(&lines(&requests[6]));
 
-    let model = adding(ScriptedModel::new(), 1..5);
+    let model = calls_of_add(ScriptedModel::new(), 1..5);
     let model = (0..4).fold(model, |model, _| model.fail(too_long()));
     let error = builder(&model).build().unwrap().run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
@@ -85,38 +88,38 @@ async fn the_oldest_steps_are_left_out_at_most_three_times() {
     assert_paired(&error.transcript);
 }
 
-/// The question and the last step are what the work is about.
+/// Only earlier steps can be omitted.
 #[tokio::test]
-async fn the_question_and_the_last_step_are_always_shown() {
-    let model = adding(ScriptedModel::new(), 1..2).fail(too_long());
+async fn question_and_last_step_are_never_omitted() {
+    let model = calls_of_add(ScriptedModel::new(), 1..2).fail(too_long());
     let error = builder(&model).build().unwrap().run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
     assert_eq!(model.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn only_the_latest_are_shown() {
+async fn view_is_limited_to_the_latest_steps() {
     for (latest, expected) in [(1, [3, 4, 4, 4]), (2, [7, 6, 7, 7]), (9, [7, 10, 13, 16])] {
-        let model = adding(ScriptedModel::new(), 1..4).text("Done.");
+        let model = calls_of_add(ScriptedModel::new(), 1..4).text("Done.");
         let context = ContextConfig { latest: Some(latest), ..ContextConfig::default() };
         let agent = builder(&model).context(context).build().unwrap();
         let answer =
             agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
         assert_eq!(answer.transcript.len(), 6 + 1 + 3 * 3 + 1);
         model.requests().iter().for_each(assert_request_paired);
-        let shown: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
-        assert_eq!(shown, expected, "{latest}");
+        let lengths: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
+        assert_eq!(lengths, expected, "{latest}");
     }
 }
 
-/// Behaviour M9.
+/// Behaviour M9: calls and results stay paired, and a second overflow is an error.
 #[tokio::test]
-async fn a_summary_stands_for_what_there_is_too_much_of() {
+async fn summary_replaces_the_older_messages() {
     let summary =
         ChatResponse { usage: Usage::of_request(50, 5), ..ChatResponse::new("1+1=2, 1+2=3, 2+1=3, 2+2=4.") };
     let compactor = ScriptedModel::new().reply(summary);
-    let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
-    let model = adding(model, 4..5).text("Done.");
+    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
+    let model = calls_of_add(model, 4..5).text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
     let answer =
         agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
@@ -156,40 +159,40 @@ async fn a_summary_stands_for_what_there_is_too_much_of() {
     "#]]
     .assert_eq(&lines(&compactor.requests()[0]));
 
-    // Once: then it is an error.
-    let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());
+    // A second overflow after the summary is an error.
+    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());
     let agent = builder(&model).compactor(ScriptedModel::new().text("Sums.")).build().unwrap();
     let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(ModelError::ContextTooLong(_))));
 }
 
 #[tokio::test]
-async fn without_a_summary_the_oldest_is_left_out() {
-    let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+async fn failed_summary_omits_the_oldest_step() {
+    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
     let agent = builder(&model).compactor(ScriptedModel::new().fail(too_long())).build().unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Done.");
     assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
 }
 
-/// A driver need not wait for the model to complain.
+/// `ContextConfig::tokens` omits steps before the model reports an overflow.
 #[tokio::test]
-async fn tokens_are_kept_within_a_bound() {
+async fn token_limit_omits_steps_in_advance() {
     let costly = |number: u32| {
         let call = ToolCall::new("", "add", format!(r#"{{"x":{number},"y":1}}"#));
-        let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-        ChatResponse { usage: Usage::of_request(60 * u64::from(number), 1), ..ChatResponse::new(asks) }
+        let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+        ChatResponse { usage: Usage::of_request(60 * u64::from(number), 1), ..ChatResponse::new(message) }
     };
     let model = ScriptedModel::new().reply(costly(1)).reply(costly(2)).reply(costly(3)).text("Done.");
     let context = ContextConfig { tokens: Some(100), ..ContextConfig::default() };
     builder(&model).context(context).build().unwrap().run("Add.").await.unwrap();
-    let shown: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
-    assert_eq!(shown, [1, 3, 3, 3]);
+    let lengths: Vec<_> = model.requests().iter().map(|request| request.messages.len()).collect();
+    assert_eq!(lengths, [1, 3, 3, 3]);
 }
 
-/// The view is the run's, whatever the dialect makes of it.
+/// The view is computed by the run and is the same in every dialect.
 #[tokio::test]
-async fn dialects_show_what_the_run_shows() {
+async fn view_is_the_same_in_every_dialect() {
     let step = |number: u32| format!("Thought: So.\nAction: add\nArguments: {{\"x\": {number}, \"y\": 1}}");
     let model = ScriptedModel::new().text(step(1)).text(step(2)).fail(too_long()).text("Answer: 5");
     let agent = builder(&model).dialect(TextReact).build().unwrap();
@@ -205,12 +208,12 @@ async fn dialects_show_what_the_run_shows() {
     assert_eq!(model.requests()[3].messages.len(), 3);
 }
 
-/// Only the current summary is shown, and only once, also to who writes the next.
+/// Only the latest summary is in the view, also in the request for the next summary.
 #[tokio::test]
-async fn a_summary_takes_the_place_of_the_one_before() {
+async fn new_summary_replaces_the_previous_summary() {
     let compactor = ScriptedModel::new().text("One.").text("Two.").text("Three.");
-    let model = adding(ScriptedModel::new().fail(too_long()), 1..4).fail(too_long());
-    let model = adding(model, 4..6).fail(too_long()).text("Done.");
+    let model = calls_of_add(ScriptedModel::new().fail(too_long()), 1..4).fail(too_long());
+    let model = calls_of_add(model, 4..6).fail(too_long()).text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
     let answer =
         agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
@@ -250,11 +253,12 @@ async fn a_summary_takes_the_place_of_the_one_before() {
     .assert_eq(&lines(&compactor.requests()[2]));
 }
 
-/// The next run goes on from the summary, and from what that does not stand for.
+/// The next run starts with the summary and the messages after it.
 #[tokio::test]
-async fn a_run_after_a_summary_begins_there() {
+async fn next_run_starts_at_the_summary() {
     let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
-    let model = adding(ScriptedModel::new(), 1..3).fail(too_long()).text("Done.").text("You are welcome.");
+    let model =
+        calls_of_add(ScriptedModel::new(), 1..3).fail(too_long()).text("Done.").text("You are welcome.");
     let agent = builder(&model).compactor(compactor).build().unwrap();
     let first =
         agent.run(RunInput::new("Add.").with_history(earlier())).await.unwrap().into_answer().unwrap();
@@ -271,17 +275,18 @@ async fn a_run_after_a_summary_begins_there() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// What stands last in a summary is what is still to do; a long record must fit where it did not fit before.
+/// A summary ends with the open tasks, so it is never cut. The other messages of a record are cut
+/// to about 100 kB.
 #[tokio::test]
-async fn a_record_is_bounded_and_keeps_the_summary_whole() {
+async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     let long = format!("{} STILL TO DO", "x".repeat(9_000));
     let compactor = ScriptedModel::new().text(long).text("Two.");
-    let said = "y".repeat(3_000);
-    let many = (0..300).flat_map(|_| [Message::user(said.clone()), Message::assistant(said.clone())]);
+    let text = "y".repeat(3_000);
+    let many = (0..300).flat_map(|_| [Message::user(text.clone()), Message::assistant(text.clone())]);
     let mut transcript: Transcript = many.collect();
     transcript.push(Message::user("The last."));
     transcript.push(Message::assistant("Yes."));
-    let model = adding(ScriptedModel::new().fail(too_long()), 1..3).fail(too_long()).text("Done.");
+    let model = calls_of_add(ScriptedModel::new().fail(too_long()), 1..3).fail(too_long()).text("Done.");
     let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
     agent.run(RunInput::new("Add.").with_history(transcript)).await.unwrap();
     let records: Vec<_> = compactor.requests().iter().map(lines).collect();
@@ -290,12 +295,12 @@ async fn a_record_is_bounded_and_keeps_the_summary_whole() {
     assert!(records[1].contains("STILL TO DO"));
 }
 
-/// Behaviour C27: where no summary can be had, as much is left out as without one.
+/// Behaviour C27: without a usable summary, steps are omitted as if no compactor were set.
 #[tokio::test]
-async fn without_a_summary_the_oldest_is_left_out_at_most_three_times() {
+async fn failed_summaries_omit_steps_at_most_three_times() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };
     for compactor in [ScriptedModel::new().fail(too_long()), ScriptedModel::new().reply(cut)] {
-        let model = adding(ScriptedModel::new(), 1..5);
+        let model = calls_of_add(ScriptedModel::new(), 1..5);
         let model = (0..3).fold(model, |model, _| model.fail(too_long())).text("Done.");
         let agent = builder(&model).compactor(compactor.clone()).build().unwrap();
         let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
@@ -305,16 +310,16 @@ async fn without_a_summary_the_oldest_is_left_out_at_most_three_times() {
     }
 }
 
-/// What is left out and whether there are summaries are two settings, in any order.
+/// `context` and `compactor` are independent settings and can be set in any order.
 #[tokio::test]
-async fn a_compactor_summarises_whatever_else_is_set() {
+async fn compactor_is_independent_of_the_omission_limit() {
     let context = ContextConfig { omissions: 0, ..ContextConfig::default() };
     let compactor = ScriptedModel::new().text("Sums.").text("Sums.");
-    let script = || adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
-    let (one, other) = (script(), script());
+    let script = || calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    let (first, second) = (script(), script());
     let agents = [
-        builder(&one).compactor(compactor.clone()).context(context),
-        builder(&other).context(context).compactor(compactor.clone()),
+        builder(&first).compactor(compactor.clone()).context(context),
+        builder(&second).context(context).compactor(compactor.clone()),
     ];
     for agent in agents {
         assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "Done.");
@@ -322,33 +327,32 @@ async fn a_compactor_summarises_whatever_else_is_set() {
     assert_eq!(compactor.requests().len(), 2);
 }
 
-/// A summary is a request like any other.
 #[tokio::test]
-async fn summaries_count_as_requests() {
+async fn summaries_count_towards_the_request_limit() {
     let limited = |compactor: &ScriptedModel, model: &ScriptedModel, requests| {
         let limits = RunLimits { requests: Some(requests), ..RunLimits::default() };
         builder(model).compactor(compactor.clone()).limits(limits).build().unwrap()
     };
-    let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
+    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
     let compactor = ScriptedModel::new().text("Sums.");
     let error = limited(&compactor, &model, 5).run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(5))), "{error}");
     assert_eq!((model.requests().len(), compactor.requests().len(), error.usage.requests), (4, 1, 5));
 
-    // The last request is not spent on one.
-    let model = adding(ScriptedModel::new(), 1..4).fail(too_long());
+    // No summary is requested if only one request is left.
+    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
     let compactor = ScriptedModel::new();
     let error = limited(&compactor, &model, 4).run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(4))), "{error}");
     assert!(compactor.requests().is_empty());
 }
 
-/// What a model said without a call is no step: the last observation is still there.
+/// A reply without a call is not a step: the last observation stays in the view.
 #[tokio::test]
-async fn what_is_no_step_takes_no_place_of_one() {
+async fn reply_without_a_call_is_not_counted_as_a_step() {
     let outputs =
         Schema::new(json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]})).unwrap();
-    let model = adding(ScriptedModel::new(), 1..3)
+    let model = calls_of_add(ScriptedModel::new(), 1..3)
         .text("That is all.")
         .calls([("f", "finish", r#"{"sum":"many"}"#)])
         .calls([("g", "finish", r#"{"sum":4}"#)]);
@@ -370,14 +374,14 @@ async fn what_is_no_step_takes_no_place_of_one() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// What a run is given is its question, whoever said it.
+/// All messages of the input are kept, of any role.
 #[tokio::test]
-async fn all_new_messages_are_the_question() {
-    let given: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();
+async fn all_messages_of_the_input_are_the_question() {
+    let earlier_messages: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();
     let mut input = RunInput::new("Add.");
     let haft_core::agent::RunStart::New { messages, .. } = &mut input.start else { panic!() };
-    messages.splice(0..0, given);
-    let model = adding(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
+    messages.splice(0..0, earlier_messages);
+    let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).text("Done.");
     builder(&model).build().unwrap().run(input).await.unwrap();
     let last = lines(model.requests().last().unwrap());
     assert!(last.contains("user: Nothing?") && last.contains("user: Add."), "{last}");

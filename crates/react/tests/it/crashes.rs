@@ -1,4 +1,5 @@
-//! Processes that die at any point: what was handed out is done at most once, and every call is answered.
+//! Property tests of crashes: a call that is not idempotent runs at most once, and every call gets
+//! a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,25 +28,26 @@ use crate::{
     tools::plain,
 };
 
-/// What a call does: the name of its tool.
+/// The name of the called tool, which selects its behaviour.
 type Kind = &'static str;
 
 #[derive(Clone, Debug)]
-struct Play {
+struct Scenario {
     replies: Vec<Vec<(&'static str, Kind)>>,
+    /// Selects the next executed call and the next decided call.
     order: Vec<Index>,
-    /// After which events the process dies.
-    dies: Vec<bool>,
-    /// After which it saves the run, beside every time that an effect is handed out.
+    /// Per event: the process crashes after it.
+    crashes: Vec<bool>,
+    /// Per event: the run is saved after it. It is also saved before each effect.
     saves: Vec<bool>,
-    /// Which answers are taken.
-    taken: Vec<bool>,
-    /// At which requests the conversation is too long, and which summaries of it fail.
+    /// Per output check: the output is accepted.
+    accepted: Vec<bool>,
+    /// Per request: a context overflow. Per summary: a failure.
     overflows: Vec<bool>,
     config: RunConfig,
 }
 
-fn plays() -> impl Strategy<Value = Play> {
+fn scenarios() -> impl Strategy<Value = Scenario> {
     let id = prop_oneof![Just(""), Just("a"), Just("b"), Just("call_1")];
     let kind = prop_oneof![
         Just("once"),
@@ -56,55 +58,57 @@ fn plays() -> impl Strategy<Value = Play> {
         Just("fails")
     ];
     let replies = vec(vec((id, kind), 1..5), 0..4);
-    let lives = (vec(any::<Index>(), 40), vec(weighted(0.2), 60), vec(any::<bool>(), 60));
+    let schedule = (vec(any::<Index>(), 40), vec(weighted(0.2), 60), vec(any::<bool>(), 60));
     let models = (replies, vec(any::<bool>(), 0..3), vec(weighted(0.3), 12));
     let config = (any::<bool>(), any::<bool>(), any::<bool>());
-    (lives, models, config).prop_map(
-        |((order, dies, saves), (replies, taken, overflows), (check_outputs, stops, compaction))| Play {
-            replies,
-            order,
-            dies,
-            saves,
-            taken,
-            overflows,
-            config: RunConfig {
-                check_outputs,
-                stop_on: stops.then(|| "once".to_owned()).into_iter().collect(),
-                max_repeated_calls: None,
-                max_output_retries: 10,
-                context: ContextConfig { compaction, ..ContextConfig::default() },
-                ..RunConfig::default()
-            },
+    (schedule, models, config).prop_map(
+        |((order, crashes, saves), (replies, accepted, overflows), (check_outputs, stops, compaction))| {
+            Scenario {
+                replies,
+                order,
+                crashes,
+                saves,
+                accepted,
+                overflows,
+                config: RunConfig {
+                    check_outputs,
+                    stop_on: stops.then(|| "once".to_owned()).into_iter().collect(),
+                    max_repeated_calls: None,
+                    max_output_retries: 10,
+                    context: ContextConfig { compaction, ..ContextConfig::default() },
+                    ..RunConfig::default()
+                },
+            }
         },
     )
 }
 
-/// What is there whatever becomes of the process.
+/// The state outside the process. It survives a crash.
 #[derive(Default)]
-struct World {
-    /// How often each call had its effect.
+struct Environment {
+    /// Per call id: the number of executions.
     effects: BTreeMap<String, u32>,
-    /// What was answered of the calls inside each call.
-    inside: BTreeMap<String, BTreeSet<String>>,
+    /// Per call id: the ids of its inner calls with a decision.
+    decided_inner_calls: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl World {
+impl Environment {
     fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
         let answer = batch.resumed.get(&call.id).map(Resumed::decision);
         let pending = match (&*call.name, answer) {
             ("approved", None) => PendingKind::Approval { arguments: json!({}) },
             ("external", None) => PendingKind::External,
             ("nested", answer) => {
-                let known = self.inside.entry(call.id.clone()).or_default();
+                let decided = self.decided_inner_calls.entry(call.id.clone()).or_default();
                 if let Some(Decision::Nested { decisions: answers }) = answer {
-                    known.extend(answers.keys().cloned());
+                    decided.extend(answers.keys().cloned());
                 }
-                let left: Vec<_> =
-                    inner(call).into_iter().filter(|it| !known.contains(&it.call.id)).collect();
-                if left.is_empty() {
+                let undecided: Vec<_> =
+                    inner(call).into_iter().filter(|it| !decided.contains(&it.call.id)).collect();
+                if undecided.is_empty() {
                     return Ok(self.effect(call));
                 }
-                PendingKind::Nested { pending: left }
+                PendingKind::Nested { pending: undecided }
             }
             _ => return Ok(self.effect(call)),
         };
@@ -132,60 +136,60 @@ fn tools() -> ToolList {
     ToolList::new("test", [again])
 }
 
-fn saved(run: &Run) -> String {
+fn to_json(run: &Run) -> String {
     serde_json::to_string(run).unwrap()
 }
 
-/// One life after another of a process that drives a run.
-struct Lives<'p> {
-    play: &'p Play,
+/// A run driven by a process that crashes and restarts.
+struct Process<'p> {
+    scenario: &'p Scenario,
     run: Run,
-    /// What a next life begins with.
-    kept: String,
-    world: World,
+    /// The saved run, loaded after a crash.
+    saved: String,
+    environment: Environment,
     tools: ToolList,
     order: std::slice::Iter<'p, Index>,
-    dies: std::slice::Iter<'p, bool>,
+    crashes: std::slice::Iter<'p, bool>,
     saves: std::slice::Iter<'p, bool>,
-    taken: std::slice::Iter<'p, bool>,
+    accepted: std::slice::Iter<'p, bool>,
     overflows: std::slice::Iter<'p, bool>,
-    deaths: u32,
+    crash_count: u32,
 }
 
-impl<'p> Lives<'p> {
-    fn new(play: &'p Play) -> Self {
-        let run = Run::new(&play.config, RunInput::new("Go.")).unwrap();
+impl<'p> Process<'p> {
+    fn new(scenario: &'p Scenario) -> Self {
+        let run = Run::new(&scenario.config, RunInput::new("Go.")).unwrap();
         Self {
-            play,
-            kept: saved(&run),
+            scenario,
+            saved: to_json(&run),
             run,
-            world: World::default(),
+            environment: Environment::default(),
             tools: tools(),
-            order: play.order.iter(),
-            dies: play.dies.iter(),
-            saves: play.saves.iter(),
-            taken: play.taken.iter(),
-            overflows: play.overflows.iter(),
-            deaths: 0,
+            order: scenario.order.iter(),
+            crashes: scenario.crashes.iter(),
+            saves: scenario.saves.iter(),
+            accepted: scenario.accepted.iter(),
+            overflows: scenario.overflows.iter(),
+            crash_count: 0,
         }
     }
 
-    /// Something happened: maybe it is saved, and maybe the process dies. Whether it lives on.
-    fn happened(&mut self) -> bool {
+    /// Records an event: saves the run and crashes, as planned. Returns `false` after a crash.
+    fn record_event(&mut self) -> bool {
         if self.saves.next().copied().unwrap_or(true) {
-            self.kept = saved(&self.run);
+            self.saved = to_json(&self.run);
         }
-        self.lives()
+        self.survives()
     }
 
-    fn lives(&mut self) -> bool {
-        let dies = self.dies.next().copied().unwrap_or_default();
-        if dies {
-            self.deaths += 1;
-            self.run = serde_json::from_str(&self.kept).unwrap();
+    fn survives(&mut self) -> bool {
+        let crashes = self.crashes.next().copied().unwrap_or_default();
+        if crashes {
+            self.crash_count += 1;
+            self.run = serde_json::from_str(&self.saved).unwrap();
             self.run.recover(&self.tools);
         }
-        !dies
+        !crashes
     }
 
     fn overflows(&mut self) -> bool {
@@ -196,14 +200,14 @@ impl<'p> Lives<'p> {
         self.order.next().map_or(0, |index| index.index(of))
     }
 
-    /// Drives to the end; whether there was an answer.
+    /// Drives the run to its end. Returns `true` if the run has an answer.
     fn drive(&mut self) -> bool {
-        let mut replies = self.play.replies.iter();
+        let mut replies = self.scenario.replies.iter();
         for clock in 0..2_000 {
             let step = Step::new(&self.tools, &NativeCalls, Timestamp::from_unix_millis(clock));
             let Ok(effect) = self.run.next(&step) else { return false };
-            self.kept = saved(&self.run);
-            if !self.lives() {
+            self.saved = to_json(&self.run);
+            if !self.survives() {
                 continue;
             }
             match effect {
@@ -214,75 +218,79 @@ impl<'p> Lives<'p> {
                     if self.run.on_chat(Err(too_long)).is_err() {
                         return false;
                     }
-                    self.happened();
+                    self.record_event();
                 }
                 Effect::Compact(earlier) => {
                     assert_view_paired(&earlier);
                     let failed = ModelError::EmptyResponse;
                     let summary = if self.overflows() { Err(failed) } else { Ok(ChatResponse::new("Much.")) };
                     self.run.on_compact(summary).unwrap();
-                    self.happened();
+                    self.record_event();
                 }
                 Effect::Chat(request) => {
                     assert_request_paired(&request);
-                    let reply =
-                        replies.next().map_or_else(|| ChatResponse::new("Done."), |calls| calling(calls));
+                    let reply = replies
+                        .next()
+                        .map_or_else(|| ChatResponse::new("Done."), |calls| reply_with_calls(calls));
                     self.run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
-                    self.happened();
+                    self.record_event();
                 }
-                Effect::Call(batch) => self.make(&batch),
-                Effect::Wait(pending) => self.answer(&pending),
+                Effect::Call(batch) => self.execute_calls(&batch),
+                Effect::Wait(pending) => self.decide_some(&pending),
                 Effect::Check(output) => {
-                    let taken = self.taken.next().copied().unwrap_or(true);
-                    let verdict = if taken { Ok(*output) } else { Err(OutputError::retry("no")) };
+                    let accepted = self.accepted.next().copied().unwrap_or(true);
+                    let verdict = if accepted { Ok(*output) } else { Err(OutputError::retry("no")) };
                     self.run.on_check(verdict).unwrap();
-                    self.happened();
+                    self.record_event();
                 }
                 Effect::Done(_) => return true,
                 other => panic!("{other:?}"),
             }
         }
-        panic!("it comes to no end");
+        panic!("the run does not end");
     }
 
-    fn make(&mut self, batch: &CallBatch) {
+    fn execute_calls(&mut self, batch: &CallBatch) {
         let mut open = batch.calls.clone();
         while !open.is_empty() {
             let place = self.pick(open.len());
             let call = open.remove(place);
-            match self.world.execute(batch, &call) {
+            match self.environment.execute(batch, &call) {
                 Ok(result) => {
                     self.run.on_result(&call.id, result).unwrap();
                 }
                 Err(pending) => self.run.on_pending(PendingCall { call, pending: *pending }).unwrap(),
             }
-            if !self.happened() {
+            if !self.record_event() {
                 return;
             }
         }
     }
 
-    /// Answers some of the calls that wait.
-    fn answer(&mut self, pending: &[PendingCall]) {
+    /// Decides a random subset of the suspended calls.
+    fn decide_some(&mut self, pending: &[PendingCall]) {
         let mut leaves: Vec<_> = pending.iter().flat_map(PendingCall::leaves).collect();
         for _ in 0..=self.pick(leaves.len()) {
             let place = self.pick(leaves.len());
-            let waits = leaves.remove(place);
-            let answer = match &waits.pending.kind {
+            let suspended_call = leaves.remove(place);
+            let answer = match &suspended_call.pending.kind {
                 PendingKind::Approval { .. } if place > 0 => Decision::denied("no"),
                 PendingKind::Approval { .. } => Decision::approved(),
                 _ => Decision::output("given"),
             };
-            self.run.on_decision(&waits.call.id, answer.clone()).unwrap();
-            assert!(self.run.on_decision(&waits.call.id, answer).is_err(), "one answer a call");
-            if !self.happened() {
+            self.run.on_decision(&suspended_call.call.id, answer.clone()).unwrap();
+            assert!(
+                self.run.on_decision(&suspended_call.call.id, answer).is_err(),
+                "a second decision must be rejected"
+            );
+            if !self.record_event() {
                 return;
             }
         }
     }
 }
 
-fn calling(calls: &[(&'static str, Kind)]) -> ChatResponse {
+fn reply_with_calls(calls: &[(&'static str, Kind)]) -> ChatResponse {
     let tool_calls = calls.iter().map(|(id, kind)| ToolCall::new(*id, *kind, "{}")).collect();
     ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() })
 }
@@ -290,41 +298,42 @@ fn calling(calls: &[(&'static str, Kind)]) -> ChatResponse {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A call that is not idempotent is made at most once, whenever the process dies and whatever it had saved, with
-    /// answers in parts, calls inside calls, checked answers, summaries, steps that are left out and tools that end the run.
+    /// A call that is not idempotent runs at most once, at any crash and with any saved state.
+    /// The scenarios include partial decisions, nested calls, output validators, summaries, omitted
+    /// steps and stop tools.
     #[test]
-    fn whoever_dies_makes_no_call_twice(play in plays()) {
-        let mut lives = Lives::new(&play);
-        let answered = lives.drive();
-        let names: BTreeMap<_, _> = lives.run.transcript().messages().iter()
+    fn crash_repeats_only_idempotent_calls(scenario in scenarios()) {
+        let mut process = Process::new(&scenario);
+        let answered = process.drive();
+        let names: BTreeMap<_, _> = process.run.transcript().messages().iter()
             .flat_map(|message| message.tool_calls())
             .map(|call| (call.id.as_str(), call.name.as_str()))
             .collect();
-        for (id, times) in &lives.world.effects {
-            prop_assert!(names.contains_key(id.as_str()), "the call {id} was made and is not in the conversation");
-            prop_assert!(*times == 1 || names[id.as_str()] == "again", "{} {id} was made {times} times", names[id.as_str()]);
-            prop_assert!(*times == 1 || lives.deaths > 0);
+        for (id, times) in &process.environment.effects {
+            prop_assert!(names.contains_key(id.as_str()), "the call {id} ran and is not in the transcript");
+            prop_assert!(*times == 1 || names[id.as_str()] == "again", "{} {id} ran {times} times", names[id.as_str()]);
+            prop_assert!(*times == 1 || process.crash_count > 0);
         }
         if !answered {
-            lives.run.cancel();
+            process.run.cancel();
         }
-        assert_paired(lives.run.transcript());
-        // The conversation goes on.
-        prop_assert!(Run::new(&play.config, RunInput::new("More.").with_history(lives.run.transcript().clone())).is_ok());
+        assert_paired(process.run.transcript());
+        // The transcript accepts a new question.
+        prop_assert!(Run::new(&scenario.config, RunInput::new("More.").with_history(process.run.transcript().clone())).is_ok());
     }
 
-    /// Behaviour D38: and whoever is cancelled after that closes every call.
+    /// Behaviour D38: a run cancelled after crashes has a result for every call.
     #[test]
-    fn whoever_is_cancelled_closes_every_call(play in plays(), events in 0_usize..30) {
-        let mut play = play;
-        // The last life ends there.
-        play.dies.truncate(events);
-        let mut lives = Lives::new(&play);
-        let replies: Vec<_> = play.replies.iter().take(events % 4).cloned().collect();
-        let shorter = Play { replies, ..play.clone() };
-        lives.play = &shorter;
-        lives.drive();
-        let mut run: Run = serde_json::from_str(&lives.kept).unwrap();
+    fn cancellation_after_crashes_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
+        let mut scenario = scenario;
+        // There are no crashes after this event.
+        scenario.crashes.truncate(events);
+        let mut process = Process::new(&scenario);
+        let replies: Vec<_> = scenario.replies.iter().take(events % 4).cloned().collect();
+        let shorter = Scenario { replies, ..scenario.clone() };
+        process.scenario = &shorter;
+        process.drive();
+        let mut run: Run = serde_json::from_str(&process.saved).unwrap();
         run.cancel();
         assert_paired(run.transcript());
     }

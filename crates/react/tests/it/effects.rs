@@ -1,9 +1,9 @@
-//! Driving a run by hand.
+//! Runs driven without an agent.
 
 use haft_core::agent::AgentErrorKind;
 use haft_react::{Effect, Run, Step};
 
-/// The next effect after the inputs of `step` are prepared.
+/// Returns the next effect after `Effect::Prepare`.
 pub(crate) fn advance(run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
     loop {
         match run.next(step) {

@@ -1,4 +1,4 @@
-//! Messages that are enqueued while a run is under way.
+//! Messages enqueued during a run.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,8 +36,8 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::new(model.clone(), tools).unwrap()
 }
 
-/// `ask()`, which enqueues messages through the handle of the run and returns at once.
-fn asking(messages: &'static [(&'static str, When)]) -> DynamicTool {
+/// `ask()`: enqueues `messages` through the run handle and returns without delay.
+fn enqueueing_tool(messages: &'static [(&'static str, When)]) -> DynamicTool {
     DynamicTool::new(plain("ask", || async {}).definition().clone(), move |_, cx: ToolContext| async move {
         let handle = cx.state::<RunHandle>()?;
         for (text, when) in messages {
@@ -48,12 +48,12 @@ fn asking(messages: &'static [(&'static str, When)]) -> DynamicTool {
 }
 
 #[tokio::test]
-async fn messages_are_delivered_in_order_before_the_next_request_and_at_the_end() {
+async fn messages_are_delivered_before_the_next_request_or_at_idle() {
     let model = ScriptedModel::new()
         .calls([("a", "ask", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
         .text("2.")
         .text("Bye.");
-    let tools = calculator().with(asking(&[
+    let tools = calculator().with(enqueueing_tool(&[
         ("Last.", When::Idle),
         ("First.", When::NextRequest),
         ("Second.", When::NextRequest),
@@ -77,18 +77,18 @@ async fn messages_are_delivered_in_order_before_the_next_request_and_at_the_end(
     assert!(handle.undelivered().is_empty());
     let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
     assert_eq!(enqueued, [false, false, false, false, true, true, false, true, false]);
-    // An enqueued message does not begin another run.
+    // An enqueued message does not start a new run.
     assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 3);
 }
 
-/// A model during whose first reply a message is enqueued.
-struct Interrupted {
+/// A model that enqueues a message during its first reply.
+struct EnqueuesDuringReply {
     model: ScriptedModel,
     handle: RunHandle,
 }
 
 #[async_trait]
-impl ChatModel for Interrupted {
+impl ChatModel for EnqueuesDuringReply {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         if self.model.requests().is_empty() {
             self.handle.enqueue("In red.", When::NextRequest).unwrap();
@@ -101,12 +101,12 @@ impl ChatModel for Interrupted {
     }
 }
 
-/// A message that arrives during the last reply is not lost.
+/// A message enqueued during the last reply is delivered with another request.
 #[tokio::test]
-async fn a_message_during_the_last_reply_continues_the_run() {
+async fn message_during_the_last_reply_continues_the_run() {
     let handle = RunHandle::new();
     let model = ScriptedModel::new().text("A pen.").text("A red pen.");
-    let model = Interrupted { model, handle: handle.clone() };
+    let model = EnqueuesDuringReply { model, handle: handle.clone() };
     let agent = ReactAgent::new(model, Toolset::new()).unwrap();
     let events: Vec<_> = agent.stream(handle.bind("Draw.")).try_collect().await.unwrap();
     let texts = events.iter().filter_map(|event| match event {
@@ -120,15 +120,15 @@ async fn a_message_during_the_last_reply_continues_the_run() {
 }
 
 #[tokio::test]
-async fn a_validator_sees_the_answer_before_the_follow_up() {
+async fn validator_checks_the_answer_before_the_follow_up() {
     let model = ScriptedModel::new().text("One.").text("Two.");
     let handle = RunHandle::new();
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let answers = Arc::new(Mutex::new(Vec::new()));
     let agent = ReactAgent::builder(model.clone()).output_validator({
-        let (handle, seen) = (handle.clone(), Arc::clone(&seen));
+        let (handle, answers) = (handle.clone(), Arc::clone(&answers));
         move |output, _| {
-            let is_first = seen.lock().unwrap().is_empty();
-            seen.lock().unwrap().push(output.text.clone());
+            let is_first = answers.lock().unwrap().is_empty();
+            answers.lock().unwrap().push(output.text.clone());
             if is_first {
                 handle.enqueue("And?", When::Idle).unwrap();
             }
@@ -137,40 +137,40 @@ async fn a_validator_sees_the_answer_before_the_follow_up() {
     });
     let output = agent.build().unwrap().run(handle.bind("Count.")).await.unwrap();
     assert_eq!(output.text().unwrap(), "Two.");
-    assert_eq!(*seen.lock().unwrap(), ["One.", "Two."]);
+    assert_eq!(*answers.lock().unwrap(), ["One.", "Two."]);
 }
 
 #[tokio::test]
-async fn a_tool_that_ends_the_run_is_followed_up_too() {
+async fn stop_tool_does_not_discard_idle_messages() {
     let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("Bye.");
-    let tools = Toolset::new().with(asking(&[("More.", When::Idle)]));
+    let tools = Toolset::new().with(enqueueing_tool(&[("More.", When::Idle)]));
     let agent = ReactAgent::builder(model).tools(tools).stop_on(["ask"]).build().unwrap();
     let answer = agent.run(RunHandle::new().bind("Go.")).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
 }
 
-/// Messages for a suspended run are saved with it.
+/// The messages of a suspended run are saved with it.
 #[tokio::test]
-async fn a_suspended_run_keeps_its_messages() {
+async fn suspended_run_keeps_its_messages() {
     let wait = || {
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         plain("wait", || async { "waited" }).with_definition(|it| it.with_policy(policy))
     };
     let model = ScriptedModel::new().calls([("a", "ask", "{}"), ("b", "wait", "{}")]).text("Done.");
-    let tools = || Toolset::new().with(asking(&[("Hurry.", When::NextRequest)])).with(wait());
+    let tools = || Toolset::new().with(enqueueing_tool(&[("Hurry.", When::NextRequest)])).with(wait());
     let handle = RunHandle::new();
     let output = agent(&model, tools()).run(handle.bind("Go.")).await.unwrap();
-    let RunOutput::Suspended(suspended) = output else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = output else { panic!("the run is not suspended") };
     assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
     assert!(handle.undelivered().is_empty());
 
-    // More messages while it is suspended.
+    // More messages can be enqueued during the suspension.
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let mut run = Run::from_suspended(suspended).unwrap();
     run.enqueue("Please.", When::NextRequest).unwrap();
     let suspended = run.to_suspended().unwrap();
-    let answers = Decisions::from([("b".to_owned(), Decision::approved())]);
-    let output = agent(&model, tools()).run(RunInput::resume(suspended, answers)).await.unwrap();
+    let decisions = Decisions::from([("b".to_owned(), Decision::approved())]);
+    let output = agent(&model, tools()).run(RunInput::resume(suspended, decisions)).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
     expect_test::expect![[r#"
         user: Go.
@@ -184,7 +184,7 @@ async fn a_suspended_run_keeps_its_messages() {
 }
 
 #[tokio::test]
-async fn after_a_cancellation_the_sender_gets_an_error() {
+async fn enqueue_after_a_cancellation_is_an_error() {
     let hang = plain("hang", std::future::pending::<()>);
     let model = ScriptedModel::new().calls([("a", "hang", "{}")]);
     let handle = RunHandle::new();
@@ -210,9 +210,9 @@ async fn after_a_cancellation_the_sender_gets_an_error() {
     assert_eq!(undelivered, ["Are you there?"]);
 }
 
-/// The limits hold: no request is made for a message beyond them, and an answer is not lost for it.
+/// A message adds no request beyond the limit. The answer of the run is kept.
 #[tokio::test]
-async fn limits_hold_for_enqueued_messages() {
+async fn limits_apply_to_enqueued_messages() {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let model = ScriptedModel::new().text("One.");
     let handle = RunHandle::new();
@@ -221,7 +221,7 @@ async fn limits_hold_for_enqueued_messages() {
     assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
     assert_eq!(handle.undelivered().len(), 1);
 
-    // A message for the next request does not buy one.
+    // A message for the next request does not raise the limit.
     let model = ScriptedModel::new().calls(ADD);
     let handle = RunHandle::new();
     handle.enqueue("Hurry.", When::NextRequest).unwrap();
@@ -229,7 +229,7 @@ async fn limits_hold_for_enqueued_messages() {
     let error = agent(&model, calculator()).run(input).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
 
-    // After the final request nothing follows.
+    // No message is delivered after the final request.
     let model = ScriptedModel::new().calls(ADD).text("About 2.");
     let handle = RunHandle::new();
     handle.enqueue("More.", When::Idle).unwrap();
@@ -240,9 +240,9 @@ async fn limits_hold_for_enqueued_messages() {
     assert_eq!(handle.undelivered().len(), 1);
 }
 
-/// Messages are for the run that the handle is bound to, not for an agent that is a tool of it.
+/// The handle belongs to the parent run, not to the run of an agent used as a tool.
 #[tokio::test]
-async fn an_agent_that_is_a_tool_does_not_take_the_messages() {
+async fn messages_do_not_reach_an_agent_used_as_a_tool() {
     let child_model = ScriptedModel::new().text("Found.");
     let child = agent(&child_model, Toolset::new());
     let model = ScriptedModel::new().calls([("a", "research", r#"{"task":"Look."}"#)]).text("Done.");
@@ -258,15 +258,15 @@ async fn an_agent_that_is_a_tool_does_not_take_the_messages() {
     assert!(lines(&model.requests()[1]).ends_with("user: For the parent.\n"));
 }
 
-/// The handle stays with the run when another agent takes over.
+/// The run handle stays valid after a hand-off.
 #[tokio::test]
-async fn a_message_reaches_the_agent_that_took_over() {
+async fn message_reaches_the_agent_after_a_hand_off() {
     let reception = ScriptedModel::new().calls([("a", "transfer_to_kitchen", "{}")]);
     let kitchen = ScriptedModel::new().calls([("b", "ask", "{}")]).text("With bread.");
     let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
     let agents = [
         ("reception", agent(&reception, Toolset::new())),
-        ("kitchen", agent(&kitchen, Toolset::new().with(asking(&[("Bread?", When::NextRequest)])))),
+        ("kitchen", agent(&kitchen, Toolset::new().with(enqueueing_tool(&[("Bread?", When::NextRequest)])))),
     ];
     let house = Handoffs::new(table, agents).unwrap();
     let output = house.run(RunHandle::new().bind("Soup.")).await.unwrap();
@@ -275,7 +275,7 @@ async fn a_message_reaches_the_agent_that_took_over() {
 }
 
 #[test]
-fn what_would_break_a_conversation_is_refused() {
+fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
     let result = ToolResult::done("a", "add", ToolOutput::from("2"));
     assert_eq!(run.enqueue(Message::tool(result), When::Idle), Err(RunError::NotEnqueueable));
@@ -290,16 +290,16 @@ fn what_would_break_a_conversation_is_refused() {
     assert_eq!(run.undelivered().count(), Run::MAX_ENQUEUED);
 }
 
-/// While calls are open a message waits, and it is saved with the run.
+/// A message is delivered after the results of open calls. It is saved with the run.
 #[test]
-fn a_message_waits_for_open_calls_and_survives_a_crash() {
+fn message_is_delivered_after_open_calls_and_survives_a_crash() {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
     let tool_calls = ["a", "b"].map(|id| ToolCall::new(id, "look", json!({}).to_string())).into();
-    let asks = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
+    let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
     run.on_result("a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
     run.enqueue("Hurry.", When::NextRequest).unwrap();
@@ -307,7 +307,7 @@ fn a_message_waits_for_open_calls_and_survives_a_crash() {
 
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.recover(&tools);
-    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("it asks") };
+    let Effect::Chat(request) = advance(&mut run, &step).unwrap() else { panic!("no request") };
     let roles = lines(&request);
     assert!(roles.ends_with("user: Hurry.\n"), "{roles}");
     assert_paired(run.transcript());

@@ -1,4 +1,4 @@
-//! One stream of events, the same in every dialect.
+//! The event stream of a run.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::tools::plain;
 fn replies(dialect: &str) -> [ChatResponse; 3] {
     let step = |tool: &str, arguments: serde_json::Value| match dialect {
         "native" => {
-            let mut said =
+            let mut message =
                 AssistantMessage { reasoning: Some("So.".to_owned()), ..AssistantMessage::default() };
             match tool {
-                "finish" => said.content = vec!["It is done.".into()],
-                tool => said.tool_calls = vec![ToolCall::new("", tool, arguments.to_string())],
+                "finish" => message.content = vec!["It is done.".into()],
+                tool => message.tool_calls = vec![ToolCall::new("", tool, arguments.to_string())],
             }
-            ChatResponse::new(said)
+            ChatResponse::new(message)
         }
         "json" => ChatResponse::new(
             json!({"thought": "So.", "tool_name": tool, "tool_args": arguments}).to_string(),
@@ -36,7 +36,7 @@ fn replies(dialect: &str) -> [ChatResponse; 3] {
     [step("look", json!({})), step("ask", json!({})), step("finish", json!({"answer": "It is done."}))]
 }
 
-/// The types of events, those that are repeated once.
+/// The types of the events of a run, without consecutive duplicates, and the output of the run.
 async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     let events: Vec<_> = agent.stream(input).try_collect().await.unwrap();
     let mut types: Vec<_> = events.iter().map(|it| json!(it)["type"].as_str().unwrap().to_owned()).collect();
@@ -45,9 +45,10 @@ async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     (types.join(" "), output.clone())
 }
 
-/// Behaviour C77: thoughts, answers, calls and their progress, what waits and what it cost, in every dialect alike.
+/// Behaviour C77: thoughts, text, calls, progress and suspensions are the same events in every
+/// dialect.
 #[tokio::test]
-async fn one_stream_tells_all_that_happens_in_every_dialect() {
+async fn events_are_the_same_in_every_dialect() {
     let dialects: [Arc<dyn Dialect>; 3] =
         [Arc::new(NativeCalls), Arc::new(JsonReact::new()), Arc::new(TextReact)];
     for dialect in dialects {
@@ -63,9 +64,9 @@ async fn one_stream_tells_all_that_happens_in_every_dialect() {
 
         let (first, output) = types(&agent, "Go.".into()).await;
         expect![[r#"request_started reasoning_delta request_finished call_started call_progress call_finished request_started reasoning_delta request_finished call_started call_pending done"#]].assert_eq(&first);
-        let Err(suspended) = output.into_answer() else { panic!("it waits") };
-        let answers = Decisions::from([(suspended.pending[0].call.id.clone(), Decision::approved())]);
-        let (second, output) = types(&agent, RunInput::resume(suspended, answers)).await;
+        let Err(suspended) = output.into_answer() else { panic!("the run is not suspended") };
+        let decisions = Decisions::from([(suspended.pending[0].call.id.clone(), Decision::approved())]);
+        let (second, output) = types(&agent, RunInput::resume(suspended, decisions)).await;
         expect![[
             r#"call_started call_finished request_started reasoning_delta text_delta request_finished done"#
         ]]
@@ -75,10 +76,10 @@ async fn one_stream_tells_all_that_happens_in_every_dialect() {
     }
 }
 
-/// Behaviour C78: what a tool gave can be asked of the output, and each step says how it came to that.
+/// Behaviour C78: the results of a tool by name, and the tool, reasoning and result of each step.
 #[tokio::test]
-async fn the_steps_of_an_answer_say_what_was_called_and_why() {
-    let said = |thought: &str, calls: &[(&str, &str)]| {
+async fn steps_have_tool_reasoning_and_result() {
+    let message = |thought: &str, calls: &[(&str, &str)]| {
         let calls = calls.iter().map(|(tool, arguments)| ToolCall::new("", *tool, *arguments));
         let reasoning = Some(thought.to_owned());
         let tool_calls = calls.collect();
@@ -87,17 +88,17 @@ async fn the_steps_of_an_answer_say_what_was_called_and_why() {
     let draw = plain("draw", || async { "<svg/>" });
     let fails = plain("fail", || async { Err::<(), _>(haft_core::ToolError::failed("no ink")) });
     let model = ScriptedModel::new()
-        .reply(said("Both.", &[("draw", r#"{}"#), ("fail", "{}")]))
-        .reply(said("Once more.", &[("draw", "{}")]))
+        .reply(message("Both.", &[("draw", r#"{}"#), ("fail", "{}")]))
+        .reply(message("Once more.", &[("draw", "{}")]))
         .text("Drawn.");
     let agent = ReactAgent::new(model, Toolset::new().with(draw).with(fails)).unwrap();
     let output = agent.run("Draw.").await.unwrap();
 
-    let drawn: Vec<_> = output.results_of("draw").map(|it| it.model_text().into_owned()).collect();
-    assert_eq!(drawn, ["<svg/>", "<svg/>"]);
+    let drawings: Vec<_> = output.results_of("draw").map(|it| it.model_text().into_owned()).collect();
+    assert_eq!(drawings, ["<svg/>", "<svg/>"]);
     assert_eq!(output.results_of("paint").count(), 0);
     let steps = &output.answer().unwrap().steps;
-    let told: Vec<_> = steps
+    let step_lines: Vec<_> = steps
         .iter()
         .map(|it| {
             let (thought, result) = (it.reasoning.clone().unwrap_or_default(), it.result.model_text());
@@ -108,5 +109,5 @@ async fn the_steps_of_an_answer_say_what_was_called_and_why() {
         1 Both. draw{} -> <svg/>
         1 Both. fail{} -> no ink
         2 Once more. draw{} -> <svg/>"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&step_lines.join("\n"));
 }

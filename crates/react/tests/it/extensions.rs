@@ -1,4 +1,4 @@
-//! Extensions: order, saved entries, limits, and what each part changes.
+//! Extensions: order of hooks, saved entries, limits, and the effect of each part.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use crate::{
     tools::{add, calculator, plain},
 };
 
-/// A log that hooks append to.
+/// A log shared by hooks.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -35,14 +35,14 @@ impl Log {
 }
 
 /// A model that logs each request.
-struct Logged {
+struct LoggingModel {
     model: Arc<dyn ChatModel>,
     name: &'static str,
     log: Log,
 }
 
 #[async_trait]
-impl ChatModel for Logged {
+impl ChatModel for LoggingModel {
     fn profile(&self) -> &ModelProfile {
         self.model.profile()
     }
@@ -55,7 +55,7 @@ impl ChatModel for Logged {
     }
 }
 
-/// An extension that logs each of its hooks.
+/// An extension that logs its hooks.
 fn logging(name: &'static str, log: &Log) -> Extension {
     let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
     Extension::new(name)
@@ -65,7 +65,7 @@ fn logging(name: &'static str, log: &Log) -> Extension {
             prepare.push(format!("{name}: prepare"));
             async { Ok(request) }
         })
-        .adapt_model(move |model| Arc::new(Logged { model, name, log: models.clone() }))
+        .adapt_model(move |model| Arc::new(LoggingModel { model, name, log: models.clone() }))
         .around_calls(move |arguments, next| {
             let log = calls.clone();
             async move {
@@ -85,7 +85,7 @@ fn logging(name: &'static str, log: &Log) -> Extension {
         })
 }
 
-/// `count()`: counts its calls in the entries of `counter`.
+/// `count()`: counts its calls in an entry of the extension `counter`.
 #[tool]
 fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
     let counter = entries.of("counter");
@@ -104,7 +104,7 @@ fn counter() -> Extension {
 }
 
 #[tokio::test]
-async fn parts_apply_in_the_documented_order() {
+async fn hooks_run_in_the_documented_order() {
     let log = Log::default();
     let own = log.clone();
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("2");
@@ -190,7 +190,7 @@ async fn parallel_calls_do_not_overwrite_entries() {
 }
 
 #[tokio::test]
-async fn entries_are_those_of_the_run_and_not_of_the_agent() {
+async fn each_run_has_its_own_entries() {
     let model = ScriptedModel::new().calls([("a", "count", "{}")]).text("1").text("0");
     let agent = ReactAgent::builder(model.clone()).extension(counter()).build().unwrap();
     agent.run("Count.").await.unwrap();
@@ -199,7 +199,7 @@ async fn entries_are_those_of_the_run_and_not_of_the_agent() {
 }
 
 #[tokio::test]
-async fn a_reply_hook_changes_the_reply_of_the_run() {
+async fn reply_hook_changes_the_reply() {
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "delete", "{}")])
         .text("My password is 1234.");
@@ -228,7 +228,7 @@ async fn a_reply_hook_changes_the_reply_of_the_run() {
 }
 
 #[tokio::test]
-async fn a_call_hook_can_refuse_and_change_a_call() {
+async fn call_hook_can_deny_or_change_a_call() {
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":100,"y":1}"#)])
         .text("Done.");
@@ -247,7 +247,7 @@ async fn a_call_hook_can_refuse_and_change_a_call() {
 }
 
 #[tokio::test]
-async fn the_lowest_limit_holds_unless_the_input_overrides_it() {
+async fn lowest_limit_applies_unless_the_input_overrides_it() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("2");
     let limits = |requests| RunLimits { requests: Some(requests), ..RunLimits::NONE };
     let agent = ReactAgent::builder(model)
@@ -267,7 +267,7 @@ async fn the_lowest_limit_holds_unless_the_input_overrides_it() {
 }
 
 #[tokio::test]
-async fn a_failing_or_panicking_reply_hook_ends_the_run() {
+async fn failing_or_panicking_reply_hook_ends_the_run() {
     let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
     let panicking = Extension::new("panicking").after_reply(|_, _| async { panic!("no") });
     for extension in [failing, panicking] {

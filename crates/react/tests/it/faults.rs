@@ -1,4 +1,4 @@
-//! What a mistake of the model, of a tool or of the provider costs.
+//! Faults of the model, of tools and of the provider.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -20,9 +20,9 @@ use crate::{
     tools::{add, calculator, counted, fails, hang, panics, plain, retries, wait},
 };
 
-/// Behaviour T1.
+/// Behaviour T1: the model gets an error, and the tool does not run.
 #[tokio::test]
-async fn arguments_that_cannot_be_read_are_told_to_the_model_and_run_nothing() {
+async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     let (add, ran) = counted(&add());
     let malformed = [r#"{"x":1"#, "not json", "[1]", "null"];
     let model =
@@ -48,9 +48,9 @@ async fn arguments_that_cannot_be_read_are_told_to_the_model_and_run_nothing() {
     .assert_eq(&lines(&model.requests()[4]));
 }
 
-/// Behaviour B19, Behaviour T2 and T3.
+/// Behaviour B19, T2 and T3: each fault is a failed call, and the other calls succeed.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_panics_hangs_or_floods_costs_itself_only() {
+async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     let flood = plain("flood", || async { "x".repeat(50_000_000) });
     let tools = calculator().with(panics()).with(hang(Duration::from_millis(50))).with(flood).with(fails());
     let model = ScriptedModel::new()
@@ -67,16 +67,17 @@ async fn a_call_that_panics_hangs_or_floods_costs_itself_only() {
     let answer = agent.run("All at once.").await.unwrap().into_answer().unwrap();
 
     assert_paired(&answer.transcript);
-    let read: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
-    assert_eq!(read[..2], ["42", "no luck"]);
-    assert_eq!(read[2], "the tool panicked; it may have done a part of its work");
-    assert_eq!(read[3], "timed out after 50 ms");
-    assert!(read[4].len() < 200_000 && read[4].contains("bytes in 1 pieces are cut"), "{}", read[4].len());
+    let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text()).collect();
+    assert_eq!(texts[..2], ["42", "no luck"]);
+    assert_eq!(texts[2], "the tool panicked; it may have done a part of its work");
+    assert_eq!(texts[3], "timed out after 50 ms");
+    assert!(texts[4].len() < 200_000 && texts[4].contains("bytes in 1 pieces are cut"), "{}", texts[4].len());
 }
 
-/// Behaviour T2: on a multi-thread runtime a tool that blocks its thread holds up nothing else.
+/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out and delays no
+/// other call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
+async fn call_that_blocks_its_thread_times_out() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = std::sync::Mutex::new(blocked);
     let block = std::sync::Arc::new(move || {
@@ -99,46 +100,47 @@ async fn a_call_that_blocks_its_thread_is_given_up_at_its_deadline() {
     drop(release);
 }
 
-/// Behaviour B21.
+/// Behaviour B21: the error suggests the closest name and lists the tools.
 #[tokio::test]
-async fn an_unknown_tool_is_told_with_what_there_is() {
+async fn unknown_tool_error_lists_the_tools() {
     let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, calculator().with(wait())).unwrap();
 
     let output = agent.run("Add.").await.unwrap();
 
     assert_eq!(output.text().unwrap(), "Done.");
-    let told = output.results_of("ad").next().unwrap().model_text();
-    assert_eq!(told, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
+    let error = output.results_of("ad").next().unwrap().model_text();
+    assert_eq!(error, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
 }
 
-/// Behaviour M8: a reply that was cut.
+/// Behaviour M8: a reply truncated inside a call is an error with the partial message.
 #[tokio::test]
-async fn half_a_call_never_runs() {
+async fn call_of_a_truncated_reply_never_runs() {
     let (add, ran) = counted(&add());
-    let half = AssistantMessage {
+    let expected = AssistantMessage {
         tool_calls: vec![
             ToolCall::new("a", "add", r#"{"x":1,"y":1}"#),
             ToolCall::new("b", "add", r#"{"x":1"#),
         ],
         ..AssistantMessage::default()
     };
-    let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new(half.clone()) };
-    let agent = ReactAgent::new(ScriptedModel::new().reply(cut), Toolset::new().with(add)).unwrap();
+    let truncated =
+        ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new(expected.clone()) };
+    let agent = ReactAgent::new(ScriptedModel::new().reply(truncated), Toolset::new().with(add)).unwrap();
 
     let error = agent.run("Add.").await.unwrap_err();
 
     assert_eq!(ran.load(Ordering::Relaxed), 0);
     assert_paired(&error.transcript);
     match *error.kind {
-        AgentErrorKind::Model(ModelError::Truncated { partial, .. }) => assert_eq!(*partial, half),
+        AgentErrorKind::Model(ModelError::Truncated { partial, .. }) => assert_eq!(*partial, expected),
         other => panic!("{other:?}"),
     }
 }
 
-/// Behaviour M8: a reply that a filter stopped.
+/// Behaviour M8: a reply stopped by a content filter is a typed error.
 #[tokio::test]
-async fn a_content_filter_is_an_error_of_its_own() {
+async fn content_filter_is_a_typed_error() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
     let agent = ReactAgent::new(ScriptedModel::new().reply(filtered), calculator()).unwrap();
     let error = agent.run("Tell me.").await.unwrap_err();
@@ -146,9 +148,9 @@ async fn a_content_filter_is_an_error_of_its_own() {
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
-/// Behaviour M8: a refusal.
+/// Behaviour M8: a refusal is an answer with its own stop reason. Calls beside it do not run.
 #[tokio::test]
-async fn a_refusal_is_an_answer_that_says_so() {
+async fn refusal_is_an_answer_with_its_own_stop_reason() {
     let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
     for tool_calls in [vec![], vec![call]] {
         let refusal = AssistantMessage {
@@ -166,9 +168,9 @@ async fn a_refusal_is_an_answer_that_says_so() {
     }
 }
 
-/// Behaviour M10, as far as the run goes.
+/// Behaviour M10: two retries, then a typed error.
 #[tokio::test]
-async fn empty_replies_are_asked_again_and_then_an_error() {
+async fn empty_reply_is_retried_and_then_an_error() {
     let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
     let agent = ReactAgent::new(model, calculator()).unwrap();
     assert_eq!(agent.run("Hi").await.unwrap().text().unwrap(), "Hello.");
@@ -180,7 +182,7 @@ async fn empty_replies_are_asked_again_and_then_an_error() {
     assert_eq!((error.usage.requests, error.transcript.len()), (3, 1));
 }
 
-fn cut(partial: AssistantMessage) -> ModelError {
+fn truncated_error(partial: AssistantMessage) -> ModelError {
     ModelError::Truncated { reason: "connection reset".to_owned(), partial: Box::new(partial) }
 }
 
@@ -188,8 +190,8 @@ fn delta(text: &str) -> Result<ChatEvent, ModelError> {
     Ok(ChatEvent::TextDelta { text: text.to_owned() })
 }
 
-/// What a watcher is told of the replies.
-fn told(events: &[RunEvent]) -> Vec<String> {
+/// Text deltas and rejections in an event stream.
+fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     let line = |event: &RunEvent| match event {
         RunEvent::TextDelta { text } => Some(text.clone()),
         RunEvent::ReplyRejected { problem } => Some(format!("refused: {problem}")),
@@ -198,23 +200,24 @@ fn told(events: &[RunEvent]) -> Vec<String> {
     events.iter().filter_map(line).collect()
 }
 
-/// Behaviour M11 and M12: it is asked for again, watched or not, and who was told a part of it is told that it does not count.
+/// Behaviour M11 and M12: a truncated reply is requested again. With a stream, an event marks the
+/// streamed part as rejected.
 #[tokio::test]
-async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
+async fn truncated_reply_is_retried_without_its_partial_content() {
     let (add, ran) = counted(&add());
-    let half = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
-    let half = AssistantMessage { tool_calls: vec![half], ..AssistantMessage::from("It is") };
-    let breaks = || {
+    let partial = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
+    let partial = AssistantMessage { tool_calls: vec![partial], ..AssistantMessage::from("It is") };
+    let truncated = || {
         let started = ChatEvent::ToolCallStarted { index: 0, id: "a".to_owned(), name: "add".to_owned() };
         let unreadable = ModelError::InvalidResponse("an event is no JSON".to_owned());
         ScriptedModel::new()
-            .events([delta("It is"), Ok(started), Err(cut(half.clone()))])
+            .events([delta("It is"), Ok(started), Err(truncated_error(partial.clone()))])
             .events([delta("Well, "), Err(unreadable)])
             .chunks(["It is ", "42."])
     };
     let agent = |model| ReactAgent::new(model, Toolset::new().with(add.clone())).unwrap();
 
-    let events: Vec<_> = agent(breaks()).stream("Add.").try_collect().await.unwrap();
+    let events: Vec<_> = agent(truncated()).stream("Add.").try_collect().await.unwrap();
     expect![[r#"
         [
             "It is",
@@ -225,21 +228,21 @@ async fn a_reply_that_was_cut_is_asked_for_again_and_nothing_of_it_is_kept() {
             "42.",
         ]
     "#]]
-    .assert_debug_eq(&told(&events));
+    .assert_debug_eq(&text_and_rejections(&events));
     let Some(RunEvent::Done { output }) = events.into_iter().next_back() else { panic!("no end") };
-    let (watched, alone) = (output.into_answer().unwrap(), agent(breaks()).run("Add.").await.unwrap());
-    let alone = alone.into_answer().unwrap();
-    for answer in [watched, alone] {
+    let (streamed, awaited) = (output.into_answer().unwrap(), agent(truncated()).run("Add.").await.unwrap());
+    let awaited = awaited.into_answer().unwrap();
+    for answer in [streamed, awaited] {
         assert_eq!((&*answer.text, answer.transcript.len(), answer.usage.requests), ("It is 42.", 2, 3));
     }
     assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
-/// Behaviour M11: a typed error with the partial text, in the end.
+/// Behaviour M11: after the last attempt, a typed error has the partial text.
 #[tokio::test]
-async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far() {
+async fn repeated_truncation_is_an_error_with_the_partial_text() {
     let agent = || {
-        let reply = |text: &str| [delta(text), Err(cut(text.into()))];
+        let reply = |text: &str| [delta(text), Err(truncated_error(text.into()))];
         let model = ScriptedModel::new().events(reply("O")).events(reply("On")).events(reply("Once"));
         ReactAgent::new(model, calculator()).unwrap()
     };
@@ -247,7 +250,7 @@ async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far(
     let errors = [events.pop().unwrap().unwrap_err(), agent().run("A story.").await.unwrap_err()];
     let events: Vec<_> = events.into_iter().map(Result::unwrap).collect();
     let refused = "refused: the reply was cut: connection reset";
-    assert_eq!(told(&events), ["O", refused, "On", refused, "Once"]);
+    assert_eq!(text_and_rejections(&events), ["O", refused, "On", refused, "Once"]);
     for error in errors {
         assert_eq!((error.transcript.len(), error.usage.requests), (1, 3));
         let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
@@ -257,18 +260,19 @@ async fn replies_that_are_cut_again_and_again_are_an_error_with_the_text_so_far(
     }
 }
 
-/// A server that gives up in the middle of its reply broke it off; one that never began has been asked often enough by its model.
+/// A server error after the first delta truncates the reply, and the run requests it again. A
+/// server error before the first delta ends the run: retries are the task of the model.
 #[tokio::test]
-async fn an_error_in_the_middle_of_a_stream_breaks_the_reply_off() {
+async fn server_error_within_a_stream_truncates_the_reply() {
     let overloaded = || ModelError::Server { status: None, body: "overloaded".to_owned(), retry_after: None };
     let agent = |model| ReactAgent::new(model, calculator()).unwrap();
-    let breaks = || [delta("It"), Err(overloaded())];
-    let model = ScriptedModel::new().events(breaks()).chunks(["It is ", "42."]);
+    let truncated = || [delta("It"), Err(overloaded())];
+    let model = ScriptedModel::new().events(truncated()).chunks(["It is ", "42."]);
     let events: Vec<_> = agent(model).stream("Add.").try_collect().await.unwrap();
     let refused = "refused: the reply was cut: the model's server failed: overloaded";
-    assert_eq!(told(&events), ["It", refused, "It is ", "42."]);
+    assert_eq!(text_and_rejections(&events), ["It", refused, "It is ", "42."]);
 
-    let model = ScriptedModel::new().events(breaks()).events(breaks()).events(breaks());
+    let model = ScriptedModel::new().events(truncated()).events(truncated()).events(truncated());
     let error = agent(model).stream("Add.").try_collect::<Vec<_>>().await.unwrap_err();
     let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
         panic!("{error:?}")
@@ -281,8 +285,9 @@ async fn an_error_in_the_middle_of_a_stream_breaks_the_reply_off() {
 }
 
 #[tokio::test]
-async fn the_last_reply_that_a_limit_allows_is_not_asked_for_again() {
-    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(cut("It is".into()));
+async fn truncated_reply_is_not_retried_at_the_request_limit() {
+    let model =
+        ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(truncated_error("It is".into()));
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let builder = ReactAgent::builder(model).tools(calculator()).limits(limits).at_limit(AtLimit::Answer);
     let error = builder.build().unwrap().run("Add.").await.unwrap_err();
@@ -293,7 +298,7 @@ async fn the_last_reply_that_a_limit_allows_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_model_ends_the_run_with_what_was_done() {
+async fn model_error_ends_the_run_and_keeps_the_transcript() {
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":1}"#)])
         .fail(ModelError::Unauthorized("no such key".to_owned()));
@@ -305,7 +310,7 @@ async fn an_error_of_the_model_ends_the_run_with_what_was_done() {
 }
 
 #[tokio::test]
-async fn a_fatal_error_of_a_tool_stops_the_run() {
+async fn fatal_tool_error_ends_the_run() {
     let fatal = plain("fatal", || async { Err::<(), _>(ToolError::Fatal("no such account".to_owned())) });
     let model = ScriptedModel::new().calls([("a", "fatal", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, calculator().with(fatal)).unwrap();
@@ -314,9 +319,9 @@ async fn a_fatal_error_of_a_tool_stops_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour B20.
+/// Behaviour B20: the result of the last retry advises against another one.
 #[tokio::test]
-async fn a_tool_may_ask_for_another_try_within_its_budget() {
+async fn tool_can_request_retries_within_its_budget() {
     let model = ScriptedModel::new()
         .calls([("a", "retry", "{}")])
         .calls([("b", "fail", "{}"), ("c", "retry", "{}")])
@@ -331,15 +336,15 @@ async fn a_tool_may_ask_for_another_try_within_its_budget() {
     assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
 }
 
-/// Behaviour B20: a failure costs nothing of the budget, calls of one reply cost one try together, and a success gives it
-/// back.
+/// Behaviour B20: a failure does not use the budget, calls of one reply use it once, and a success
+/// resets it.
 #[tokio::test]
-async fn a_budget_of_tries_counts_replies_in_a_row() {
-    let moods = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
-    let moody = plain("moody", move || {
-        let mood = moods.lock().unwrap().next();
+async fn retry_budget_counts_consecutive_replies() {
+    let outcomes = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
+    let varying = plain("varying", move || {
+        let outcome = outcomes.lock().unwrap().next();
         async move {
-            match mood {
+            match outcome {
                 Some("done") => Ok("fine"),
                 Some("retry") => Err(ToolError::retry("try again")),
                 _ => Err(ToolError::failed("no luck")),
@@ -348,13 +353,13 @@ async fn a_budget_of_tries_counts_replies_in_a_row() {
     })
     .with_definition(|it| it.with_policy(ToolPolicy { sequential: true, ..ToolPolicy::default() }));
     let model = ScriptedModel::new()
-        .calls([("a", "moody", "{}")])
-        .calls([("b", "moody", "{}"), ("c", "moody", "{}")])
-        .calls([("d", "moody", "{}")])
-        .calls([("e", "moody", "{}")])
+        .calls([("a", "varying", "{}")])
+        .calls([("b", "varying", "{}"), ("c", "varying", "{}")])
+        .calls([("d", "varying", "{}")])
+        .calls([("e", "varying", "{}")])
         .text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(moody))
+        .tools(Toolset::new().with(varying))
         .max_repeated_calls(None)
         .build()
         .unwrap();
@@ -362,33 +367,34 @@ async fn a_budget_of_tries_counts_replies_in_a_row() {
     let output = agent.run("Go.").await.unwrap();
 
     let kinds: Vec<_> =
-        output.results_of("moody").map(|it| it.failure().map(|failure| failure.kind)).collect();
+        output.results_of("varying").map(|it| it.failure().map(|failure| failure.kind)).collect();
     let retry = Some(FailureKind::Retry);
     assert_eq!(kinds, [Some(FailureKind::Failed), retry, retry, None, retry]);
 }
 
-/// Behaviour T6: rounds of calls are repetitions, too, and so are calls of one reply; the model is told before it is stopped.
+/// Behaviour T6: alternating calls (A-B-A-B) and equal calls in one reply are reported to the
+/// model, then end the run.
 #[tokio::test]
-async fn rounds_of_calls_are_noticed() {
+async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
-    let told = |request: &ChatRequest| lines(request).matches("Warning: this is the same call").count();
+    let warnings = |request: &ChatRequest| lines(request).matches("Warning: this is the same call").count();
     let rounds =
         (0..3).fold(ScriptedModel::new(), |model, _| model.calls([a]).calls([b])).calls([a]).calls([b]);
     let agent = ReactAgent::new(rounds.clone(), calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
-    assert_eq!(rounds.requests().iter().map(told).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 2]);
+    assert_eq!(rounds.requests().iter().map(warnings).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 2]);
 
     let at_once = ScriptedModel::new().calls([a; 5]).calls([a]);
     let agent = ReactAgent::new(at_once.clone(), calculator()).unwrap();
     let error = agent.run("Add.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RepeatedCalls(3))), "{error:?}");
-    assert_eq!(at_once.requests().iter().map(told).collect::<Vec<_>>(), [0, 5]);
+    assert_eq!(at_once.requests().iter().map(warnings).collect::<Vec<_>>(), [0, 5]);
 }
 
-/// Behaviour B22.
+/// Behaviour B22: the third identical call has a warning, the fourth ends the run.
 #[tokio::test]
-async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
+async fn repeated_call_is_reported_and_then_ends_the_run() {
     let (add, ran) = counted(&add());
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":2}"#)])
@@ -411,9 +417,9 @@ async fn the_same_call_again_and_again_is_told_and_then_ends_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Some tools are there to be asked again and again.
+/// Some tools, such as a status query, are called repeatedly on purpose.
 #[tokio::test]
-async fn the_guard_against_repetition_can_be_taken_off() {
+async fn repetition_limit_can_be_disabled() {
     let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");
     let agent = ReactAgent::builder(model)
         .tools(Toolset::new().with(fails()))
@@ -425,7 +431,7 @@ async fn the_guard_against_repetition_can_be_taken_off() {
 }
 
 #[tokio::test]
-async fn how_many_unusable_replies_are_too_many_can_be_set() {
+async fn limit_of_output_retries_can_be_set() {
     let model = ScriptedModel::new().text("");
     let agent = ReactAgent::builder(model).max_output_retries(0).build().unwrap();
     assert_eq!(agent.run("Hi").await.unwrap_err().usage.requests, 1);

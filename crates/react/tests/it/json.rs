@@ -30,7 +30,7 @@ fn agent(model: impl ChatModel + 'static) -> ReactAgent {
 }
 
 #[tokio::test]
-async fn a_run_in_json_asks_with_one_alternative_a_tool() {
+async fn request_schema_has_one_alternative_per_tool() {
     let model = ScriptedModel::new().text(ADD).text(FINISH);
 
     let output = agent(model.clone()).run("What is 17 plus 25?").await.unwrap();
@@ -77,9 +77,9 @@ async fn a_run_in_json_asks_with_one_alternative_a_tool() {
     assert!(!fits(r#"{"thought":"","tool_name":"finish","tool_args":{}}"#));
 }
 
-/// What is rendered once is sent again as it is: neither instructions nor messages are made anew at each step.
+/// Instructions and earlier messages are rendered once and shared by later requests.
 #[tokio::test]
-async fn a_step_renders_only_what_is_new() {
+async fn step_renders_only_new_messages() {
     let model = ScriptedModel::new().text(ADD).text(ADD.replace("17", "18")).text(FINISH);
     agent(model.clone()).run("Add.").await.unwrap();
     let requests = model.requests();
@@ -90,7 +90,7 @@ async fn a_step_renders_only_what_is_new() {
 }
 
 #[tokio::test]
-async fn a_model_that_ignores_the_schema_is_understood() {
+async fn reply_outside_the_schema_is_parsed() {
     let model = ScriptedModel::new()
         .text("Let me see {really}.\n```json\n{\"name\": \"add\", \"arguments\": \"{\\\"x\\\":17,\\\"y\\\":25}\"}\n```\nThat's it.")
         .text("{\"answer\": 42}");
@@ -99,7 +99,7 @@ async fn a_model_that_ignores_the_schema_is_understood() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
+async fn unreadable_reply_is_returned_to_the_model_within_a_limit() {
     let model = ScriptedModel::new().text("I think it is 42.").text(FINISH);
     let output = agent(model.clone()).run("17 + 25?").await.unwrap();
     assert_eq!(output.text().unwrap(), r#"It is "42"."#);
@@ -116,7 +116,7 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// A conversation that one dialect began, another goes on with.
+/// The transcript does not depend on the dialect.
 #[tokio::test]
 async fn dialects_share_the_transcript() {
     let model = ScriptedModel::new()
@@ -162,11 +162,11 @@ async fn dialects_share_the_transcript() {
     .assert_eq(&lines(&model.requests()[4]));
 }
 
-/// Gives the text of a reply in pieces of three characters.
-struct Chunked(ScriptedModel);
+/// Streams the text of a reply in chunks of three characters.
+struct ChunkingModel(ScriptedModel);
 
 #[async_trait]
-impl ChatModel for Chunked {
+impl ChatModel for ChunkingModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         self.0.chat(request).await
     }
@@ -187,20 +187,20 @@ impl ChatModel for Chunked {
     }
 }
 
-/// Behaviour C77, for this dialect.
+/// Behaviour C77: no text of the protocol is streamed in the JSON dialect.
 #[tokio::test]
-async fn thought_and_answer_stream_without_the_protocol() {
-    let model = Chunked(ScriptedModel::new().text(ADD).text(FINISH));
+async fn thoughts_and_answers_are_streamed_as_text() {
+    let model = ChunkingModel(ScriptedModel::new().text(ADD).text(FINISH));
     let events: Vec<_> = agent(model).stream("17 + 25?").map(Result::unwrap).collect().await;
 
-    let mut told = String::new();
+    let mut streamed = String::new();
     for event in &events {
         match event {
-            RunEvent::ReasoningDelta { text } => told += &format!("<{text}>"),
-            RunEvent::TextDelta { text } => told += &format!("[{text}]"),
+            RunEvent::ReasoningDelta { text } => streamed += &format!("<{text}>"),
+            RunEvent::TextDelta { text } => streamed += &format!("[{text}]"),
             _ => {}
         }
     }
-    expect![[r#"<I a><dd ><the><m.><Kno><wn.>[It][ is][ "][42][".]"#]].assert_eq(&told);
+    expect![[r#"<I a><dd ><the><m.><Kno><wn.>[It][ is][ "][42][".]"#]].assert_eq(&streamed);
     assert_eq!(json!(events.last())["type"], "done");
 }

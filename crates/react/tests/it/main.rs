@@ -1,13 +1,12 @@
-//! Behaviour of runs and agents.
+//! Integration tests of runs and agents.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod added_calls;
 mod agent;
-mod answers;
 mod blocking;
 mod cancellation;
 mod chains;
-mod choice;
+mod child_agents;
 mod context;
 mod crashes;
 mod effects;
@@ -18,22 +17,22 @@ mod faults;
 mod handoff;
 mod json;
 mod limits;
-mod nested;
+mod model_middleware;
+mod outputs;
 mod pairing;
 mod prepare;
 mod property;
 mod pushes;
 mod queue;
 mod router;
-mod saved;
+mod serialization;
 mod signature;
 mod spans;
 mod step_model;
-mod suspended;
+mod suspension;
 mod test_model;
 mod text;
+mod tool_choice;
 mod tools;
 mod typical_use;
 mod validators;
-#[cfg(test)]
-mod wrapped;

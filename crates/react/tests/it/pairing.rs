@@ -1,4 +1,4 @@
-//! What every provider demands of a conversation.
+//! Assertions about the order of calls and results, as every provider requires it.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -8,19 +8,20 @@ use haft_core::{
     model::ChatRequest,
 };
 
-/// Asserts that each call has exactly one result, right behind its reply and in call order, and that ids are unique.
+/// Asserts that each call has exactly one result, directly after its reply and in call order, and
+/// that ids are unique.
 #[track_caller]
 pub(crate) fn assert_paired(transcript: &Transcript) {
     assert_all_paired(transcript.messages());
 }
 
-/// The same of what a model was sent.
+/// [`assert_paired`] for the messages of a request.
 #[track_caller]
 pub(crate) fn assert_request_paired(request: &ChatRequest) {
     assert_view_paired(&request.messages);
 }
 
-/// The same of a part of a conversation.
+/// [`assert_paired`] for a part of a transcript.
 #[track_caller]
 pub(crate) fn assert_view_paired(view: &View) {
     assert_all_paired(&view.iter().cloned().collect::<Vec<_>>());
@@ -44,7 +45,7 @@ fn assert_all_paired(messages: &[Arc<Message>]) {
     }
 }
 
-/// What a model was sent, one line a message.
+/// The messages of a request, one per line.
 pub(crate) fn lines(request: &ChatRequest) -> String {
     let lines = request.messages.iter().map(|message| {
         let calls: Vec<_> =

@@ -1,4 +1,4 @@
-//! What the model is told and offered, decided before each request.
+//! Prepare hooks and dynamic instructions.
 
 use std::{
     future::{pending, ready},
@@ -34,7 +34,7 @@ fn names(request: &ChatRequest) -> Vec<String> {
     request.tools.names().map(ToString::to_string).collect()
 }
 
-fn told(request: &ChatRequest) -> String {
+fn instructions_of(request: &ChatRequest) -> String {
     request.instructions.as_ref().map(|message| message.text()).unwrap_or_default()
 }
 
@@ -42,9 +42,9 @@ fn system(request: &ChatRequest) -> Arc<Message> {
     Arc::clone(request.instructions.as_ref().unwrap())
 }
 
-/// Behaviour B74, for an agent: hidden, a tool is unknown, and only what is visible is listed.
+/// Behaviour B74: a hidden tool is unknown, and only visible tools are listed.
 #[tokio::test]
-async fn a_tool_may_be_hidden_step_by_step() {
+async fn tools_can_be_hidden_per_step() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).calls([("b", "fail", "{}")]).text("No.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator().with(fails()))
@@ -64,7 +64,7 @@ async fn a_tool_may_be_hidden_step_by_step() {
 }
 
 #[tokio::test]
-async fn what_does_not_change_is_the_same_list() {
+async fn unchanged_tools_and_instructions_are_shared() {
     let model = ScriptedModel::new().calls(ADD).calls([("", "add", r#"{"x":2,"y":1}"#)]).text("3");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator().with(fails()))
@@ -82,9 +82,9 @@ async fn what_does_not_change_is_the_same_list() {
     assert!(requests.iter().all(|request| Arc::ptr_eq(&system(request), &system(&requests[0]))));
 }
 
-/// A call is held against the definition that the model was shown.
+/// A call is checked against the changed definition.
 #[tokio::test]
-async fn a_definition_may_be_changed() {
+async fn definition_can_be_changed() {
     let model = ScriptedModel::new().calls(ADD).text("Denied.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
@@ -100,14 +100,14 @@ async fn a_definition_may_be_changed() {
         .build()
         .unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
-    let shown = model.requests()[0].tools.get("add").unwrap().definition().description().to_owned();
-    assert_eq!(shown, "Adds, if you may.");
+    let description = model.requests()[0].tools.get("add").unwrap().definition().description().to_owned();
+    assert_eq!(description, "Adds, if you may.");
     assert!(!answer.steps[0].result.is_success(), "{:?}", answer.steps[0].result);
 }
 
-/// What is prepared holds for a call that waited, too.
+/// The hook also runs when a suspended call resumes.
 #[tokio::test]
-async fn a_run_that_is_taken_up_finds_its_calls_among_what_was_prepared() {
+async fn resumed_call_uses_the_prepared_tools() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let (add, ran) = counted(&add());
     let model = ScriptedModel::new().calls(ADD).text("2");
@@ -123,16 +123,18 @@ async fn a_run_that_is_taken_up_finds_its_calls_among_what_was_prepared() {
         })
         .build()
         .unwrap();
-    let RunOutput::Suspended(suspended) = agent.run("Add.").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("Add.").await.unwrap() else {
+        panic!("the run is not suspended")
+    };
     assert_eq!(ran.load(Ordering::Relaxed), 0);
     let id = suspended.pending[0].call.id.clone();
-    let answers = Decisions::from([(id, Decision::approved())]);
-    assert_eq!(agent.run(RunInput::resume(suspended, answers)).await.unwrap().text().unwrap(), "2");
+    let decisions = Decisions::from([(id, Decision::approved())]);
+    assert_eq!(agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap(), "2");
     assert_eq!((ran.load(Ordering::Relaxed), &*steps.lock().unwrap()), (1, &vec![0, 0, 1]));
 }
 
 #[tokio::test]
-async fn choice_settings_and_words_are_of_one_step() {
+async fn choice_settings_and_instructions_apply_to_one_step() {
     let model = ScriptedModel::new().calls(ADD).text("2");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
@@ -154,20 +156,21 @@ async fn choice_settings_and_words_are_of_one_step() {
     let answer =
         agent.run(RunInput::new("1 + 1?").with_context(context)).await.unwrap().into_answer().unwrap();
     let requests = model.requests();
-    assert_eq!(told(&requests[0]), "Be brief.\n\nFor r.\n\nCall first.");
-    assert_eq!(told(&requests[1]), "Be brief.\n\nFor r.");
+    assert_eq!(instructions_of(&requests[0]), "Be brief.\n\nFor r.\n\nCall first.");
+    assert_eq!(instructions_of(&requests[1]), "Be brief.\n\nFor r.");
     let settings: Vec<_> =
         requests.iter().map(|it| (it.settings.temperature, it.settings.max_tokens)).collect();
     assert_eq!(settings, [(Some(0.5), Some(10)), (Some(0.5), None)]);
     let choices: Vec<_> = requests.iter().map(|it| it.tool_choice.clone()).collect();
     assert_eq!(choices, [ToolChoice::Required, ToolChoice::Auto]);
-    // What was said is no part of the conversation.
+    // The instructions are not part of the transcript.
     assert_eq!(answer.transcript.len(), 4);
 }
 
-/// Written dialects have a long text behind the instructions: it is the same message as long as they are.
+/// The text and JSON dialects append a long text to the instructions. The message is reused while
+/// the instructions are equal.
 #[tokio::test]
-async fn instructions_that_come_back_are_rendered_once_in_every_dialect() {
+async fn equal_instructions_are_rendered_once_in_every_dialect() {
     let step = r#"{"thought":"","tool_name":"add","tool_args":{"x":NUMBER,"y":1}}"#;
     let end = r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"2"}}"#;
     for in_text in [false, true] {
@@ -187,9 +190,9 @@ async fn instructions_that_come_back_are_rendered_once_in_every_dialect() {
     }
 }
 
-/// What the model is told follows the state of the run, and the tools that are there.
+/// Dynamic instructions can read the state of the run, its usage and its transcript.
 #[tokio::test]
-async fn it_sees_state_usage_and_conversation() {
+async fn dynamic_instructions_can_read_state_usage_and_transcript() {
     let registry = ToolRegistry::new("shop");
     registry.register(add()).unwrap();
     let counter = Arc::new(AtomicU32::new(0));
@@ -210,12 +213,12 @@ async fn it_sees_state_usage_and_conversation() {
         .build()
         .unwrap();
     agent.run("1 + 1?").await.unwrap();
-    let told: Vec<_> = model.requests().iter().map(told).collect();
-    assert_eq!(told, ["0: 0 requests, 1 messages", "1: 1 requests, 3 messages"]);
+    let texts: Vec<_> = model.requests().iter().map(instructions_of).collect();
+    assert_eq!(texts, ["0: 0 requests, 1 messages", "1: 1 requests, 3 messages"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_fails_ends_the_run_with_what_was_said() {
+async fn failed_hook_ends_the_run_and_keeps_the_transcript() {
     fn second(cx: &StepContext) -> bool {
         cx.step == 1
     }
@@ -245,9 +248,9 @@ async fn one_that_fails_ends_the_run_with_what_was_said() {
     }
 }
 
-/// A request that is made again because there was too much is prepared again.
+/// A request repeated after a context overflow is prepared again.
 #[tokio::test]
-async fn a_request_that_is_made_again_is_prepared_again() {
+async fn repeated_request_is_prepared_again() {
     let prepared = Arc::new(Mutex::new(0));
     let too_much = ModelError::ContextTooLong("too much".to_owned());
     let model = ScriptedModel::new().calls(ADD).calls(ADD).fail(too_much).text("2");
@@ -259,13 +262,13 @@ async fn a_request_that_is_made_again_is_prepared_again() {
         ready(Ok(request))
     });
     assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "2");
-    let told: Vec<_> = model.requests().iter().map(told).collect();
-    assert_eq!(told, ["Request 1.", "Request 2.", "Request 3.", "Request 4."]);
+    let texts: Vec<_> = model.requests().iter().map(instructions_of).collect();
+    assert_eq!(texts, ["Request 1.", "Request 2.", "Request 3.", "Request 4."]);
 }
 
-/// What is forced is what is offered in that step.
+/// The tool choice of a step is checked against the tools of that step.
 #[tokio::test]
-async fn what_is_hidden_cannot_be_forced() {
+async fn hidden_tool_cannot_be_forced() {
     let model = ScriptedModel::new().calls(ADD).fail(ModelError::ContextTooLong("too much".to_owned()));
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator().with(plain("look", || async {})))
@@ -296,9 +299,8 @@ async fn what_is_hidden_cannot_be_forced() {
     assert!(matches!(*error.kind, AgentErrorKind::ToolChoice { .. }), "{error:?}");
 }
 
-/// Also one that is made since the answer before it could not be taken.
 #[tokio::test]
-async fn every_request_is_prepared() {
+async fn request_after_a_rejected_reply_is_prepared() {
     let schema = serde_json::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     let model = ScriptedModel::new().text("").text("no JSON").text("no JSON").text(r#"{"sum":2}"#);
     let agent = ReactAgent::builder(model.clone())
@@ -308,6 +310,6 @@ async fn every_request_is_prepared() {
         .build()
         .unwrap();
     agent.run("1 + 1?").await.unwrap();
-    let told: Vec<_> = model.requests().iter().map(told).collect();
-    assert_eq!(told, ["0 of 1", "1 of 1", "2 of 3", "3 of 5"]);
+    let texts: Vec<_> = model.requests().iter().map(instructions_of).collect();
+    assert_eq!(texts, ["0 of 1", "1 of 1", "2 of 3", "3 of 5"]);
 }

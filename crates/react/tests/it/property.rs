@@ -1,4 +1,4 @@
-//! What holds for every order of events.
+//! Property tests of runs: random replies, orders of results, crashes and messages.
 
 use std::{cell::Cell, collections::HashSet};
 
@@ -24,31 +24,31 @@ use serde_json::json;
 
 use crate::pairing::{assert_paired, assert_request_paired};
 
-/// The calls of one reply: few ids, so that they collide.
+/// The calls of one reply, as id and failure. The ids are few, so that they collide.
 type Calls = Vec<(&'static str, bool)>;
 
-/// What a model says when it is asked.
+/// A reply of the model.
 #[derive(Clone, Debug)]
-enum Said {
+enum Reply {
     Calls(Calls),
     Prose,
     TooLong,
 }
 
 #[derive(Clone, Debug)]
-struct Play {
-    replies: Vec<Said>,
-    /// Which of the open calls is answered next.
+struct Scenario {
+    replies: Vec<Reply>,
+    /// Selects the next result among the open calls.
     order: Vec<Index>,
     config: RunConfig,
-    /// Whether the model is spoken to in plain text.
+    /// Use the text dialect instead of native calls.
     in_text: bool,
     earlier: Transcript,
-    /// Which summaries are whole.
+    /// Per summary: complete (`true`) or truncated.
     summaries: Vec<bool>,
-    /// Which calls push another one, round and round, before they end.
+    /// Per event, in a cycle: a call pushes another call before it ends.
     pushes: Vec<bool>,
-    /// The messages that are enqueued after the events, in a cycle.
+    /// Messages enqueued after the events, in a cycle.
     messages: Vec<Option<When>>,
 }
 
@@ -57,10 +57,10 @@ fn calls() -> impl Strategy<Value = Calls> {
     vec((id, any::<bool>()), 1..5)
 }
 
-/// Plays in which nothing is too much.
-fn plays() -> impl Strategy<Value = Play> {
-    (vec(calls(), 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Play {
-        replies: replies.into_iter().map(Said::Calls).collect(),
+/// Scenarios without context overflows.
+fn scenarios() -> impl Strategy<Value = Scenario> {
+    (vec(calls(), 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Scenario {
+        replies: replies.into_iter().map(Reply::Calls).collect(),
         order,
         config: RunConfig { max_repeated_calls: None, ..RunConfig::default() },
         in_text: false,
@@ -71,22 +71,22 @@ fn plays() -> impl Strategy<Value = Play> {
     })
 }
 
-/// Plays in which tools push calls, also from calls that were pushed.
-fn pushing_plays() -> impl Strategy<Value = Play> {
-    (plays(), vec(any::<bool>(), 1..4)).prop_map(|(play, pushes)| Play { pushes, ..play })
+/// Scenarios with pushed calls. Pushed calls push calls too.
+fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
+    (scenarios(), vec(any::<bool>(), 1..4)).prop_map(|(scenario, pushes)| Scenario { pushes, ..scenario })
 }
 
-/// Plays in which messages are enqueued at any time, also while calls are under way.
-fn enqueuing_plays() -> impl Strategy<Value = Play> {
+/// Scenarios with messages enqueued at any time, also during calls.
+fn enqueuing_scenarios() -> impl Strategy<Value = Scenario> {
     let when = prop_oneof![Just(When::NextRequest), Just(When::Idle)];
     let messages = vec(option::of(when), 1..6);
-    (pushing_plays(), messages).prop_map(|(play, messages)| Play { messages, ..play })
+    (pushing_scenarios(), messages).prop_map(|(scenario, messages)| Scenario { messages, ..scenario })
 }
 
-/// Plays in which there is too much for the model, which is shown less, and asked for outputs at the end.
-fn long_plays() -> impl Strategy<Value = Play> {
-    let said =
-        prop_oneof![4 => calls().prop_map(Said::Calls), 1 => Just(Said::Prose), 3 => Just(Said::TooLong)];
+/// Scenarios with context overflows, omissions, summaries and extracted outputs.
+fn long_scenarios() -> impl Strategy<Value = Scenario> {
+    let reply =
+        prop_oneof![4 => calls().prop_map(Reply::Calls), 1 => Just(Reply::Prose), 3 => Just(Reply::TooLong)];
     let context = (option::of(1_usize..4), option::of(Just(10)), 0_u32..4, any::<bool>());
     let context = context.prop_map(|(latest, tokens, omissions, compaction)| ContextConfig {
         latest,
@@ -95,42 +95,43 @@ fn long_plays() -> impl Strategy<Value = Play> {
         compaction,
     });
     let setting = (context, any::<bool>(), any::<bool>(), any::<bool>());
-    (plays(), vec(said, 0..10), setting, vec(any::<bool>(), 0..4)).prop_map(
-        |(play, replies, (context, extracts, in_text, follows), summaries)| {
+    (scenarios(), vec(reply, 0..10), setting, vec(any::<bool>(), 0..4)).prop_map(
+        |(scenario, replies, (context, extracts, in_text, has_earlier), summaries)| {
             let outputs = Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
             let output_strategy = OutputStrategy::Extraction;
-            let config = RunConfig { context, output_strategy, max_output_retries: 20, ..play.config };
+            let config = RunConfig { context, output_strategy, max_output_retries: 20, ..scenario.config };
             let config = RunConfig { outputs: extracts.then_some(outputs), ..config };
-            let earlier = if follows { earlier() } else { Transcript::new() };
-            Play { replies, config, in_text, earlier, summaries, ..play }
+            let earlier = if has_earlier { earlier() } else { Transcript::new() };
+            Scenario { replies, config, in_text, earlier, summaries, ..scenario }
         },
     )
 }
 
 fn earlier() -> Transcript {
     let call = ToolCall::new("a", "tool", "goes well");
-    let asks = AssistantMessage { tool_calls: vec![call.clone()], ..AssistantMessage::default() };
+    let with_call = AssistantMessage { tool_calls: vec![call.clone()], ..AssistantMessage::default() };
     let now = Timestamp::default();
     let result =
         Message::tool(ToolResult { call_id: "a".to_owned(), name: "tool".to_owned(), ..result(&call, now) });
-    let said = [Message::user("Begin."), Message::assistant(asks), result, Message::assistant("Begun.")];
-    said.into_iter().chain([Message::user("And?"), Message::assistant("Yes.")]).collect()
+    let first_turn =
+        [Message::user("Begin."), Message::assistant(with_call), result, Message::assistant("Begun.")];
+    first_turn.into_iter().chain([Message::user("And?"), Message::assistant("Yes.")]).collect()
 }
 
-impl Play {
+impl Scenario {
     fn dialect(&self) -> &'static dyn Dialect {
         if self.in_text { &TextReact } else { &NativeCalls }
     }
 
-    fn reply(&self, said: Option<&Said>, run: &Run) -> Result<ChatResponse, ModelError> {
-        let reply = match said {
-            Some(Said::TooLong) => return Err(ModelError::ContextTooLong("too much".to_owned())),
-            Some(Said::Calls(calls)) if self.in_text => {
+    fn reply(&self, scripted: Option<&Reply>, run: &Run) -> Result<ChatResponse, ModelError> {
+        let reply = match scripted {
+            Some(Reply::TooLong) => return Err(ModelError::ContextTooLong("too much".to_owned())),
+            Some(Reply::Calls(calls)) if self.in_text => {
                 let fails = calls.iter().any(|(_, fails)| *fails);
                 ChatResponse::new(format!("Thought: So.\nAction: tool\nArguments: {{\"fails\": {fails}}}"))
             }
-            Some(Said::Calls(calls)) => calling(calls),
-            Some(Said::Prose) => ChatResponse::new("Hm."),
+            Some(Reply::Calls(calls)) => reply_with_calls(calls),
+            Some(Reply::Prose) => ChatResponse::new("Hm."),
             None if run.outputs().is_some() && self.in_text => {
                 ChatResponse::new("Thought: So.\nAction: finish\nArguments: {\"sum\": 1}")
             }
@@ -145,34 +146,35 @@ impl Play {
     }
 }
 
-/// A run that is played, until so many events have happened. `between` is done to it after each.
-struct Stage<'p, F> {
-    play: &'p Play,
+/// A running scenario. It stops after `events` events, and `between` is applied to the run after
+/// each event.
+struct Driver<'p, F> {
+    scenario: &'p Scenario,
     order: std::slice::Iter<'p, Index>,
     events: usize,
     clock: i64,
-    /// How many calls were pushed.
+    /// Number of pushed calls.
     pushed: usize,
-    /// The calls that were made.
-    made: HashSet<String>,
-    /// Number of messages that were enqueued.
+    /// Ids of the executed calls.
+    executed: HashSet<String>,
+    /// Number of enqueued messages.
     enqueued: usize,
     between: F,
 }
 
-/// Maximum number of messages that are enqueued in one play.
-const ENQUEUED: usize = 6;
+/// Maximum number of enqueued messages per scenario.
+const MAX_ENQUEUED: usize = 6;
 
-/// How many calls are pushed in one play.
-const PUSHED: usize = 8;
+/// Maximum number of pushed calls per scenario.
+const MAX_PUSHED: usize = 8;
 
-impl<F: Fn(Run) -> Run> Stage<'_, F> {
-    /// Whether the play goes on.
-    fn happens(&mut self, run: &mut Run) -> bool {
+impl<F: Fn(Run) -> Run> Driver<'_, F> {
+    /// Records an event. Returns `false` at the end of the scenario.
+    fn record_event(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
         let clock = usize::try_from(self.clock).unwrap();
-        let when = self.play.messages.get(clock % self.play.messages.len().max(1)).copied().flatten();
-        if let Some(when) = when.filter(|_| self.enqueued < ENQUEUED) {
+        let when = self.scenario.messages.get(clock % self.scenario.messages.len().max(1)).copied().flatten();
+        if let Some(when) = when.filter(|_| self.enqueued < MAX_ENQUEUED) {
             run.enqueue(format!("{when:?} {}", self.enqueued), when).unwrap();
             self.enqueued += 1;
         }
@@ -184,11 +186,12 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
         Timestamp::from_unix_millis(self.clock)
     }
 
-    /// Pushes a call as a tool does, which may need the result of the one before.
+    /// Pushes a call, as a tool does. Some pushed calls need the result of the previous pushed
+    /// call.
     fn push(&mut self, run: &mut Run) {
         let clock = usize::try_from(self.clock).unwrap();
-        let pushes = &self.play.pushes;
-        if self.pushed == PUSHED || pushes.is_empty() || !pushes[clock % pushes.len()] {
+        let pushes = &self.scenario.pushes;
+        if self.pushed == MAX_PUSHED || pushes.is_empty() || !pushes[clock % pushes.len()] {
             return;
         }
         let id = |number: usize| format!("pending_{number:032x}");
@@ -200,19 +203,22 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
         self.pushed += 1;
     }
 
-    fn make(&mut self, run: &mut Run, batch: CallBatch) -> bool {
+    fn execute_calls(&mut self, run: &mut Run, batch: CallBatch) -> bool {
         let mut open = batch.calls;
         while !open.is_empty() {
             let place = self.order.next().map_or(0, |index| index.index(open.len()));
             let call = open.remove(place);
             self.push(run);
-            assert!(self.made.insert(call.id.clone()), "{call:?} is made twice");
+            assert!(self.executed.insert(call.id.clone()), "{call:?} runs twice");
             run.on_result(&call.id, result(&call, self.now())).unwrap();
-            assert!(run.on_result(&call.id, result(&call, self.now())).is_err(), "one result a call");
-            if !self.happens(run) {
+            assert!(
+                run.on_result(&call.id, result(&call, self.now())).is_err(),
+                "a second result must be rejected"
+            );
+            if !self.record_event(run) {
                 return false;
             }
-            // After a crash nobody makes the others: what became of them is in the run.
+            // After a crash, the interrupted calls have results in the run and are not executed.
             let under_way = run.interrupted();
             open.retain(|call| under_way.contains(call));
         }
@@ -220,23 +226,25 @@ impl<F: Fn(Run) -> Run> Stage<'_, F> {
     }
 }
 
-/// Plays to the end, or until so many events have happened. `between` is done to the run after each.
-fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
-    let mut run = Run::new(&play.config, RunInput::new("Go.").with_history(play.earlier.clone())).unwrap();
-    let (mut replies, mut summaries) = (play.replies.iter(), play.summaries.iter());
-    let made = HashSet::new();
-    let order = play.order.iter();
-    let mut stage = Stage { play, order, events, clock: 0, pushed: 0, made, enqueued: 0, between };
+/// Runs a scenario until it ends, or until `events` events have happened. `between` is applied to
+/// the run after each event.
+fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Run {
+    let mut run =
+        Run::new(&scenario.config, RunInput::new("Go.").with_history(scenario.earlier.clone())).unwrap();
+    let (mut replies, mut summaries) = (scenario.replies.iter(), scenario.summaries.iter());
+    let executed = HashSet::new();
+    let order = scenario.order.iter();
+    let mut driver = Driver { scenario, order, events, clock: 0, pushed: 0, executed, enqueued: 0, between };
     let (tools, placeholders) = (ToolList::default(), Placeholders::new());
-    while stage.happens(&mut run) {
-        let dialect = stage.play.dialect();
-        let mut step = Step::new(&tools, dialect, stage.now());
+    while driver.record_event(&mut run) {
+        let dialect = driver.scenario.dialect();
+        let mut step = Step::new(&tools, dialect, driver.now());
         step.resolver = Some(&placeholders);
         match run.next(&step).unwrap() {
             Effect::Prepare => {}
             Effect::Chat(request) => {
-                assert_shown(play, &run, &request);
-                let reply = play.reply(replies.next(), &run);
+                assert_view(scenario, &run, &request);
+                let reply = scenario.reply(replies.next(), &run);
                 let reply = reply.map(|reply| dialect.fold(reply, run.outputs()));
                 if let Err(error) = run.on_chat(reply) {
                     assert!(error.to_string().contains("too much"), "{error}");
@@ -244,7 +252,7 @@ fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
                 }
             }
             Effect::Compact(part) => {
-                assert_summarised(&run, &part);
+                assert_summary_input(&run, &part);
                 let finish_reason = match summaries.next() {
                     Some(true) => FinishReason::Stop,
                     _ => FinishReason::Length,
@@ -252,7 +260,7 @@ fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
                 run.on_compact(Ok(ChatResponse { finish_reason, ..ChatResponse::new("Sums.") })).unwrap();
             }
             Effect::Call(batch) => {
-                if !stage.make(&mut run, batch) {
+                if !driver.execute_calls(&mut run, batch) {
                     return run;
                 }
             }
@@ -263,36 +271,37 @@ fn perform(play: &Play, events: usize, between: impl Fn(Run) -> Run) -> Run {
     run
 }
 
-/// What is shown is what a provider takes, with the question, the last observation and the last summary alone.
+/// Asserts that a request has paired calls, the question, the last observation and only the last
+/// summary.
 #[track_caller]
-fn assert_shown(play: &Play, run: &Run, request: &ChatRequest) {
+fn assert_view(scenario: &Scenario, run: &Run, request: &ChatRequest) {
     assert_request_paired(request);
     let texts: Vec<_> = request.messages.iter().map(|message| message.text()).collect();
-    assert!(texts.iter().any(|text| text.contains("Go.")), "the question is not shown: {texts:?}");
+    assert!(texts.iter().any(|text| text.contains("Go.")), "the question is missing: {texts:?}");
     let is_summarised = run.transcript().messages().iter().any(|message| is_summary(message));
     let summaries = texts.iter().filter(|text| text.starts_with("Summary of")).count();
     assert_eq!(summaries, usize::from(is_summarised), "{texts:?}");
-    if !play.in_text {
-        let own = run.transcript().messages().iter().skip(play.earlier.len());
+    if !scenario.in_text {
+        let own = run.transcript().messages().iter().skip(scenario.earlier.len());
         let last = own.rev().find(|message| !message.tool_calls().is_empty());
         assert!(last.is_none_or(|last| request.messages.iter().any(|shown| shown == last)), "{texts:?}");
     }
 }
 
 #[track_caller]
-fn assert_summarised(run: &Run, part: &View) {
+fn assert_summary_input(run: &Run, part: &View) {
     let messages: Vec<_> = part.iter().map(|message| (**message).clone()).collect();
     assert_request_paired(&ChatRequest::new(messages.clone()));
     let latest = run.transcript().messages().iter().rfind(|message| is_summary(message));
-    let told: Vec<_> = messages.iter().filter(|message| is_summary(message)).collect();
-    assert_eq!(told, latest.map(|message| &**message).into_iter().collect::<Vec<_>>());
+    let summaries: Vec<_> = messages.iter().filter(|message| is_summary(message)).collect();
+    assert_eq!(summaries, latest.map(|message| &**message).into_iter().collect::<Vec<_>>());
 }
 
 fn is_summary(message: &Message) -> bool {
     message.text().starts_with("Summary of")
 }
 
-fn calling(calls: &Calls) -> ChatResponse {
+fn reply_with_calls(calls: &Calls) -> ChatResponse {
     let arguments = |fails: bool| if fails { "fails" } else { "goes well" };
     let tool_calls = calls.iter().map(|(id, fails)| ToolCall::new(*id, "tool", arguments(*fails))).collect();
     ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() })
@@ -316,88 +325,89 @@ fn through_json(run: Run) -> Run {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any interleaving of results leaves every call answered once, in call order.
+    /// Any order of results leaves one result per call, in call order.
     #[test]
-    fn every_call_has_one_result_in_call_order(play in plays()) {
-        let run = perform(&play, usize::MAX, |run| run);
+    fn every_call_has_one_result_in_call_order(scenario in scenarios()) {
+        let run = drive(&scenario, usize::MAX, |run| run);
         assert_paired(run.transcript());
-        let calls = |said: &Said| if let Said::Calls(calls) = said { calls.len() } else { 0 };
-        let calls: usize = play.replies.iter().map(calls).sum();
-        prop_assert_eq!(run.transcript().len(), 1 + play.replies.len() + calls + 1);
+        let calls = |reply: &Reply| if let Reply::Calls(calls) = reply { calls.len() } else { 0 };
+        let calls: usize = scenario.replies.iter().map(calls).sum();
+        prop_assert_eq!(run.transcript().len(), 1 + scenario.replies.len() + calls + 1);
     }
 
-    /// Behaviour D38: cancelled at any point, every call has its result.
+    /// Behaviour D38: a run cancelled after any event has a result for every call.
     #[test]
-    fn cancelled_anywhere_every_call_is_closed(play in plays(), events in 0_usize..30) {
-        let mut run = perform(&play, events, |run| run);
+    fn cancellation_after_any_event_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
+        let mut run = drive(&scenario, events, |run| run);
         run.cancel();
         assert_paired(run.transcript());
     }
 
-    /// Behaviour D39: saved and loaded between any two steps, a run comes to the same end.
+    /// Behaviour D39: a run saved and loaded after any event ends in the same state.
     #[test]
-    fn saved_anywhere_the_outcome_is_the_same(play in plays(), events in 0_usize..30) {
-        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    fn saving_after_any_event_does_not_change_the_outcome(scenario in scenarios(), events in 0_usize..30) {
+        prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same with overflows, summaries, views of the latest and extractions: whatever is shown is shown whole, and the next
-    /// run of the conversation can begin.
+    /// With overflows, summaries, limited views and extractions, calls and results stay paired, and
+    /// the next run of the conversation can start.
     #[test]
-    fn what_is_shown_is_shown_whole(play in long_plays(), events in 0_usize..40) {
+    fn calls_and_results_stay_paired_in_every_view(scenario in long_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
-            let mut run = perform(&play, events, |run| run);
+            let mut run = drive(&scenario, events, |run| run);
             run.cancel();
             assert_paired(run.transcript());
-            let next = Play { replies: vec![Said::TooLong], earlier: run.transcript().clone(), ..play.clone() };
-            let next = perform(&next, usize::MAX, |run| run);
+            let next = Scenario { replies: vec![Reply::TooLong], earlier: run.transcript().clone(), ..scenario.clone() };
+            let next = drive(&next, usize::MAX, |run| run);
             assert_paired(next.transcript());
             prop_assert!(next.transcript().messages().starts_with(run.transcript().messages()));
         }
     }
 
     #[test]
-    fn saved_anywhere_the_same_is_shown(play in long_plays(), events in 0_usize..40) {
-        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    fn saving_after_any_event_does_not_change_the_views(scenario in long_scenarios(), events in 0_usize..40) {
+        prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D37: whatever is pushed has one result, cancelled at any point or not, and no reply seems to have asked for it.
+    /// Behaviour D37: each pushed call has one result, also after a cancellation, and belongs to no
+    /// reply.
     #[test]
-    fn every_pushed_call_is_told_of_once(play in pushing_plays(), events in 0_usize..40) {
+    fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
-            let mut run = perform(&play, events, |run| run);
+            let mut run = drive(&scenario, events, |run| run);
             run.cancel();
             assert_paired(run.transcript());
             let messages = run.transcript().messages();
             let notes = messages.iter().filter(|message| is_hint(message)).map(|note| note.text()).collect::<String>();
-            let told: Vec<_> = notes.matches("\npending_").collect();
-            prop_assert_eq!(told.len(), run_pushed(&run));
-            prop_assert_eq!(QueuedResults::of(run.transcript()).iter().count(), told.len());
+            let results: Vec<_> = notes.matches("\npending_").collect();
+            prop_assert_eq!(results.len(), pushed_count(&run));
+            prop_assert_eq!(QueuedResults::of(run.transcript()).iter().count(), results.len());
         }
     }
 
     #[test]
-    fn saved_anywhere_the_queue_is_the_same(play in pushing_plays(), events in 0_usize..40) {
-        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    fn saving_after_any_event_does_not_change_the_queue(scenario in pushing_scenarios(), events in 0_usize..40) {
+        prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D38 and Behaviour D1: the process is lost between any two steps, and another goes on from what was saved: no call is
-    /// made twice, and each has one result.
+    /// Behaviour D38 and D1: after a crash between any two steps, no call runs twice, and each has
+    /// one result.
     #[test]
-    fn after_a_crash_anywhere_no_call_is_made_twice(play in pushing_plays(), crashes in vec(0_usize..40, 0..4)) {
+    fn crash_between_any_steps_repeats_no_call(scenario in pushing_scenarios(), crashes in vec(0_usize..40, 0..4)) {
         let clock = Cell::new(0);
-        let run = perform(&play, usize::MAX, |run| {
+        let run = drive(&scenario, usize::MAX, |run| {
             clock.set(clock.get() + 1);
             if !crashes.contains(&clock.get()) {
                 return run;
@@ -408,20 +418,21 @@ proptest! {
         });
         assert_paired(run.transcript());
         prop_assert!(run.interrupted().is_empty());
-        let told = QueuedResults::of(run.transcript()).iter().count();
-        prop_assert_eq!(told, run_pushed(&run));
+        let results = QueuedResults::of(run.transcript()).iter().count();
+        prop_assert_eq!(results, pushed_count(&run));
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Messages enqueued at any time are delivered once and in order, never between calls and their results. A finished run
-    /// has delivered all of them; a cancelled one keeps the others.
+    /// Messages enqueued at any time are delivered once and in order, never between calls and their
+    /// results. A finished run has delivered all messages. A cancelled run keeps the undelivered
+    /// ones.
     #[test]
-    fn enqueued_messages_are_delivered_once_and_in_order(play in enqueuing_plays(), events in 0_usize..40) {
+    fn enqueued_messages_are_delivered_once_and_in_order(scenario in enqueuing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
-            let mut run = perform(&play, events, |run| run);
+            let mut run = drive(&scenario, events, |run| run);
             prop_assert!(events < usize::MAX || run.undelivered().count() == 0);
             run.cancel();
             assert_paired(run.transcript());
@@ -440,12 +451,12 @@ proptest! {
     }
 
     #[test]
-    fn saved_anywhere_the_same_messages_are_delivered(play in enqueuing_plays(), events in 0_usize..40) {
-        prop_assert_eq!(perform(&play, events, |run| run), perform(&play, events, through_json));
+    fn saving_after_any_event_does_not_change_the_messages(scenario in enqueuing_scenarios(), events in 0_usize..40) {
+        prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
     }
 }
 
-fn run_pushed(run: &Run) -> usize {
+fn pushed_count(run: &Run) -> usize {
     let pushed = serde_json::to_value(run).unwrap()["head"]["added_total"].as_u64();
     usize::try_from(pushed.unwrap_or_default()).unwrap()
 }

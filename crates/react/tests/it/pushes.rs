@@ -1,4 +1,4 @@
-//! Behaviour D37: what a tool has pushed counts when its call goes well, and only then.
+//! Behaviour D37: pushed calls run only if the call of their tool succeeds.
 
 use std::{
     error::Error as _,
@@ -34,7 +34,7 @@ use crate::{
     tools::{calculator, counted, plain},
 };
 
-/// `charge()`, and how often it was called.
+/// `charge()`, and its number of calls.
 fn charge() -> (DynamicTool, Arc<AtomicUsize>) {
     counted(&plain("charge", || async { "charged" }))
 }
@@ -47,7 +47,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(tools).pending_queue().build().unwrap()
 }
 
-/// The tool `pay`, whose calls push one call and then end as `end` says of what they know.
+/// The tool `pay`: pushes one call, then returns the outcome of `end`.
 fn pay(end: impl Fn(&ToolContext) -> Result<ToolResponse, ToolError> + Send + Sync + 'static) -> DynamicTool {
     DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
         let ended = push(&cx).and_then(|_| end(&cx));
@@ -56,7 +56,7 @@ fn pay(end: impl Fn(&ToolContext) -> Result<ToolResponse, ToolError> + Send + Sy
 }
 
 #[tokio::test]
-async fn what_a_failed_call_has_pushed_is_not_made() {
+async fn pushed_calls_of_a_failed_call_do_not_run() {
     let tries = AtomicUsize::new(0);
     let pay = pay(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
         0 => Err(ToolError::Retry("once more".to_owned())),
@@ -74,7 +74,7 @@ async fn what_a_failed_call_has_pushed_is_not_made() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_pushes_when_it_goes_on() {
+async fn suspended_call_pushes_when_it_resumes() {
     let pay = || {
         pay(|cx| match cx.decision() {
             None => Ok(ToolResponse::Pending(Pending::new(PendingKind::Input {
@@ -87,16 +87,18 @@ async fn a_call_that_waits_pushes_when_it_goes_on() {
     let (charge, count) = charge();
     let model = ScriptedModel::new().calls([("a", "pay", "{}")]).text("Paid.");
     let agent = agent(&model, Toolset::new().with(pay()).with(charge));
-    let RunOutput::Suspended(suspended) = agent.run("Pay.").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("Pay.").await.unwrap() else {
+        panic!("the run is not suspended")
+    };
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
-    let answers = Decisions::from([("a".to_owned(), Decision::Input { value: json!("mine") })]);
-    assert_eq!(agent.run(RunInput::resume(suspended, answers)).await.unwrap().text().unwrap(), "Paid.");
+    let decisions = Decisions::from([("a".to_owned(), Decision::Input { value: json!("mine") })]);
+    assert_eq!(agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap(), "Paid.");
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// Saved while its siblings were done already, a call that goes again has pushed once.
+/// A call repeated after a crash pushes once. Its sibling is done before the crash.
 #[tokio::test]
-async fn what_a_lost_call_has_pushed_is_pushed_once() {
+async fn repeated_call_pushes_once() {
     let tries = Arc::new(AtomicUsize::new(0));
     let pay = DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
         let tries = Arc::clone(&tries);
@@ -126,19 +128,19 @@ async fn what_a_lost_call_has_pushed_is_pushed_once() {
     assert_paired(run.transcript());
 }
 
-/// Nobody is told that a call is made which nobody makes.
+/// A push after the end of the call is an error: no driver would execute it.
 #[tokio::test]
-async fn after_its_call_a_handle_takes_nothing() {
-    let kept = Arc::new(Mutex::new(None::<QueueHandle>));
-    let keep = DynamicTool::new(plain("keep", || async {}).definition().clone(), {
-        let kept = Arc::clone(&kept);
+async fn queue_handle_is_closed_after_its_call() {
+    let stored = Arc::new(Mutex::new(None::<QueueHandle>));
+    let store = DynamicTool::new(plain("store", || async {}).definition().clone(), {
+        let stored = Arc::clone(&stored);
         move |_, cx| {
-            *kept.lock().unwrap() = cx.state().ok();
+            *stored.lock().unwrap() = cx.state().ok();
             async {}
         }
     });
     let late = plain("late", move || {
-        let pushed = kept.lock().unwrap().take().unwrap().push("charge", json!({}));
+        let pushed = stored.lock().unwrap().take().unwrap().push("charge", json!({}));
         let error = pushed.unwrap_err();
         let source = error.source().and_then(|source| source.downcast_ref::<QueueError>());
         assert_eq!(source, Some(&QueueError::Closed));
@@ -146,8 +148,8 @@ async fn after_its_call_a_handle_takes_nothing() {
     });
     let (charge, count) = charge();
     let model =
-        ScriptedModel::new().calls([("a", "keep", "{}")]).calls([("b", "late", "{}")]).text("Too late.");
-    let agent = agent(&model, Toolset::new().with(keep).with(late).with(charge));
+        ScriptedModel::new().calls([("a", "store", "{}")]).calls([("b", "late", "{}")]).text("Too late.");
+    let agent = agent(&model, Toolset::new().with(store).with(late).with(charge));
     let output = agent.run("Go.").await.unwrap();
     let late = output.results_of("late").next().unwrap();
     assert_eq!(
@@ -157,9 +159,10 @@ async fn after_its_call_a_handle_takes_nothing() {
     assert_eq!(count.load(Ordering::Relaxed), 0);
 }
 
-/// Who answers is decided by a reply, not from a queue: a hand-off that could not take place does not keep the next one back.
+/// A hand-off is part of a reply and cannot be queued. The rejected push does not prevent a later
+/// hand-off.
 #[tokio::test]
-async fn a_hand_off_cannot_be_pushed() {
+async fn hand_off_cannot_be_pushed() {
     let push = DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
         cx.state::<QueueHandle>()?.push("transfer_to_kitchen", json!({}))
     });
@@ -173,22 +176,22 @@ async fn a_hand_off_cannot_be_pushed() {
     ];
     let output = Handoffs::new(table, agents).unwrap().run("Hungry.").await.unwrap();
     assert_eq!(output.text().unwrap(), "Soup.");
-    let refused = output.results_of("push").next().unwrap().model_text().into_owned();
-    assert!(refused.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{refused}");
+    let error = output.results_of("push").next().unwrap().model_text().into_owned();
+    assert!(error.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{error}");
 }
 
-/// A driver of its own has queues too.
+/// A driver without an agent executes pushed calls as well.
 #[tokio::test]
-async fn a_run_without_an_agent_takes_what_was_pushed() {
+async fn run_without_an_agent_executes_pushed_calls() {
     let (charge, count) = charge();
     let tools = Toolset::new().with(pay(|_| Ok("paid".into()))).with(charge);
     let list = tools.list(&Default::default()).await;
     let step = Step::new(&list, &NativeCalls, Timestamp::default());
     let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
-    let Effect::Chat(_) = advance(&mut run, &step).unwrap() else { panic!("it asks") };
-    let asks =
+    let Effect::Chat(_) = advance(&mut run, &step).unwrap() else { panic!("no request") };
+    let message =
         AssistantMessage { tool_calls: vec![ToolCall::new("a", "pay", "{}")], ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
+    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
     while let Effect::Call(CallBatch { calls, .. }) = advance(&mut run, &step).unwrap() {
         let [call] = calls.as_slice() else { panic!("{calls:?}") };
         let (id, queue) = (call.id.clone(), PendingQueue::new());

@@ -1,4 +1,4 @@
-//! Behaviour D37: calls from code that cannot wait, with their results in the places of what stood for them.
+//! Behaviour D37: pushed calls run later, and their results replace their placeholders.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ use crate::{
     tools::{add, calculator, counted, fails, plain},
 };
 
-/// `label(text)`: gives it in brackets.
+/// `label(text)`: returns the text in angle brackets.
 fn label() -> DynamicTool {
     let schema = haft_core::Schema::arguments(json!({"properties": {"text": {"type": "string"}}})).unwrap();
     let name = haft_core::ToolName::new("label").unwrap();
@@ -41,8 +41,8 @@ fn tools() -> Toolset {
     calculator().with(label()).with(fails())
 }
 
-/// A queue after a trip through JSON, as to another process.
-fn saved(queue: &PendingQueue) -> PendingQueue {
+/// A queue after a round trip through JSON.
+fn reloaded(queue: &PendingQueue) -> PendingQueue {
     serde_json::from_str(&serde_json::to_string(queue).unwrap()).unwrap()
 }
 
@@ -55,7 +55,7 @@ async fn execute(queue: &mut PendingQueue, tools: &Toolset) {
 }
 
 #[tokio::test]
-async fn results_and_failures_come_into_their_places() {
+async fn results_and_failures_replace_their_placeholders() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
     let sum = calls.push("add", json!({"x": 17, "y": 25})).unwrap();
@@ -69,7 +69,7 @@ async fn results_and_failures_come_into_their_places() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_at_once() {
+async fn invalid_push_is_rejected() {
     let (tools, queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
     let error = |tool: &str, arguments| calls.push(tool, arguments).unwrap_err().to_string();
@@ -82,9 +82,9 @@ async fn what_cannot_be_is_refused_at_once() {
     assert!(queue.results().is_empty());
 }
 
-/// What a tool needs of the program is there when its call is pushed as when it is made.
+/// The state of the run is available both when the call is pushed and when it runs.
 #[tokio::test]
-async fn a_tool_with_state_can_be_pushed() {
+async fn tool_with_state_can_be_pushed() {
     #[derive(Clone)]
     struct Rate(u32);
 
@@ -97,18 +97,18 @@ async fn a_tool_with_state_can_be_pushed() {
     let tools = Toolset::new().with(Convert);
     let run = RunContext { state: State::new().with(Rate(2)), ..RunContext::default() };
     let mut queue = PendingQueue::new();
-    let place = queue.handle(&tools, &run).await.push("convert", json!({"cents": 21})).unwrap();
+    let placeholder = queue.handle(&tools, &run).await.push("convert", json!({"cents": 21})).unwrap();
     queue.execute(&tools, run).await;
-    assert_eq!(queue.show(&place), "42");
+    assert_eq!(queue.show(&placeholder), "42");
 }
 
 #[tokio::test]
-async fn nobody_guesses_a_placeholder() {
+async fn placeholders_are_unique_and_unpredictable() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
-    let places: std::collections::HashSet<_> =
+    let placeholders: std::collections::HashSet<_> =
         (0..100).map(|x| calls.push("add", json!({"x": x, "y": 0})).unwrap()).collect();
-    assert_eq!(places.len(), 100);
+    assert_eq!(placeholders.len(), 100);
     execute(&mut queue, &tools).await;
     for text in ["pending_", "pending_00000000000000000000000000000001", "pending_é", "a pending_0x pending_"]
     {
@@ -116,9 +116,10 @@ async fn nobody_guesses_a_placeholder() {
     }
 }
 
-/// A call comes after those whose results it needs, and takes them as what they are.
+/// A call runs after the calls with its inputs. A placeholder that is the whole value keeps the
+/// JSON type of its result.
 #[tokio::test]
-async fn a_result_goes_into_the_next_call() {
+async fn result_is_an_input_of_the_next_call() {
     let (tools, queue) = (tools(), PendingQueue::new());
     let calls = handle(&queue, &tools).await;
     let sum = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
@@ -126,7 +127,7 @@ async fn a_result_goes_into_the_next_call() {
     let twice = calls.push("add", json!({"x": sum, "y": sum})).unwrap();
     let failed = calls.push("fail", json!({})).unwrap();
     let none = calls.push("label", json!({"text": failed})).unwrap();
-    let mut queue = saved(&queue);
+    let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     assert_eq!(
         queue.show(&format!("{label} {twice} {none}")),
@@ -134,9 +135,9 @@ async fn a_result_goes_into_the_next_call() {
     );
 }
 
-/// A sequential tool runs alone there too, and each call is on record.
+/// Queued calls use the pipeline: a sequential tool runs alone, and each call is recorded.
 #[tokio::test]
-async fn the_queue_goes_through_the_pipeline() {
+async fn queue_uses_the_pipeline() {
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -147,18 +148,18 @@ async fn the_queue_goes_through_the_pipeline() {
     }
 
     let log = Log::default();
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str, sequential| {
-        let seen = Arc::clone(&seen);
-        let noting = plain(name, move || {
-            let seen = Arc::clone(&seen);
+        let events = Arc::clone(&events);
+        let tool = plain(name, move || {
+            let events = Arc::clone(&events);
             async move {
-                seen.lock().unwrap().push(format!("{name} begins"));
+                events.lock().unwrap().push(format!("{name} begins"));
                 tokio::task::yield_now().await;
-                seen.lock().unwrap().push(format!("{name} ends"));
+                events.lock().unwrap().push(format!("{name} ends"));
             }
         });
-        noting.with_definition(|it| it.with_policy(ToolPolicy { sequential, ..ToolPolicy::default() }))
+        tool.with_definition(|it| it.with_policy(ToolPolicy { sequential, ..ToolPolicy::default() }))
     };
     let tools = Toolset::new().with(note("a", false)).with(note("alone", true));
     let tools = tools.with_pipeline(Pipeline::new().with_recorder(log.clone()));
@@ -168,29 +169,29 @@ async fn the_queue_goes_through_the_pipeline() {
         calls.push(tool, json!({})).unwrap();
     }
     execute(&mut queue, &tools).await;
-    let seen = seen.lock().unwrap().join(", ");
-    assert_eq!(seen, "a begins, a ends, alone begins, alone ends, a begins, a ends");
+    let events = events.lock().unwrap().join(", ");
+    assert_eq!(events, "a begins, a ends, alone begins, alone ends, a begins, a ends");
     assert_eq!(*log.0.lock().unwrap(), ["a{}", "alone{}", "a{}"]);
 }
 
 #[tokio::test]
-async fn a_queue_is_executed_once() {
+async fn calls_of_a_saved_queue_run_once() {
     let (add, count) = counted(&add());
     let tools = Toolset::new().with(add);
     let queue = PendingQueue::new();
     let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
 
-    let mut queue = saved(&queue);
+    let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
-    let mut queue = saved(&queue);
+    let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     assert_eq!(queue.show(&sum), "3");
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
-/// What was under way when the process was lost goes again where that does no harm; of the rest nobody knows.
+/// After a crash, idempotent calls run again. The effect of the others is unknown.
 #[tokio::test]
-async fn what_was_handed_out_is_not_made_again() {
+async fn interrupted_calls_run_again_only_if_idempotent() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
     let tools = calculator().with(look);
@@ -201,19 +202,19 @@ async fn what_was_handed_out_is_not_made_again() {
     assert_eq!(queue.hand_out(&list).unwrap().calls.len(), 2);
     assert_eq!(queue.hand_out(&list), None);
 
-    let mut queue = saved(&queue);
+    let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     expect!["[add failed: unconfirmed, it may or may not have happened: the process that made the call is gone] seen"]
         .assert_eq(&queue.show(&text.join(" ")));
 }
 
 #[tokio::test]
-async fn a_queue_is_bounded() {
+async fn queue_is_bounded() {
     let tools = tools();
     let queue = PendingQueue::with_capacity(2);
     let calls = handle(&queue, &tools).await;
     calls.push("fail", json!({})).unwrap();
-    let queue = saved(&queue);
+    let queue = reloaded(&queue);
     let calls = handle(&queue, &tools).await;
     calls.push("fail", json!({})).unwrap();
     expect!["no more calls can be pushed: 1 are the most for one queue"]
@@ -224,7 +225,7 @@ async fn a_queue_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused() {
+async fn newer_queue_format_is_rejected() {
     let error = serde_json::from_value::<PendingQueue>(json!({"version": 2})).unwrap_err();
     expect![
         "the format of this queue is not known here, only 1: read it with the version of haft that wrote it"
@@ -233,7 +234,7 @@ async fn a_newer_format_is_refused() {
 }
 
 #[tokio::test]
-async fn cancelled_every_call_has_a_result() {
+async fn cancellation_gives_every_call_a_result() {
     let tools = tools().with(plain("hang", std::future::pending::<()>));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
@@ -257,30 +258,30 @@ async fn cancelled_every_call_has_a_result() {
 }
 
 #[tokio::test]
-async fn a_queue_waits_for_an_approval() {
+async fn queued_call_can_need_an_approval() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = Toolset::new().with(add().with_definition(|it| it.with_policy(policy)));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
-    let one = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
-    let two = calls.push("add", json!({"x": one, "y": 2})).unwrap();
+    let first = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
+    let second = calls.push("add", json!({"x": first, "y": 2})).unwrap();
     let pending = queue.execute(&tools, RunContext::default()).await;
-    assert_eq!(pending.iter().map(|it| &*it.call.id).collect::<Vec<_>>(), [&*one]);
+    assert_eq!(pending.iter().map(|it| &*it.call.id).collect::<Vec<_>>(), [&*first]);
 
-    let mut queue = saved(&queue);
-    assert!(queue.on_decision(&two, Decision::approved()).is_err());
-    queue.on_decision(&one, Decision::approved_with(json!({"x": 10, "y": 2}))).unwrap();
-    assert!(queue.on_decision(&one, Decision::approved()).is_err(), "an answer twice");
+    let mut queue = reloaded(&queue);
+    assert!(queue.on_decision(&second, Decision::approved()).is_err());
+    queue.on_decision(&first, Decision::approved_with(json!({"x": 10, "y": 2}))).unwrap();
+    assert!(queue.on_decision(&first, Decision::approved()).is_err(), "a second decision must be rejected");
     let pending = queue.execute(&tools, RunContext::default()).await;
-    let shown = PendingKind::Approval { arguments: json!({"x": 12, "y": 2}) };
-    assert_eq!(pending[0].pending.kind, shown, "the approval shows what will run");
-    queue.on_decision(&two, Decision::denied("no")).unwrap();
+    let expected = PendingKind::Approval { arguments: json!({"x": 12, "y": 2}) };
+    assert_eq!(pending[0].pending.kind, expected, "the approval must show the resolved arguments");
+    queue.on_decision(&second, Decision::denied("no")).unwrap();
     assert_eq!(queue.execute(&tools, RunContext::default()).await, []);
-    assert_eq!(queue.show(&two), "[add failed: denied: no]");
+    assert_eq!(queue.show(&second), "[add failed: denied: no]");
 }
 
 #[tokio::test]
-async fn results_are_shown_wherever_their_places_are() {
+async fn placeholders_are_replaced_in_all_values_and_messages() {
     let tools = Toolset::new().with(plain("three", || async { ToolOutput::structured(json!(3)) }));
     let mut queue = PendingQueue::new();
     let sum = handle(&queue, &tools).await.push("three", json!({})).unwrap();
@@ -290,11 +291,11 @@ async fn results_are_shown_wherever_their_places_are() {
         results.in_value(&json!({"sum": sum, "text": [format!("= {sum}")], "other": 1})),
         Some(json!({"sum": 3, "text": ["= 3"], "other": 1}))
     );
-    assert_eq!(results.in_value(&json!(["no place"])), None);
-    let shown = |message: Message| results.in_message(&message).map(|it| it.text());
-    assert_eq!(shown(Message::user(format!("Is it {sum}?"))).unwrap(), "Is it 3?");
-    assert_eq!(shown(Message::assistant(format!("It is {sum}."))).unwrap(), "It is 3.");
-    assert_eq!(shown(Message::user(Content::json(json!({"sum": sum})))).unwrap(), r#"{"sum":3}"#);
+    assert_eq!(results.in_value(&json!(["no placeholder"])), None);
+    let resolved_text = |message: Message| results.in_message(&message).map(|it| it.text());
+    assert_eq!(resolved_text(Message::user(format!("Is it {sum}?"))).unwrap(), "Is it 3?");
+    assert_eq!(resolved_text(Message::assistant(format!("It is {sum}."))).unwrap(), "It is 3.");
+    assert_eq!(resolved_text(Message::user(Content::json(json!({"sum": sum})))).unwrap(), r#"{"sum":3}"#);
     let output = ToolOutput::structured(json!({"sum": sum}));
     let result = results.in_result(&ToolResult::done("a", "draw", output)).unwrap();
     assert_eq!(
@@ -303,12 +304,12 @@ async fn results_are_shown_wherever_their_places_are() {
     );
     let failed = ToolResult::failed("a", "draw", &ToolError::failed(format!("{sum} are too many")));
     assert_eq!(results.in_result(&failed).unwrap().model_text(), "3 are too many");
-    assert_eq!(shown(Message::user("No place.")), None);
+    assert_eq!(resolved_text(Message::user("No placeholder.")), None);
 }
 
-/// However often a long result stands in a text, the text is bounded.
+/// The text is bounded, however many placeholders of a long result it has.
 #[tokio::test]
-async fn a_text_is_not_filled_without_end() {
+async fn length_of_a_text_with_results_is_bounded() {
     let tools = Toolset::new().with(plain("long", || async { "x".repeat(100 << 10) }));
     let mut queue = PendingQueue::new();
     let long = handle(&queue, &tools).await.push("long", json!({})).unwrap();
@@ -318,64 +319,69 @@ async fn a_text_is_not_filled_without_end() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// `results` of calls that went well, by the numbers in their placeholders.
-fn known(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
+/// Results of successful calls, by the numbers in their placeholders.
+fn queued_results(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
-        let result = ToolResult::done(place(number), "draw", output);
-        (place(number), serde_json::to_value(Queued::Executed(result.into())).unwrap())
+        let result = ToolResult::done(placeholder(number), "draw", output);
+        (placeholder(number), serde_json::to_value(Queued::Executed(result.into())).unwrap())
     });
     serde_json::from_value(results.collect::<serde_json::Map<_, _>>().into()).unwrap()
 }
 
-fn place(number: u32) -> String {
+fn placeholder(number: u32) -> String {
     format!("pending_{number:032x}")
 }
 
-/// Results within results within results: what is put in is bounded, and so is the work.
+/// Nested results: the size of the text and the work are bounded.
 #[test]
-fn results_that_hold_one_another_are_filled_once() {
-    let texts = known((0..7).map(|number| match number {
+fn nested_results_are_resolved_once() {
+    let texts = queued_results((0..7).map(|number| match number {
         0 => (number, ToolOutput::from("x".repeat(1_000))),
-        _ => (number, ToolOutput::from(place(number - 1).repeat(50))),
+        _ => (number, ToolOutput::from(placeholder(number - 1).repeat(50))),
     }));
-    let text = texts.in_text(&place(6)).into_owned();
+    let text = texts.in_text(&placeholder(6)).into_owned();
     assert!(text.len() < 2 << 20 && !text.contains("pending_"), "{} bytes", text.len());
 
-    let data = known((0..7).map(|number| match number {
+    let data = queued_results((0..7).map(|number| match number {
         0 => (number, ToolOutput::structured(json!("x".repeat(1_000)))),
-        _ => (number, ToolOutput::structured(json!(vec![place(number - 1); 50]))),
+        _ => (number, ToolOutput::structured(json!(vec![placeholder(number - 1); 50]))),
     }));
-    let text = data.in_value(&json!(place(6))).unwrap().to_string();
+    let text = data.in_value(&json!(placeholder(6))).unwrap().to_string();
     assert!(text.len() < 2 << 20 && !text.contains("pending_"), "{} bytes", text.len());
-    let texts = texts.in_value(&json!(vec![place(5); 50])).unwrap().to_string();
-    assert!(texts.contains("left out") && !texts.contains("pending_"), "data is told as text is");
+    let texts = texts.in_value(&json!(vec![placeholder(5); 50])).unwrap().to_string();
+    assert!(
+        texts.contains("left out") && !texts.contains("pending_"),
+        "structured data must have the same limit as text"
+    );
 }
 
-/// A model reads no more of the results within one result than of a result; programs have the data.
+/// The text for the model is bounded after its placeholders are replaced. The structured output
+/// keeps the whole data.
 #[test]
-fn a_result_with_results_in_it_is_bounded_too() {
+fn length_of_a_result_with_results_is_bounded() {
     let stored = ToolOutput { stored: Some("whole".to_owned()), ..ToolOutput::from("y".repeat(60 << 10)) };
-    let results = known([(0, ToolOutput::from("x".repeat(60 << 10))), (1, stored)]);
-    let places = json!([place(0), place(0), place(1)]);
-    let structured = ToolOutput::structured(places.clone());
+    let results = queued_results([(0, ToolOutput::from("x".repeat(60 << 10))), (1, stored)]);
+    let placeholders = json!([placeholder(0), placeholder(0), placeholder(1)]);
+    let structured = ToolOutput::structured(placeholders.clone());
     let result = results.in_result(&ToolResult::done("a", "draw", structured)).unwrap();
     assert!(result.model_text().len() < limits::RESULT_BYTES + 200, "{} bytes", result.model_text().len());
     assert!(result.model_text().contains("the whole result is stored as"));
     let data = result.output().unwrap().to_value();
     assert_eq!(data.to_string().len(), 180 * 1024 + json!(["", "", ""]).to_string().len());
 
-    let said = ToolResult::done("a", "draw", ToolOutput::from(place(0).repeat(9)));
-    let shown = results.in_message(&Message::tool(said)).unwrap().text();
-    assert!(shown.len() < limits::RESULT_BYTES + 1_000, "{} bytes", shown.len());
-    assert!(shown.contains("[left out: there are too many results in one text]"));
+    let result = ToolResult::done("a", "draw", ToolOutput::from(placeholder(0).repeat(9)));
+    let text = results.in_message(&Message::tool(result)).unwrap().text();
+    assert!(text.len() < limits::RESULT_BYTES + 1_000, "{} bytes", text.len());
+    assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// A call of the queue pushes in its turn: what was shown of its place is not the last word.
+/// A queued call pushes another call. Its result replaces the placeholder inside the earlier
+/// result.
 #[tokio::test]
-async fn results_that_come_later_are_shown_too() {
+async fn later_results_replace_placeholders_in_earlier_results() {
     let outer = DynamicTool::new(plain("outer", || async {}).definition().clone(), |_, cx| async move {
-        let place = cx.state::<QueueHandle>()?.push("render", json!({"x": 1, "y": 2}))?;
-        Ok::<_, ToolError>(format!("({place})"))
+        let placeholder = cx.state::<QueueHandle>()?.push("render", json!({"x": 1, "y": 2}))?;
+        Ok::<_, ToolError>(format!("({placeholder})"))
     });
     let model = ScriptedModel::new().calls([("a", "outer", "{}")]).text("3.");
     let agent = ReactAgent::new(model.clone(), calculator().with(Render).with(outer)).unwrap();
@@ -383,9 +389,9 @@ async fn results_that_come_later_are_shown_too() {
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
 
-/// A program tells a conversation of the results: the next run shows them, also in what was said before.
+/// The note of a queue in the history: the next run shows the results, also in earlier messages.
 #[tokio::test]
-async fn a_conversation_is_told() {
+async fn note_of_a_queue_applies_to_earlier_messages() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
     let mut transcript: Transcript =
@@ -406,10 +412,10 @@ async fn a_conversation_is_told() {
     "#]]
     .assert_eq(&lines(&model.requests()[0]));
     let after = output.answer().unwrap().transcript.clone();
-    assert!(after.messages().starts_with(before.messages()), "the transcript is append-only");
+    assert!(after.messages().starts_with(before.messages()), "the transcript must be append-only");
 }
 
-/// Renders `Sum: {x + y}`, as a template engine does, with a call that it cannot wait for.
+/// Renders `Sum: {x + y}` with a pushed call, as a template engine does.
 #[tool]
 fn render(x: i64, y: i64, #[tool(state)] calls: QueueHandle) -> Result<String, ToolError> {
     Ok(format!("Sum: {}", calls.push("add", json!({"x": x, "y": y}))?))
@@ -420,7 +426,7 @@ fn rendering(model: &ScriptedModel) -> ReactAgent {
 }
 
 #[tokio::test]
-async fn a_model_reads_the_results_of_what_its_tool_has_pushed() {
+async fn model_reads_the_results_of_pushed_calls() {
     let model = ScriptedModel::new()
         .calls([("a", "render", r#"{"x":1,"y":2}"#), ("b", "render", r#"{"x":3,"y":4}"#)])
         .text("3 and 7.");
@@ -434,24 +440,23 @@ async fn a_model_reads_the_results_of_what_its_tool_has_pushed() {
     .assert_eq(&lines(&model.requests()[1]));
 
     let answer = output.into_answer().unwrap();
-    let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
-    assert_eq!(told, ["Sum: 3", "Sum: 7"]);
+    let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!(texts, ["Sum: 3", "Sum: 7"]);
     assert_eq!(Trajectory::of(&answer.transcript).steps[0].observation, "Sum: 3");
     assert_paired(&answer.transcript);
     let texts: Vec<_> = answer.transcript.messages().iter().map(|it| it.text()).collect();
-    assert!(texts[2].starts_with("Sum: pending_"), "nothing is rewritten: {texts:?}");
-    let told = QueuedResults::of(&answer.transcript);
-    assert_eq!(told.iter().count(), 2);
+    assert!(texts[2].starts_with("Sum: pending_"), "the transcript must keep its placeholders: {texts:?}");
+    let results = QueuedResults::of(&answer.transcript);
+    assert_eq!(results.iter().count(), 2);
 
-    // The next run shows them too.
+    // The next run shows the results as well.
     let model = ScriptedModel::new().text("Yes.");
     rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
     assert!(lines(&model.requests()[0]).contains("tool: b Sum: 7"));
 }
 
-/// Whoever watches sees the calls too.
 #[tokio::test]
-async fn the_calls_of_a_queue_are_events() {
+async fn queued_calls_have_events() {
     use futures::StreamExt as _;
 
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
@@ -463,9 +468,9 @@ async fn the_calls_of_a_queue_are_events() {
     assert_eq!(finished.collect::<Vec<_>>(), ["render", "add"]);
 }
 
-/// A call of the queue that waits parks the run, and the answer goes on from there.
+/// A suspended call of the queue suspends the run. The run continues after the decision.
 #[tokio::test]
-async fn a_queue_parks_its_run() {
+async fn suspended_queued_call_suspends_the_run() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = || {
         let policy = policy.clone();
@@ -473,7 +478,9 @@ async fn a_queue_parks_its_run() {
     };
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
-    let RunOutput::Suspended(suspended) = agent.run("Render.").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("Render.").await.unwrap() else {
+        panic!("the run is not suspended")
+    };
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let id = suspended.pending[0].call.id.clone();
     assert_eq!(suspended.pending[0].call.name, "add");
@@ -486,7 +493,7 @@ async fn a_queue_parks_its_run() {
 }
 
 #[tokio::test]
-async fn cancelled_a_run_closes_its_queue() {
+async fn cancelled_run_closes_its_queue() {
     use futures::StreamExt as _;
 
     let hang = plain("hang", std::future::pending::<()>);
@@ -524,9 +531,9 @@ async fn cancelled_a_run_closes_its_queue() {
     .assert_eq(&lines(&model.requests()[0]));
 }
 
-/// The limits of a run hold for its queue, and a call that is not made says so.
+/// The limits of a run apply to its queue. A call beyond them has a failed result.
 #[tokio::test]
-async fn a_queue_counts_for_the_limits() {
+async fn queued_calls_count_towards_the_limits() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]);
     let limits = RunLimits { tool_calls: Some(1), ..RunLimits::default() };
     let error = rendering(&model).run(RunInput::new("Render.").with_limits(limits)).await.unwrap_err();
@@ -536,9 +543,9 @@ async fn a_queue_counts_for_the_limits() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// A queued tool may push in its turn, but not for ever.
+/// A queued call can push calls. Their number is limited.
 #[tokio::test]
-async fn a_tool_that_pushes_itself_comes_to_an_end() {
+async fn recursive_pushes_are_limited() {
     let again = DynamicTool::new(plain("again", || async {}).definition().clone(), |_, cx| async move {
         cx.state::<QueueHandle>()?.push("again", json!({}))
     });
@@ -549,9 +556,9 @@ async fn a_tool_that_pushes_itself_comes_to_an_end() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
 
-/// What is noted is no step, no question of a person, and nothing that a program shows.
+/// A note is a hint: not a step, not a question of the user, and hidden in a displayed transcript.
 #[tokio::test]
-async fn a_note_is_a_hint() {
+async fn note_is_a_hint() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
     let answer = rendering(&model).run("Render.").await.unwrap().into_answer().unwrap();
     let note = answer.transcript.messages()[3].clone();
@@ -559,23 +566,24 @@ async fn a_note_is_a_hint() {
     assert!(note.text().starts_with("Results of calls:\npending_") && note.text().ends_with(": 3"));
 }
 
-/// A model that writes a placeholder all the same: the answer has the result.
+/// A placeholder written by the model is replaced in the answer.
 #[tokio::test]
-async fn an_answer_has_the_results_too() {
+async fn placeholders_in_an_answer_are_replaced() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
     execute(&mut queue, &tools).await;
-    let said: Transcript = [Message::user("Hi"), queue.note().unwrap()].into_iter().collect();
-    let said_again = AssistantMessage::from(format!("It is {sum}."));
-    let model = ScriptedModel::new().reply(haft_core::model::ChatResponse::new(said_again));
+    let history: Transcript = [Message::user("Hi"), queue.note().unwrap()].into_iter().collect();
+    let reply = AssistantMessage::from(format!("It is {sum}."));
+    let model = ScriptedModel::new().reply(haft_core::model::ChatResponse::new(reply));
     let agent = ReactAgent::new(model, calculator()).unwrap();
-    let output = agent.run(RunInput::new("What is it?").with_history(said)).await.unwrap();
+    let output = agent.run(RunInput::new("What is it?").with_history(history)).await.unwrap();
     assert_eq!(output.text().unwrap(), "It is 3.");
 }
 
-/// What a tool that ends the run has pushed is done before, and is in the answer, also where that is checked.
+/// Calls pushed by a stop tool run before the end. Their results are in the answer, before and
+/// after an output validator.
 #[tokio::test]
-async fn a_tool_that_ends_the_run_ends_it_with_its_results_in_their_places() {
+async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];
     let tools = || tools().with(Render);
     let plain = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
@@ -591,9 +599,9 @@ async fn a_tool_that_ends_the_run_ends_it_with_its_results_in_their_places() {
     }
 }
 
-/// The answer that a tool gives is what is declared, when the results are in their places.
+/// The outputs of a stop tool are validated after its placeholders are replaced.
 #[tokio::test]
-async fn outputs_of_a_tool_that_ends_the_run_are_checked_with_their_results() {
+async fn outputs_of_a_stop_tool_are_validated_with_results_of_pushed_calls() {
     let total = DynamicTool::new(plain("total", || async {}).definition().clone(), |_, cx| async move {
         let sum = cx.state::<QueueHandle>()?.push("sum", json!({}))?;
         Ok::<_, ToolError>(ToolOutput::structured(json!({"sum": sum})))

@@ -1,4 +1,4 @@
-//! A router in front of agents.
+//! Routers.
 
 use expect_test::expect;
 use futures::{StreamExt as _, stream::BoxStream};
@@ -27,7 +27,7 @@ fn table() -> RouteTable {
     ])
 }
 
-/// Two specialists, each with a script.
+/// A router with two agents, each with a scripted model.
 fn router(architecture: &ScriptedModel, sequence: &ScriptedModel) -> Router {
     let agent = |model: &ScriptedModel| ReactAgent::new(model.clone(), Toolset::new()).unwrap();
     Router::new(table(), [("architecture", agent(architecture)), ("sequence", agent(sequence))]).unwrap()
@@ -37,8 +37,8 @@ async fn events(agent: &impl Agent, input: impl Into<RunInput>) -> Vec<RunEvent>
     agent.stream(input.into()).map(Result::unwrap).collect().await
 }
 
-/// The decision, and how the run ended.
-fn told(events: &[RunEvent]) -> String {
+/// The routing decision, the stop reason and the answer.
+fn decision_and_answer(events: &[RunEvent]) -> String {
     let Some(RunEvent::Routed { route, reason }) = events.first() else { panic!("{events:?}") };
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else {
         panic!("{events:?}")
@@ -53,49 +53,49 @@ fn transcript(events: &[RunEvent]) -> Transcript {
     answer.transcript.clone()
 }
 
-/// Behaviour E40.
+/// Behaviour E40: the route with the highest score is selected, with its keywords as the reason.
 #[tokio::test]
-async fn the_keywords_that_weigh_most_choose_and_say_why() {
+async fn highest_keyword_score_selects_the_route_with_a_reason() {
     let (architecture, sequence) =
         (ScriptedModel::new().text("[]").text("[]"), ScriptedModel::new().text("->>"));
     let router = router(&architecture, &sequence);
     expect![[r#"
         Some("architecture"): architecture has 1 by "architecture"
         Finished: []"#]]
-    .assert_eq(&told(&events(&router, "Draw my ARCHITECTURE, please.").await));
+    .assert_eq(&decision_and_answer(&events(&router, "Draw my ARCHITECTURE, please.").await));
     expect![[r#"
         Some("sequence"): sequence has 2 by "sequence", "who calls whom"; before architecture has 1 by "component*"
         Finished: ->>"#]]
-        .assert_eq(&told(&events(&router, "The components, and who calls\nwhom in a sequence?").await));
+        .assert_eq(&decision_and_answer(&events(&router, "The components, and who calls\nwhom in a sequence?").await));
     let near = "An architectures diagram of a component-like subsequence.";
     expect![[r#"
         Some("architecture"): architecture has 1 by "component*"
         Finished: []"#]]
-    .assert_eq(&told(&events(&router, near).await));
+    .assert_eq(&decision_and_answer(&events(&router, near).await));
 }
 
-/// Behaviour E40 and E79: a tie or no match is a question back, which says so; the answer to it is understood with what it is
-/// an answer to.
+/// Behaviour E40 and E79: a tie or no match ends with a clarifying question. The next message is
+/// routed together with the question.
 #[tokio::test]
-async fn what_is_not_clear_is_asked_back() {
+async fn unclear_request_is_answered_with_a_question() {
     let (architecture, sequence) = (ScriptedModel::new(), ScriptedModel::new().text("->>").text("->>"));
     let router = router(&architecture, &sequence);
-    let asked = events(&router, "Draw something.").await;
+    let clarification = events(&router, "Draw something.").await;
     expect![[r#"
         None: no keyword of a route was found
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
-    .assert_eq(&told(&asked));
+    .assert_eq(&decision_and_answer(&clarification));
     let tie = events(&router, "A sequence of components").await;
     expect![[r#"
         None: equal: architecture has 1 by "component*"; sequence has 1 by "sequence"
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
-    .assert_eq(&told(&tie));
+    .assert_eq(&decision_and_answer(&tie));
 
-    let next = RunInput::new("The sequence one.").with_history(transcript(&asked));
+    let next = RunInput::new("The sequence one.").with_history(transcript(&clarification));
     expect![[r#"
         Some("sequence"): sequence has 1 by "sequence"
         Finished: ->>"#]]
-    .assert_eq(&told(&events(&router, next).await));
+    .assert_eq(&decision_and_answer(&events(&router, next).await));
     expect![[r#"
         user: Draw something.
         assistant: Do you want a diagram of the architecture or a sequence diagram?
@@ -103,28 +103,28 @@ async fn what_is_not_clear_is_asked_back() {
     "#]]
     .assert_eq(&lines(&sequence.requests()[0]));
     let next = events(&router, RunInput::new("Hm.").with_history(transcript(&tie))).await;
-    assert!(told(&next).contains("equal"));
+    assert!(decision_and_answer(&next).contains("equal"));
     let next = events(&router, RunInput::new("The sequence.").with_history(transcript(&next))).await;
-    assert!(told(&next).starts_with("Some(\"sequence\")"), "{}", told(&next));
-    // A task that was done says nothing of the next.
+    assert!(decision_and_answer(&next).starts_with("Some(\"sequence\")"), "{}", decision_and_answer(&next));
+    // A finished task does not affect the next decision.
     let next = events(&router, RunInput::new("Thanks.").with_history(transcript(&next))).await;
-    assert!(told(&next).starts_with("None: no keyword"), "{}", told(&next));
+    assert!(decision_and_answer(&next).starts_with("None: no keyword"), "{}", decision_and_answer(&next));
 }
 
 #[tokio::test]
-async fn a_fallback_takes_what_is_not_clear() {
+async fn fallback_runs_for_an_unclear_request() {
     let fallback = ScriptedModel::new().text("I do all else.");
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_fallback(ReactAgent::new(fallback, Toolset::new()).unwrap());
     expect![[r#"
         None: no keyword of a route was found
         Finished: I do all else."#]]
-    .assert_eq(&told(&events(&router, "Hello").await));
+    .assert_eq(&decision_and_answer(&events(&router, "Hello").await));
 }
 
-/// Behaviour E79.
+/// Behaviour E79: the classifier can choose existing routes, or none.
 #[tokio::test]
-async fn a_model_chooses_among_the_routes_that_exist() {
+async fn classifier_chooses_an_existing_route() {
     let classifier = ScriptedModel::new()
         .text(r#"{"reason": "boxes", "route": "architecture"}"#)
         .text("Architecture, I think.")
@@ -137,7 +137,7 @@ async fn a_model_chooses_among_the_routes_that_exist() {
     expect![[r#"
         Some("architecture"): boxes
         Finished: []"#]]
-    .assert_eq(&told(&first));
+    .assert_eq(&decision_and_answer(&first));
     let requests = classifier.requests();
     let ResponseFormat::JsonSchema { schema, .. } = &requests[0].response_format else { panic!() };
     assert!(schema.is_valid(&json!({"reason": "", "route": "sequence"})));
@@ -149,11 +149,11 @@ async fn a_model_chooses_among_the_routes_that_exist() {
         - unclear: it is not clear which of them is meant
         Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
 
-    // It is told what is wrong once.
+    // The classifier has one retry.
     expect![[r#"
         None: the model chose no route that there is
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
-    .assert_eq(&told(&events(&router, "Draw").await));
+    .assert_eq(&decision_and_answer(&events(&router, "Draw").await));
     expect![[r#"
         user: Draw
         assistant: Architecture, I think.
@@ -162,11 +162,11 @@ async fn a_model_chooses_among_the_routes_that_exist() {
     expect![[r#"
         None: nothing is said
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
-    .assert_eq(&told(&events(&router, "Draw").await));
+    .assert_eq(&decision_and_answer(&events(&router, "Draw").await));
 }
 
 #[tokio::test]
-async fn a_model_without_schemas_is_asked_in_words() {
+async fn classifier_works_without_structured_output() {
     let profile = ModelProfile { json_schema: false, ..ModelProfile::new("plain") };
     let classifier = ScriptedModel::new()
         .with_profile(profile)
@@ -177,23 +177,23 @@ async fn a_model_without_schemas_is_asked_in_words() {
     expect![[r#"
         Some("sequence"): calls
         Finished: ->>"#]]
-    .assert_eq(&told(&events));
+    .assert_eq(&decision_and_answer(&events));
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else { panic!() };
     assert_eq!(answer.usage.requests, 2);
     assert_eq!(classifier.requests()[0].response_format, ResponseFormat::Text);
 }
 
-/// A model that nobody may watch.
-struct Whole(ScriptedModel);
+/// A model that panics on a streamed request.
+struct NoStreaming(ScriptedModel);
 
 #[async_trait]
-impl ChatModel for Whole {
+impl ChatModel for NoStreaming {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         self.0.chat(request).await
     }
 
     fn stream<'a>(&'a self, _: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        panic!("the reply is asked for in pieces")
+        panic!("the request must not be streamed")
     }
 
     fn profile(&self) -> &ModelProfile {
@@ -201,16 +201,16 @@ impl ChatModel for Whole {
     }
 }
 
-/// What nobody watches is not streamed, and is otherwise the same run.
+/// A run without a stream does not stream from the model.
 #[tokio::test]
-async fn a_run_that_nobody_watches_asks_for_whole_replies() {
+async fn run_without_a_stream_does_not_stream() {
     let choice = r#"{"reason": "calls", "route": "sequence"}"#;
     let model = ScriptedModel::new().text("->>").fail(ModelError::Unauthorized("no".to_owned()));
-    let agent = ReactAgent::new(Whole(model), Toolset::new()).unwrap();
+    let agent = ReactAgent::new(NoStreaming(model), Toolset::new()).unwrap();
     let unused = ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
     let router = Router::new(table(), [("sequence", agent), ("architecture", unused)]).unwrap();
-    let asked = router.run("Draw something.").await.unwrap().into_answer().unwrap();
-    assert_eq!(asked.stop_reason, StopReason::Clarification);
+    let clarification = router.run("Draw something.").await.unwrap().into_answer().unwrap();
+    assert_eq!(clarification.stop_reason, StopReason::Clarification);
 
     let router = router.with_classifier(ModelClassifier::new(ScriptedModel::new().text(choice).text(choice)));
     let answer = router.run("Who calls?").await.unwrap().into_answer().unwrap();
@@ -219,9 +219,9 @@ async fn a_run_that_nobody_watches_asks_for_whole_replies() {
     assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
-/// A run that waits is taken up by the agent that suspended it, also in another process.
+/// A suspended run is resumed by its route, after a round trip through JSON.
 #[tokio::test]
-async fn a_parked_run_finds_its_agent() {
+async fn suspended_run_is_resumed_by_its_route() {
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":2}"#)]).text("3.");
     let router =
@@ -231,18 +231,18 @@ async fn a_parked_run_finds_its_agent() {
     let suspended: haft_core::agent::SuspendedRun =
         serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     assert_eq!(suspended.pending.len(), 1);
-    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let output = router.run(RunInput::resume(suspended.clone(), answers.clone())).await.unwrap();
+    let decisions = Decisions::from([("a".to_owned(), Decision::approved())]);
+    let output = router.run(RunInput::resume(suspended.clone(), decisions.clone())).await.unwrap();
     assert_eq!(output.text().unwrap(), "3.");
 
     let foreign = haft_core::agent::SuspendedRun { state: json!({"version": 1}), ..suspended.clone() };
-    let error = router.run(RunInput::resume(foreign, answers.clone())).await.unwrap_err();
+    let error = router.run(RunInput::resume(foreign, decisions.clone())).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
     let gone = haft_core::agent::SuspendedRun {
         state: json!({"route": "gone", "state": suspended.state["state"]}),
         ..suspended
     };
-    let error = router.run(RunInput::resume(gone, answers)).await.unwrap_err();
+    let error = router.run(RunInput::resume(gone, decisions)).await.unwrap_err();
     assert!(error.to_string().contains(r#"there is no route "gone" any more"#), "{error}");
 }
 
@@ -257,7 +257,7 @@ fn calculator_with_approval() -> Toolset {
 }
 
 #[tokio::test]
-async fn cancelling_ends_the_choice() {
+async fn cancellation_ends_the_routing() {
     let router = router(&ScriptedModel::new(), &ScriptedModel::new());
     let input = RunInput::new("The architecture");
     input.context.cancellation.cancel();
@@ -266,7 +266,7 @@ async fn cancelling_ends_the_choice() {
 }
 
 #[test]
-fn a_table_is_data_and_is_checked() {
+fn route_table_is_serializable_and_validated() {
     let text = r#"{"routes":[{"name":"a","description":"A.","keywords":["x",{"text":"y","weight":0.5}]}],"question":"Which?"}"#;
     let table: RouteTable = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&table).unwrap(), text);
@@ -282,13 +282,13 @@ fn a_table_is_data_and_is_checked() {
     assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
 }
 
-/// Behaviour D36: a router begins a run where an agent does.
+/// Behaviour D36: a router rejects open calls before it selects a route, as an agent does.
 #[tokio::test]
-async fn a_conversation_that_cannot_go_on_is_not_asked_about() {
+async fn conversation_with_open_calls_is_rejected() {
     let router = router(&ScriptedModel::new(), &ScriptedModel::new());
     let call = ToolCall::new("a", "draw", "{}");
-    let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-    let open: Transcript = [Message::user("Draw."), Message::assistant(asks)].into_iter().collect();
+    let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+    let open: Transcript = [Message::user("Draw."), Message::assistant(message)].into_iter().collect();
     let error = router.run(RunInput::new("Hello?").with_history(open.clone())).await.unwrap_err();
     assert!(error.to_string().contains(r#"still open: "a" (draw)"#), "{error}");
     assert_eq!(error.transcript, open);
@@ -300,22 +300,22 @@ async fn a_conversation_that_cannot_go_on_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_choice_keeps_the_conversation() {
+async fn error_of_the_classifier_keeps_the_transcript() {
     let classifier = ScriptedModel::new().text("What?").fail(ModelError::Unsupported("busy".to_owned()));
-    let said: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
+    let history: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier));
-    let error = router.run(RunInput::new("Draw.").with_history(said.clone())).await.unwrap_err();
+    let error = router.run(RunInput::new("Draw.").with_history(history.clone())).await.unwrap_err();
     assert_eq!((error.transcript.len(), error.usage.requests), (3, 2));
     assert_eq!(error.transcript.messages()[2].text(), "Draw.");
 
-    let input = RunInput::new("Draw.").with_history(said);
+    let input = RunInput::new("Draw.").with_history(history);
     input.context.cancellation.cancel();
     assert_eq!(router.run(input).await.unwrap_err().transcript.len(), 3);
 }
 
 #[tokio::test]
-async fn what_the_choice_cost_is_counted_however_a_run_ends() {
+async fn usage_of_the_classifier_is_counted() {
     let chooses = || {
         let model = ScriptedModel::new().text(r#"{"reason": "", "route": "architecture"}"#);
         ModelClassifier::new(model)
@@ -326,8 +326,8 @@ async fn what_the_choice_cost_is_counted_however_a_run_ends() {
     let router = Router::new(table(), [("architecture", agent(model)), ("sequence", other())]).unwrap();
     let suspended =
         router.clone().with_classifier(chooses()).run("Add").await.unwrap().into_answer().unwrap_err();
-    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let answer = router.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
+    let decisions = Decisions::from([("a".to_owned(), Decision::approved())]);
+    let answer = router.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.usage.requests, 1 + 2);
 
     let model = ScriptedModel::new().fail(ModelError::Unsupported("busy".to_owned()));
@@ -336,9 +336,9 @@ async fn what_the_choice_cost_is_counted_however_a_run_ends() {
     assert_eq!(error.usage.requests, 2);
 }
 
-/// Behaviour E79: an answer to a question back says little without the question.
+/// Behaviour E79: the classifier gets the previous messages, which explain a short reply.
 #[tokio::test]
-async fn a_model_that_chooses_knows_what_was_said_last() {
+async fn classifier_reads_the_previous_messages() {
     let classifier = ScriptedModel::new()
         .text(r#"{"reason": "", "route": "unclear"}"#)
         .text(r#"{"reason": "", "route": "architecture"}"#)
@@ -346,9 +346,10 @@ async fn a_model_that_chooses_knows_what_was_said_last() {
     let long = format!("[] {}", "x".repeat(5_000));
     let router = router(&ScriptedModel::new().text(long).text("[blue]"), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
-    let asked = events(&router, "Draw.").await;
-    let drawn = events(&router, RunInput::new("The first one.").with_history(transcript(&asked))).await;
-    events(&router, RunInput::new("Make it blue.").with_history(transcript(&drawn))).await;
+    let clarification = events(&router, "Draw.").await;
+    let second_turn =
+        events(&router, RunInput::new("The first one.").with_history(transcript(&clarification))).await;
+    events(&router, RunInput::new("Make it blue.").with_history(transcript(&second_turn))).await;
     let requests = classifier.requests();
     expect![[r#"
         user: This was said last:
@@ -364,23 +365,24 @@ async fn a_model_that_chooses_knows_what_was_said_last() {
     assert!(last.contains("x…\nuser: Make it blue.\n"), "{last}");
 }
 
-/// However often it is asked back, the request stays small.
+/// The request of the classifier is bounded, also after many clarifying questions.
 #[tokio::test]
-async fn a_model_that_chooses_is_told_the_latest_alone() {
+async fn classifier_reads_only_the_latest_messages() {
     let unclear = r#"{"reason": "", "route": "unclear"}"#;
     let classifier = (0..20).fold(ScriptedModel::new(), |model, _| model.text(unclear));
     let router = router(&ScriptedModel::new(), &ScriptedModel::new())
         .with_classifier(ModelClassifier::new(classifier.clone()));
-    let mut said = Transcript::new();
+    let mut history = Transcript::new();
     for number in 0..20 {
-        said = transcript(&events(&router, RunInput::new(format!("Hm {number}.")).with_history(said)).await);
+        history =
+            transcript(&events(&router, RunInput::new(format!("Hm {number}.")).with_history(history)).await);
     }
     let last = lines(classifier.requests().last().unwrap());
     assert_eq!((last.matches("Hm").count(), last.contains("Hm 19.")), (6, true), "{last}");
 }
 
 #[tokio::test]
-async fn a_model_can_always_choose_none() {
+async fn classifier_can_always_choose_none() {
     let classifier = ScriptedModel::new().text(r#"{"reason": "", "route": "unclear_2"}"#);
     let table = RouteTable::new([Route::new("unclear", "fog"), Route::new("none_of_these", "nothing")]);
     let agent = || ReactAgent::new(ScriptedModel::new(), Toolset::new()).unwrap();
@@ -390,12 +392,12 @@ async fn a_model_can_always_choose_none() {
     expect![[r#"
         None: 
         Clarification: Do you want fog or nothing?"#]]
-    .assert_eq(&told(&events(&router, "Draw.").await));
+    .assert_eq(&decision_and_answer(&events(&router, "Draw.").await));
 }
 
-/// Keywords have signs, and stand in texts without spaces.
+/// Keywords can have symbols, and match in scripts without spaces.
 #[tokio::test]
-async fn keywords_are_found_in_what_people_write() {
+async fn keywords_match_symbols_and_text_without_spaces() {
     let table = || {
         RouteTable::new([
             Route::new("c", "").with_keywords(["C"]),
@@ -429,7 +431,7 @@ async fn keywords_are_found_in_what_people_write() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn unusable_keywords_and_duplicate_agents_are_rejected() {
     let written: Keyword = serde_json::from_str(r#"{"text":"x"}"#).unwrap();
     assert_eq!(written, Keyword::from("x"));
 

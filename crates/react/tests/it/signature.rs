@@ -1,4 +1,4 @@
-//! Named inputs and outputs, and when the outputs are asked for.
+//! Named inputs and outputs, and the strategies to get outputs.
 
 use expect_test::expect;
 use haft_core::{
@@ -44,9 +44,9 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator()).inputs(question()).outputs(sum())
 }
 
-/// Behaviour C24: the prompt names the inputs and the outputs.
+/// Behaviour C24: the prompt lists the inputs and the outputs.
 #[tokio::test]
-async fn the_model_is_told_of_the_fields() {
+async fn prompt_lists_inputs_and_outputs() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).instructions("Be brief.").build().unwrap();
     assert_eq!(agent.run(ask()).await.unwrap().answer().unwrap().outputs["sum"], 42);
@@ -68,7 +68,7 @@ async fn the_model_is_told_of_the_fields() {
 }
 
 #[tokio::test]
-async fn inputs_that_do_not_fit_begin_no_run() {
+async fn invalid_inputs_start_no_run() {
     let model = ScriptedModel::new();
     let agent = builder(&model).build().unwrap();
     let error = async |input: RunInput| {
@@ -85,25 +85,25 @@ async fn inputs_that_do_not_fit_begin_no_run() {
     assert!(model.requests().is_empty());
 }
 
-/// A run without a new message goes by what was said last, which is held against the inputs as well.
+/// Without a new message, the last message of the history is the input, and is validated as such.
 #[tokio::test]
-async fn inputs_that_were_said_before_must_fit_too() {
+async fn inputs_in_the_history_are_validated() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
     let agent = builder(&model).build().unwrap();
-    let goes_on = |said: Content| {
+    let continue_with = |content: Content| {
         let mut input = RunInput::new("");
-        let transcript = [Message::user(said)].into_iter().collect();
+        let transcript = [Message::user(content)].into_iter().collect();
         input.start = RunStart::New { messages: Vec::new(), transcript };
         agent.run(input)
     };
-    let error = goes_on(Content::text("17 plus 25")).await.unwrap_err();
+    let error = continue_with(Content::text("17 plus 25")).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
-    assert!(goes_on(Content::json(json!({"question": "17 plus 25"}))).await.is_ok());
+    assert!(continue_with(Content::json(json!({"question": "17 plus 25"}))).await.is_ok());
 }
 
-/// Behaviour A3, for the fields of an agent.
+/// Behaviour A3: line breaks in the description of a field are replaced.
 #[tokio::test]
-async fn a_field_is_told_in_one_line() {
+async fn field_is_described_in_one_line() {
     let inputs = Schema::new(
         json!({"properties": {"text": {"type": "string", "description": "Words.\n\n- not\n- a list"}}}),
     );
@@ -116,9 +116,9 @@ async fn a_field_is_told_in_one_line() {
     .assert_eq(&model.requests()[0].instructions.as_ref().unwrap().text());
 }
 
-/// DSPy's way: the model says that it knows enough, and is then asked for the outputs.
+/// Extraction, as in DSPy: the model ends its steps, then a separate request extracts the outputs.
 #[tokio::test]
-async fn the_outputs_are_extracted_from_the_way() {
+async fn outputs_are_extracted_from_the_transcript() {
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":17,"y":25}"#)])
         .text("That is all.")
@@ -151,9 +151,9 @@ async fn the_outputs_are_extracted_from_the_way() {
     .assert_eq(&lines(&requests[4]));
 }
 
-/// Behaviour C25.
+/// Behaviour C25: outputs are extracted although every call failed.
 #[tokio::test]
-async fn a_tool_that_fails_leaves_the_outputs_to_the_extraction() {
+async fn outputs_are_extracted_after_failed_calls() {
     let broken = DynamicTool::new(
         ToolDefinition::new(ToolName::new("look").unwrap(), Schema::object()),
         |_, _| async { Err::<ToolOutput, _>(ToolError::failed("the page is gone")) },
@@ -177,9 +177,9 @@ async fn a_tool_that_fails_leaves_the_outputs_to_the_extraction() {
     assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
 }
 
-/// Behaviour C26: no iteration at all leaves the extraction.
+/// Behaviour C26: with a limit of zero requests, only the extraction runs.
 #[tokio::test]
-async fn without_iterations_only_the_extraction_runs() {
+async fn zero_requests_leave_only_the_extraction() {
     for profile in
         [ModelProfile::new("any"), ModelProfile { native_tools: false, ..ModelProfile::new("any") }]
     {
@@ -199,9 +199,9 @@ async fn without_iterations_only_the_extraction_runs() {
     }
 }
 
-/// Behaviour C33: the request for the outputs is one of those that are allowed, and so is each other try.
+/// Behaviour C33: the extraction and its retries count as requests.
 #[tokio::test]
-async fn an_extraction_keeps_within_the_limits() {
+async fn extraction_counts_towards_the_limits() {
     for (allowed, at_limit, expected) in
         [(1, AtLimit::Fail, 1), (2, AtLimit::Fail, 2), (1, AtLimit::Answer, 2), (3, AtLimit::Answer, 4)]
     {
@@ -223,9 +223,9 @@ async fn an_extraction_keeps_within_the_limits() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(5))), "{error}");
 }
 
-/// A run that is saved while its outputs are asked for goes on with that.
+/// A run saved during its extraction continues with it.
 #[tokio::test]
-async fn an_extraction_is_saved_with_the_run() {
+async fn extraction_is_saved_with_the_run() {
     let model = ScriptedModel::new()
         .text("Known.")
         .fail(haft_core::model::ModelError::Unsupported("busy".into()))
@@ -242,7 +242,7 @@ async fn an_extraction_is_saved_with_the_run() {
 }
 
 #[tokio::test]
-async fn a_chain_of_thought_comes_before_the_answer() {
+async fn reasoning_precedes_the_outputs() {
     let reply = r#"{"reasoning":"17 and 25 are 42.","sum":42}"#;
     let model = ScriptedModel::new().calls([("a", "finish", reply)]);
     let agent = ReactAgent::builder(model.clone()).outputs(sum()).chain_of_thought().build().unwrap();
@@ -257,9 +257,9 @@ async fn a_chain_of_thought_comes_before_the_answer() {
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
 }
 
-/// A part of the outputs that takes no other properties would refuse each reply with a reasoning.
+/// Closed parts of the outputs would reject the additional `reasoning` property.
 #[test]
-fn outputs_that_take_no_reasoning_make_no_agent() {
+fn closed_outputs_with_chain_of_thought_are_an_error() {
     let sum =
         json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "additionalProperties": false});
     let closed = [

@@ -1,4 +1,4 @@
-//! What a trace says of a run.
+//! Spans and events of a run, as OpenTelemetry names them.
 
 use std::{
     io::{self, Write},
@@ -20,9 +20,9 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use crate::tools::{add, calculator};
 
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct Buffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Written {
+impl Write for Buffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -32,12 +32,13 @@ impl Write for Written {
     }
 }
 
-/// The answer of an agent, and what a trace says of its run.
-async fn traced(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
-    // While there is one subscriber, a place in the code asks that of the thread which comes there first, and keeps the answer:
-    // with two it asks both, whichever test comes first.
+/// Runs an agent under a subscriber. Returns the answer and the trace.
+async fn run_with_trace(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
+    // With a single subscriber, `tracing` caches the interest of the first thread at each callsite,
+    // possibly a test without the subscriber. With a second subscriber, `tracing` combines the
+    // interest of both.
     let _second = Dispatch::new(NoSubscriber::new());
-    let written = Written::default();
+    let written = Buffer::default();
     let writer = written.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -59,7 +60,7 @@ async fn traced(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent)
 async fn spans_have_the_names_of_opentelemetry() {
     let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("42");
     let agent = ReactAgent::new(model, calculator()).unwrap();
-    let (_, written) = traced(Level::INFO, FmtSpan::NEW, "17 + 25?", agent).await;
+    let (_, written) = run_with_trace(Level::INFO, FmtSpan::NEW, "17 + 25?", agent).await;
 
     let spans: Vec<_> =
         written.lines().map(|line| line.trim_start_matches(" INFO ").trim_end_matches(": new")).collect();
@@ -70,20 +71,20 @@ async fn spans_have_the_names_of_opentelemetry() {
         invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}"#]].assert_eq(&spans.join("\n"));
 }
 
-/// Behaviour A68: once a run, however often it is offered and called.
+/// Behaviour A68: one warning per run, however often the tool is listed and called.
 #[tokio::test]
-async fn a_deprecated_tool_is_told_once_a_run() {
+async fn deprecated_tool_is_logged_once_per_run() {
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
     let model = ScriptedModel::new().calls(call).calls([("", "add", r#"{"x":1,"y":2}"#)]).text("42");
     let replacement = Deprecation { replacement: Some("sum".to_owned()), note: None };
     let old = add().with_definition(|it| it.with_deprecation(replacement));
     let agent = ReactAgent::new(model, Toolset::new().with(old)).unwrap();
-    let (_, written) = traced(Level::WARN, FmtSpan::NONE, "17 + 25?", agent).await;
+    let (_, written) = run_with_trace(Level::WARN, FmtSpan::NONE, "17 + 25?", agent).await;
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
 }
 
-/// An agent that says the canary everywhere.
-fn canary(canary: &str, traced: bool) -> ReactAgent {
+/// An agent with the canary text in every message, argument, result and error.
+fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
     let echo = haft_core::tool_fn("echo", "Echoes.", |Echo { text, fails }| async move {
         if fails { Err(ToolError::retry(text)) } else { Ok(text) }
     });
@@ -104,15 +105,16 @@ fn canary(canary: &str, traced: bool) -> ReactAgent {
         .output_validator(|output, cx| async move {
             if cx.step < 5 { Err(OutputError::retry(output.text)) } else { Ok(output) }
         })
-        .trace_content(traced)
+        .trace_content(with_content)
         .build()
         .unwrap()
 }
 
-/// Everything that a trace says of a run in which the canary is said everywhere.
-async fn trace_of(said: &str, with_content: bool) -> String {
-    let (text, trace) = traced(Level::TRACE, FmtSpan::FULL, said, canary(said, with_content)).await;
-    assert_eq!(text, said);
+/// The trace of a run of the [`canary_agent`], at level `TRACE`.
+async fn trace_of(text: &str, with_content: bool) -> String {
+    let (answer, trace) =
+        run_with_trace(Level::TRACE, FmtSpan::FULL, text, canary_agent(text, with_content)).await;
+    assert_eq!(answer, text);
     trace
 }
 
@@ -123,17 +125,17 @@ struct Echo {
     fails: bool,
 }
 
-/// Behaviour X3, for what is said: who reads a trace reads no conversation, unless that is asked for.
+/// Behaviour X3: messages and tool data are in a trace only with `trace_content`.
 #[tokio::test]
-async fn content_is_in_no_span_unless_it_is_asked_for() {
+async fn spans_have_content_only_with_trace_content() {
     const CANARY: &str = "canary_7f3a";
     let trace = trace_of(CANARY, false).await;
     assert!(trace.contains("execute_tool") && trace.contains("finish_reasons=\"tool_call\""), "{trace}");
-    let told: Vec<_> = trace.lines().filter(|line| line.contains(CANARY)).collect();
-    // The name of a tool is what the model wrote, and no content.
-    let told: Vec<_> =
-        told.into_iter().filter(|line| !line.contains("gen_ai.tool.name=\"canary_7f3a\"")).collect();
-    assert!(told.is_empty(), "{told:#?}");
+    let leaks: Vec<_> = trace.lines().filter(|line| line.contains(CANARY)).collect();
+    // A tool name comes from the model, but is not content.
+    let leaks: Vec<_> =
+        leaks.into_iter().filter(|line| !line.contains("gen_ai.tool.name=\"canary_7f3a\"")).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
 
     let trace = trace_of(CANARY, true).await;
     for field in [

@@ -1,4 +1,4 @@
-//! The model of a single step.
+//! The model and the dialect of a single step.
 
 use haft_core::{
     RunInput, RunOutput, ToolExt as _, Toolset,
@@ -18,13 +18,13 @@ use crate::{
 
 const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
 
-/// A model without function calling and without schemas.
-fn textual(name: &str) -> ScriptedModel {
+/// A model without native calls and without structured output.
+fn text_model(name: &str) -> ScriptedModel {
     let profile = ModelProfile::new(name);
     ScriptedModel::new().with_profile(ModelProfile { native_tools: false, json_schema: false, ..profile })
 }
 
-/// Uses `model` in this step.
+/// Selects `model` for the step with index `step`.
 fn with_model(agent: ReactAgentBuilder, step: u32, model: &ScriptedModel) -> ReactAgentBuilder {
     let model = model.clone();
     agent.prepare(move |mut request, cx| {
@@ -36,15 +36,15 @@ fn with_model(agent: ReactAgentBuilder, step: u32, model: &ScriptedModel) -> Rea
 }
 
 #[tokio::test]
-async fn a_step_uses_another_model_in_its_own_dialect() {
+async fn step_can_use_another_model_in_its_own_dialect() {
     let main = ScriptedModel::new().calls(ADD).text("It is 2.");
-    let other = textual("other").text("Thought: Again.\nAction: add\nArguments: {\"x\":2,\"y\":2}");
+    let other = text_model("other").text("Thought: Again.\nAction: add\nArguments: {\"x\":2,\"y\":2}");
     let agent = ReactAgent::builder(main.clone()).tools(calculator());
     let agent = with_model(agent, 1, &other).build().unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("It is 2.", 2));
     assert_eq!((main.requests().len(), other.requests().len()), (2, 1));
-    assert!(other.requests()[0].tools.is_empty(), "the dialect of the other model is plain text");
+    assert!(other.requests()[0].tools.is_empty(), "the other model must use the text dialect");
     assert_eq!(main.requests()[1].tools.len(), 1);
     // The transcript does not depend on the dialect.
     expect_test::expect![[r#"
@@ -59,36 +59,38 @@ async fn a_step_uses_another_model_in_its_own_dialect() {
 }
 
 #[tokio::test]
-async fn a_step_is_priced_as_its_model() {
+async fn step_has_the_price_of_its_model() {
     let reply =
         |text: &str| ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new(text) };
     let main = ScriptedModel::new().with_profile(ModelProfile::new("large"));
-    let other = textual("small").reply(reply("Answer: Done."));
+    let other = text_model("small").reply(reply("Answer: Done."));
     let prices = Prices::new().with("large", Price::new(10.0, 10.0)).with("small", Price::new(1.0, 1.0));
     let agent = with_model(ReactAgent::builder(main).prices(prices), 0, &other).build().unwrap();
     let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.usage.cost), ("Done.", Cost::new(1.0)));
 }
 
-/// A run that is suspended after a step of another model is resumed by the agent's own.
+/// A run suspended after a step with another model resumes with the model of the agent.
 #[tokio::test]
-async fn a_suspended_run_does_not_depend_on_the_model() {
+async fn suspended_run_does_not_depend_on_the_model() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = || Toolset::new().with(add().with_definition(|it| it.with_policy(policy.clone())));
     let main = ScriptedModel::new().text("It is 2.");
-    let other = textual("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
+    let other = text_model("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
     let agent = || with_model(ReactAgent::builder(main.clone()).tools(tools()), 0, &other).build().unwrap();
-    let RunOutput::Suspended(suspended) = agent().run("Add.").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent().run("Add.").await.unwrap() else {
+        panic!("the run is not suspended")
+    };
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let id = suspended.pending[0].call.id.clone();
-    let answers = Decisions::from([(id, Decision::approved())]);
-    let answer = agent().run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
+    let decisions = Decisions::from([(id, Decision::approved())]);
+    let answer = agent().run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "It is 2.");
     assert_paired(&answer.transcript);
 }
 
 #[tokio::test]
-async fn a_step_uses_another_dialect() {
+async fn step_can_use_another_dialect() {
     let model = ScriptedModel::new().text("Answer: Two.");
     let agent = ReactAgent::builder(model.clone()).prepare(|mut request, _| async move {
         request.use_dialect(TextReact);
@@ -97,9 +99,9 @@ async fn a_step_uses_another_dialect() {
     assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "Two.");
 }
 
-/// The dialect of the agent was checked when it was built, that of a step is checked then.
+/// The dialect of a step is checked when the hook selects it, not when the agent is built.
 #[tokio::test]
-async fn a_dialect_that_reserves_the_name_of_a_tool_ends_the_run() {
+async fn dialect_with_a_reserved_tool_name_ends_the_run() {
     let tools = Toolset::new().with(plain("finish", || async {}));
     let agent = ReactAgent::builder(ScriptedModel::new()).tools(tools).prepare(|mut request, _| async move {
         request.use_dialect(JsonReact::new());

@@ -1,4 +1,4 @@
-//! The model of the testing kit that calls every tool once, in a whole run.
+//! `TestModel`, which calls every tool once, in whole runs.
 
 use haft_core::{
     Schema, ToolError, ToolOutput, Toolset,
@@ -19,7 +19,7 @@ fn search(query: String, #[tool(default = 5)] limit: u32) -> String {
 /// Reads a page.
 #[tool]
 fn read(
-    /// Where it is.
+    /// The URL of the page.
     #[tool(format = "uri")]
     address: String,
 ) -> String {
@@ -44,7 +44,7 @@ fn lines(answer: &haft_core::agent::RunAnswer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_tool_is_called_once_and_then_there_is_an_answer() {
+async fn every_tool_is_called_once_before_the_answer() {
     let agent = ReactAgent::new(TestModel::new(), tools()).unwrap();
     let output = agent.run("Try all tools.").await.unwrap();
     let expected = [
@@ -60,7 +60,7 @@ async fn every_tool_is_called_once_and_then_there_is_an_answer() {
 }
 
 #[tokio::test]
-async fn calls_are_made_one_by_one_where_they_must_not_be_parallel_and_only_those_that_are_wanted() {
+async fn selected_tools_are_called_one_per_reply_without_parallel_calls() {
     let model = TestModel::new().calling(["read", "search"]).answering("Done.");
     let settings = ChatSettings { parallel_tool_calls: Some(false), ..ChatSettings::default() };
     let agent = ReactAgent::builder(model).tools(tools()).settings(settings).build().unwrap();
@@ -72,7 +72,7 @@ async fn calls_are_made_one_by_one_where_they_must_not_be_parallel_and_only_thos
 }
 
 #[tokio::test]
-async fn outputs_are_made_from_their_schema() {
+async fn outputs_are_generated_from_their_schema() {
     let outputs = Schema::new(json!({
         "properties": {"title": {"type": "string", "minLength": 2}, "year": {"type": "integer", "minimum": 1900}},
         "required": ["title", "year"],
@@ -87,7 +87,7 @@ async fn outputs_are_made_from_their_schema() {
 }
 
 #[tokio::test]
-async fn a_model_without_native_calls_comes_through_all_tools_too() {
+async fn every_tool_is_called_in_the_json_dialect() {
     let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
     let agent =
         ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
@@ -97,7 +97,7 @@ async fn a_model_without_native_calls_comes_through_all_tools_too() {
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_be_made_are_told_with_tool_and_place() {
+async fn unsatisfiable_schema_is_an_error_with_tool_and_path() {
     let impossible =
         json!({"properties": {"x": {"type": "integer", "minimum": 2, "maximum": 1}}, "required": ["x"]});
     let definition = haft_core::ToolDefinition::new(

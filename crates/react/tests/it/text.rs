@@ -1,4 +1,4 @@
-//! Runs in plain text, for models without tools.
+//! Runs in the text dialect, for models without native calls and structured output.
 
 use expect_test::expect;
 use haft_core::{
@@ -16,7 +16,7 @@ use crate::{
 const ADD: &str = "Thought: I add them.\nAction: add\nArguments: {\"x\": 17, \"y\": 25}\n";
 const FINISH: &str = "Thought: Known.\nAction: finish\nArguments: {\"answer\": \"It is 42.\"}";
 
-/// A model that does no more than go on with a text.
+/// The profile of a model that only completes text.
 fn plain() -> ModelProfile {
     ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") }
 }
@@ -25,9 +25,9 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(calculator()).instructions("Be brief.").build().unwrap()
 }
 
-/// Behaviour C23 and C24.
+/// Behaviour C23 and C24: prompt, observations and trajectory of a run.
 #[tokio::test]
-async fn a_run_in_plain_text() {
+async fn text_dialect_runs_a_tool_and_finishes() {
     let model = ScriptedModel::new().with_profile(plain()).text(ADD).text(FINISH);
 
     let answer = agent(&model).run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
@@ -96,7 +96,7 @@ async fn a_run_in_plain_text() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
+async fn unreadable_reply_is_returned_to_the_model_within_a_limit() {
     let model = ScriptedModel::new().with_profile(plain()).text("I think it is 42.").text(FINISH);
     assert_eq!(agent(&model).run("17 + 25?").await.unwrap().text().unwrap(), "It is 42.");
     expect![[r#"
@@ -114,9 +114,9 @@ async fn what_cannot_be_read_goes_back_as_a_hint_within_bounds() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// Arguments that cannot be read are the tool's to refuse, with what would be right.
+/// The tool call fails with the parse error of the arguments.
 #[tokio::test]
-async fn half_an_argument_never_runs() {
+async fn truncated_arguments_never_run() {
     let cut = "Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": \"2";
     let model = ScriptedModel::new().with_profile(plain()).text(cut).text(ADD).text(FINISH);
     let answer = agent(&model).run("17 + 25?").await.unwrap().into_answer().unwrap();
@@ -130,9 +130,9 @@ async fn half_an_argument_never_runs() {
     "#]].assert_eq(&lines(&model.requests()[1]));
 }
 
-/// Behaviour M8: a server that broke a reply off for a reason of its own may have stopped in the middle of a call.
+/// Behaviour M8: a reply with an unknown finish reason may be incomplete, so its call does not run.
 #[tokio::test]
-async fn nothing_runs_of_a_reply_that_was_broken_off() {
+async fn call_of_an_aborted_reply_never_runs() {
     let cut = ChatResponse {
         finish_reason: FinishReason::Other("abort".to_owned()),
         ..ChatResponse::new("Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": 25\n")
@@ -142,18 +142,18 @@ async fn nothing_runs_of_a_reply_that_was_broken_off() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// A list of arguments is none, whatever stands first in it.
+/// A list of argument objects is an error, not a call with the first object.
 #[tokio::test]
-async fn several_arguments_are_not_the_first_of_them() {
+async fn list_of_arguments_is_rejected() {
     let list = "Action: add\nArguments: [{\"x\": 1, \"y\": 2}, {\"x\": 17, \"y\": 25}]";
     let model = ScriptedModel::new().with_profile(plain()).text(list).text(ADD).text(FINISH);
     let answer = agent(&model).run("17 + 25?").await.unwrap().into_answer().unwrap();
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// Servers take four stop sequences at most.
+/// Servers accept at most four stop sequences.
 #[tokio::test]
-async fn the_stops_of_the_caller_come_first() {
+async fn stop_sequences_of_the_caller_have_precedence() {
     for (stops, sent) in [(2, 4), (3, 4), (4, 4)] {
         let stop: Vec<_> = (0..stops).map(|stop| stop.to_string()).collect();
         let settings = ChatSettings { stop: stop.clone(), ..ChatSettings::default() };
@@ -162,13 +162,13 @@ async fn the_stops_of_the_caller_come_first() {
             ReactAgent::builder(model.clone()).tools(calculator()).settings(settings).build().unwrap();
         agent.run("17 + 25?").await.unwrap();
         let requests = model.requests();
-        let asked = &requests[0].settings.stop;
-        assert!(asked.starts_with(&stop) && asked.len() == sent, "{asked:?}");
+        let stop_sequences = &requests[0].settings.stop;
+        assert!(stop_sequences.starts_with(&stop) && stop_sequences.len() == sent, "{stop_sequences:?}");
     }
 }
 
 #[test]
-fn the_dialect_follows_from_what_a_model_can_do() {
+fn dialect_depends_on_the_capabilities_of_the_model() {
     let name = |native_tools, json_schema| {
         dialect_for(&ModelProfile { native_tools, json_schema, ..plain() }).name()
     };

@@ -1,4 +1,4 @@
-//! Tools for agents under test.
+//! Tools shared by the tests.
 
 use std::{
     future::pending,
@@ -25,12 +25,12 @@ struct Add {
     y: i64,
 }
 
-/// `add(x, y)`.
+/// `add(x, y)`: returns the sum.
 pub(crate) fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y })
 }
 
-/// A toolset of [`add`].
+/// A toolset with [`add`] only.
 pub(crate) fn calculator() -> Toolset {
     Toolset::new().with(add())
 }
@@ -47,7 +47,7 @@ where
     })
 }
 
-/// `wait(millis)`: returns `millis` after that time.
+/// `wait(millis)`: returns `millis` after that many milliseconds.
 pub(crate) fn wait() -> DynamicTool {
     let schema = Schema::arguments(json!({"properties": {"millis": {"type": "integer"}}})).unwrap();
     let definition = ToolDefinition::new(ToolName::new("wait").unwrap(), schema);
@@ -58,13 +58,13 @@ pub(crate) fn wait() -> DynamicTool {
     })
 }
 
-/// `hang()`: never returns, within the given timeout.
+/// `hang()`: never returns. Its calls time out after `timeout`.
 pub(crate) fn hang(timeout: Duration) -> impl Tool + 'static {
     plain("hang", pending::<()>)
         .with_definition(|it| it.with_policy(ToolPolicy { timeout, ..ToolPolicy::default() }))
 }
 
-/// `panic()`.
+/// `panic()`: panics with a secret in the message.
 pub(crate) fn panics() -> DynamicTool {
     plain("panic", || async {
         if true {
@@ -73,17 +73,17 @@ pub(crate) fn panics() -> DynamicTool {
     })
 }
 
-/// `fail()`.
+/// `fail()`: returns a failure.
 pub(crate) fn fails() -> DynamicTool {
     plain("fail", || async { Err::<(), _>(ToolError::failed("no luck")) })
 }
 
-/// `retry()`: always asks for another try.
+/// `retry()`: requests a retry at every call.
 pub(crate) fn retries() -> DynamicTool {
     plain("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
 }
 
-/// A tool that counts how often it ran.
+/// Wraps a tool with a counter of its calls.
 pub(crate) fn counted(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let (tool, ran) = (tool.clone(), Arc::clone(&count));

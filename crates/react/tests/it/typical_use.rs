@@ -1,4 +1,4 @@
-//! Runs in the short forms of the API: questions, types, further turns, decisions, state for a run.
+//! The short forms of the API: questions, typed outputs, follow-up turns, decisions, state per run.
 
 use expect_test::expect;
 use futures::TryStreamExt as _;
@@ -29,7 +29,7 @@ fn table() -> RouteTable {
     RouteTable::new([Route::new("cook", "Cooks.").with_keywords(["soup"])])
 }
 
-/// The trait is in scope in this file: the inherent methods have precedence.
+/// `Agent` is in scope in this file, and the inherent methods take precedence.
 #[tokio::test]
 async fn agents_take_text_messages_and_inputs() {
     let agent = plain_agent(ScriptedModel::new().text("1").text("2").text("3"));
@@ -62,7 +62,7 @@ struct Person {
 }
 
 #[tokio::test]
-async fn the_answer_is_read_into_its_type() {
+async fn answer_is_parsed_into_its_type() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"name":"Ada"}"#)]).calls([(
         "b",
         "finish",
@@ -73,11 +73,11 @@ async fn the_answer_is_read_into_its_type() {
     let answer = agent.run("Ada was 36.").await.unwrap().into_answer().unwrap();
 
     assert_eq!(answer.parse::<Person>().unwrap(), Person { name: "Ada".to_owned(), age: 36 });
-    assert_eq!(model.requests().len(), 2, "an answer without `age` goes back to the model");
+    assert_eq!(model.requests().len(), 2, "an answer without `age` must be returned to the model");
 }
 
 #[tokio::test]
-async fn the_error_of_a_wrong_type_names_the_field() {
+async fn parse_error_names_the_field() {
     #[derive(Debug, Deserialize)]
     struct Crowd {
         #[serde(rename = "name")]
@@ -97,13 +97,13 @@ async fn the_error_of_a_wrong_type_names_the_field() {
 }
 
 #[test]
-fn an_output_that_is_no_object_is_an_error_of_the_build() {
+fn output_type_must_be_an_object() {
     let builder = ReactAgent::builder(ScriptedModel::new()).output::<u8>();
     assert!(matches!(builder.build(), Err(BuildError::Outputs(_))));
 }
 
 #[tokio::test]
-async fn the_transcript_of_a_run_is_the_history_of_the_next() {
+async fn transcript_is_the_history_of_the_next_run() {
     let model = ScriptedModel::new().text("Paris.").text("Two million.").text("2.1 million.");
     let agent = plain_agent(model.clone());
     let first = agent.run("The capital of France?").await.unwrap();
@@ -115,7 +115,7 @@ async fn the_transcript_of_a_run_is_the_history_of_the_next() {
     assert_eq!(lengths, [1, 3, 5]);
 }
 
-/// `pay` needs an approval, `ship` a result.
+/// `pay` needs an approval, `ship` an output.
 fn shop() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
@@ -123,7 +123,7 @@ fn shop() -> Toolset {
     Toolset::new().with(pay).with(ship)
 }
 
-/// An agent that pays twice itself, and has a child pay once.
+/// An agent that pays twice and has a child that pays once.
 fn buyer() -> ReactAgent {
     let child = ScriptedModel::new().calls([("1", "pay", "{}")]).text("Paid inside.");
     let child = ReactAgent::new(child, shop()).unwrap().into_tool("buy", "Buys.");
@@ -132,7 +132,7 @@ fn buyer() -> ReactAgent {
 }
 
 #[tokio::test]
-async fn the_text_of_a_suspended_run_is_an_error_that_names_its_calls() {
+async fn text_of_a_suspended_run_is_an_error_with_its_calls() {
     let agent = buyer();
     let output = agent.run("Buy.").await.unwrap();
     expect![[r#"the run is suspended, and needs decisions: an approval or a denial for call "1" of tool "pay", an approval or a denial for call "2" of tool "pay", an approval or a denial for call "3/1" of tool "pay""#]]
@@ -143,7 +143,7 @@ async fn the_text_of_a_suspended_run_is_an_error_that_names_its_calls() {
 }
 
 #[tokio::test]
-async fn all_approvals_are_given_at_once_and_reach_nested_calls() {
+async fn approve_all_reaches_nested_calls() {
     let agent = buyer();
     let suspended = agent.run("Buy.").await.unwrap().into_answer().unwrap_err();
     let output = agent.run(suspended.approve_all()).await.unwrap();
@@ -154,7 +154,7 @@ async fn all_approvals_are_given_at_once_and_reach_nested_calls() {
 }
 
 #[tokio::test]
-async fn approvals_leave_other_requests_open() {
+async fn approve_all_leaves_external_calls_open() {
     let model = ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, shop()).unwrap();
     let suspended = agent.run("Go.").await.unwrap().into_answer().unwrap_err();
@@ -192,14 +192,14 @@ async fn each_request_has_its_own_decision() {
     assert_eq!(agent.run(suspended.approve_all()).await.unwrap().text().unwrap(), "Done.");
 }
 
-/// Names the user.
+/// Returns the user and the number.
 #[tool]
 fn who(#[tool(context)] cx: &ToolContext, #[tool(state)] number: u32) -> String {
     format!("{} {number}", cx.principal().map_or("", |principal| &principal.id))
 }
 
 #[tokio::test]
-async fn a_run_has_its_own_state_and_principal() {
+async fn run_has_its_own_state_and_principal() {
     let model = ScriptedModel::new().calls([("1", "who", "{}")]).text("Ann.");
     let builder = ReactAgent::builder(model).tools(Toolset::new().with(Who)).state_per_run::<u32>();
     let agent = builder.build().unwrap();
@@ -209,12 +209,12 @@ async fn a_run_has_its_own_state_and_principal() {
 }
 
 #[tokio::test]
-async fn a_tool_is_tested_with_a_context_of_its_own() {
+async fn tool_is_tested_with_its_own_context() {
     let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
     let cx = ToolContext::default().with_call_id("call_1").with_principal(ann).with_state(7_u32);
     assert_eq!(cx.call_id(), "call_1");
     assert_eq!(Who.invoke_with(json!({}), &cx).await.into_result().model_text(), "ann 7");
     let other = cx.clone().with_state(8_u32);
     assert_eq!(Who.invoke_with(json!({}), &other).await.into_result().model_text(), "ann 8");
-    assert_eq!(cx.state::<u32>().unwrap(), 7, "a clone has its own state");
+    assert_eq!(cx.state::<u32>().unwrap(), 7, "a clone must have its own state");
 }

@@ -1,4 +1,4 @@
-//! Answers are held against what the host says before they are taken.
+//! Output validators: checks of an answer by the host before the run ends.
 
 use std::{
     future::{pending, ready},
@@ -40,8 +40,8 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// Takes even sums only.
-fn even(builder: ReactAgentBuilder) -> ReactAgentBuilder {
+/// Accepts only even sums.
+fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.outputs(sum()).output_validator(|output, _| async move {
         match output.outputs["sum"].as_i64() {
             Some(sum) if sum % 2 == 0 => Ok(output),
@@ -50,8 +50,8 @@ fn even(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     })
 }
 
-/// Takes no answer.
-fn never(builder: ReactAgentBuilder) -> ReactAgentBuilder {
+/// Rejects every answer.
+fn rejecting(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.output_validator(|_, _| ready(Err(OutputError::retry("no"))))
 }
 
@@ -80,7 +80,7 @@ fn dialects() -> [Arc<dyn Dialect>; 3] {
 }
 
 #[tokio::test]
-async fn the_model_is_told_what_is_wrong_and_answers_again() {
+async fn rejected_answer_is_returned_to_the_model() {
     let model = ScriptedModel::new().text("Maybe.").text("Yes.");
     let agent = ReactAgent::builder(model.clone())
         .output_validator(|output, _| async move {
@@ -102,31 +102,31 @@ async fn the_model_is_told_what_is_wrong_and_answers_again() {
         Answer again.
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
-    // Programs that show the conversation can leave out what was not taken.
-    let shown = |it: &&Arc<Message>| !is_unusable(it) && !is_hint(it);
-    assert_eq!(answer.transcript.messages().iter().filter(shown).count(), 2);
+    // A displayed transcript can hide the rejected answer and its hint.
+    let is_displayed = |it: &&Arc<Message>| !is_unusable(it) && !is_hint(it);
+    assert_eq!(answer.transcript.messages().iter().filter(is_displayed).count(), 2);
 }
 
 #[tokio::test]
-async fn outputs_are_checked_in_every_dialect() {
+async fn outputs_are_validated_in_every_dialect() {
     for dialect in dialects() {
         let name = dialect.name();
         let model = ScriptedModel::new().reply(finishing(name, 3)).reply(finishing(name, 4));
-        let agent = even(ReactAgent::builder(model.clone()).dialect(dialect)).build().unwrap();
+        let agent = with_even_sums(ReactAgent::builder(model.clone()).dialect(dialect)).build().unwrap();
 
         let answer = agent.run("Sum?").await.unwrap().into_answer().unwrap();
 
         assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
-        let shown = lines(&model.requests()[1]);
-        assert!(shown.contains("the sum must be even"), "{name}: {shown}");
-        // What was not taken is shown as the end that it was.
-        assert!(name == "native" || shown.contains("finish"), "{name}: {shown}");
+        let request = lines(&model.requests()[1]);
+        assert!(request.contains("the sum must be even"), "{name}: {request}");
+        // The rejected answer is still a `finish` step.
+        assert!(name == "native" || request.contains("finish"), "{name}: {request}");
     }
 }
 
-/// A text that was not taken is still the step that the model made.
+/// In the text dialect, a rejected answer is still a `finish` step.
 #[tokio::test]
-async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
+async fn rejected_text_remains_a_step_in_the_view() {
     let answer = |text: &str| format!("Thought: So.\nAction: finish\nArguments: {{\"answer\": \"{text}\"}}");
     let model = ScriptedModel::new().text(answer("three")).text(answer("four"));
     let agent = ReactAgent::builder(model.clone())
@@ -149,16 +149,19 @@ async fn text_that_is_not_taken_is_shown_as_the_step_that_it_was() {
 }
 
 #[tokio::test]
-async fn extracted_outputs_are_checked_and_extracted_again() {
+async fn rejected_outputs_are_extracted_again() {
     let model =
         ScriptedModel::new().text("It is done.").reply(finishing("native", 1)).reply(finishing("native", 2));
-    let agent = even(ReactAgent::builder(model)).output_strategy(OutputStrategy::Extraction).build().unwrap();
+    let agent = with_even_sums(ReactAgent::builder(model))
+        .output_strategy(OutputStrategy::Extraction)
+        .build()
+        .unwrap();
     let answer = agent.run("Sum?").await.unwrap().into_answer().unwrap();
     assert_eq!((&answer.outputs["sum"], answer.usage.requests), (&json!(2), 3));
 }
 
 #[tokio::test]
-async fn several_are_asked_in_order_and_may_change_the_answer() {
+async fn validators_run_in_order_and_can_change_the_answer() {
     let model = ScriptedModel::new().text("yes");
     let add = |more: &'static str| {
         move |mut output: haft_react::Output, _| async move {
@@ -169,12 +172,12 @@ async fn several_are_asked_in_order_and_may_change_the_answer() {
     let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "yes, a, b");
-    // What the model said stays what it said.
+    // The message of the model is unchanged.
     assert_eq!(answer.transcript.messages().last().unwrap().text(), "yes");
 }
 
 #[tokio::test]
-async fn changed_outputs_have_their_form_and_the_text_follows() {
+async fn changed_outputs_are_validated_and_change_the_text() {
     for (sum, fits) in [(json!(8), true), (json!("eight"), false)] {
         let model = ScriptedModel::new().reply(finishing("native", 7));
         let agent = ReactAgent::builder(model).outputs(self::sum()).output_validator(move |mut output, _| {
@@ -191,21 +194,21 @@ async fn changed_outputs_have_their_form_and_the_text_follows() {
     }
 }
 
-/// Behaviour C31: one budget, whoever says that an answer is wrong.
+/// Behaviour C31: schema violations and rejections use one budget.
 #[tokio::test]
-async fn the_budget_is_that_of_outputs_that_do_not_fit() {
+async fn rejections_and_invalid_outputs_share_a_budget() {
     let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
-    let agent = even(ReactAgent::builder(model)).build().unwrap();
+    let agent = with_even_sums(ReactAgent::builder(model)).build().unwrap();
     let error = agent.run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
     assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
 }
 
-/// Behaviour C30: the last request gives no second chance.
+/// Behaviour C30: a rejected answer to the last request ends the run.
 #[tokio::test]
-async fn a_last_answer_that_is_not_taken_is_the_limit_again() {
+async fn rejected_answer_to_the_last_request_ends_the_run() {
     let model = ScriptedModel::new().text("Four?");
-    let agent = never(ReactAgent::builder(model))
+    let agent = rejecting(ReactAgent::builder(model))
         .limits(RunLimits { requests: Some(0), ..RunLimits::default() })
         .at_limit(AtLimit::Answer)
         .build()
@@ -216,16 +219,17 @@ async fn a_last_answer_that_is_not_taken_is_the_limit_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_no_answer_to_check() {
+async fn refusal_is_not_validated() {
     let refusal = AssistantMessage { refusal: Some("I must not.".to_owned()), ..AssistantMessage::default() };
-    let agent = never(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
+    let agent = rejecting(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refused));
 }
 
-/// The error has the answer, and a run that stayed with the caller is checked again without another request.
+/// The error has the transcript with the answer. A run owned by the caller repeats the check
+/// without a request.
 #[tokio::test]
-async fn a_check_that_fails_ends_the_run_and_can_be_made_again() {
+async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let tries = Arc::new(AtomicU32::new(0));
     let model = ScriptedModel::new().text("It is 4.");
     let agent = ReactAgent::builder(model)
@@ -248,7 +252,7 @@ async fn a_check_that_fails_ends_the_run_and_can_be_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_panics_or_hangs_costs_a_typed_error() {
+async fn panic_or_timeout_of_a_validator_is_a_typed_error() {
     let hangs = ReactAgent::builder(ScriptedModel::new().text("4"))
         .output_validator(|_, _| pending())
         .hook_timeout(Duration::from_secs(3));
@@ -264,7 +268,7 @@ async fn one_that_panics_or_hangs_costs_a_typed_error() {
 }
 
 #[tokio::test]
-async fn it_sees_for_whom_the_run_is() {
+async fn validator_can_read_the_context_of_the_run() {
     let agent = ReactAgent::builder(ScriptedModel::new().text("4"))
         .output_validator(|mut output, cx| async move {
             let unit = cx.run.state.get::<&'static str>().copied().unwrap_or_default();
@@ -280,17 +284,22 @@ async fn it_sees_for_whom_the_run_is() {
 }
 
 #[tokio::test]
-async fn an_answer_after_a_wait_is_checked() {
+async fn answer_after_a_suspension_is_validated() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let careful = add().with_definition(|it| it.with_policy(policy));
+    let add_with_approval = add().with_definition(|it| it.with_policy(policy));
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":1,"y":2}"#)])
         .reply(finishing("native", 3))
         .reply(finishing("native", 4));
-    let agent = even(ReactAgent::builder(model)).tools(Toolset::new().with(careful)).build().unwrap();
-    let RunOutput::Suspended(suspended) = agent.run("Sum?").await.unwrap() else { panic!("it waits") };
-    let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
-    let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
+    let agent = with_even_sums(ReactAgent::builder(model))
+        .tools(Toolset::new().with(add_with_approval))
+        .build()
+        .unwrap();
+    let RunOutput::Suspended(suspended) = agent.run("Sum?").await.unwrap() else {
+        panic!("the run is not suspended")
+    };
+    let decisions = Decisions::from([("a".to_owned(), Decision::approved())]);
+    let answer = agent.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["sum"], 4);
     assert_paired(&answer.transcript);
 }
@@ -308,43 +317,42 @@ fn checking() -> (Run, ToolList) {
 }
 
 #[test]
-fn a_check_survives_its_process() {
+fn check_continues_after_a_crash() {
     let (run, tools) = checking();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     let saved = serde_json::to_string(&run).unwrap();
     let mut loaded: Run = serde_json::from_str(&saved).unwrap();
     assert_eq!(loaded, run);
     loaded.recover(&tools);
-    let Effect::Check(output) = advance(&mut loaded, &step).unwrap() else { panic!("it is to be checked") };
+    let Effect::Check(output) = advance(&mut loaded, &step).unwrap() else { panic!("no check") };
     loaded.on_check(Ok(*output)).unwrap();
     assert!(loaded.on_check(Err(OutputError::retry("too late"))).is_err());
-    let Effect::Done(answer) = advance(&mut loaded, &step).unwrap() else { panic!("it is done") };
+    let Effect::Done(answer) = advance(&mut loaded, &step).unwrap() else { panic!("the run is not done") };
     assert_eq!((&*answer.text, answer.transcript.len()), ("4", 2));
 }
 
 #[test]
-fn a_cancelled_check_keeps_the_answer() {
+fn cancelled_check_keeps_the_answer() {
     let (mut run, _) = checking();
     run.cancel();
     let last = run.transcript().messages().last().unwrap();
     assert_eq!((&*last.text(), is_unusable(last)), ("4", true));
 }
 
-/// Who watches is told that what was said is no answer.
 #[tokio::test]
-async fn a_watcher_is_told_what_is_not_taken() {
+async fn rejection_has_an_event() {
     let model = ScriptedModel::new().text("Maybe.").text("Yes.");
     let agent = ReactAgent::builder(model).output_validator(|output, _| async move {
         if output.text == "Yes." { Ok(output) } else { Err(OutputError::retry("yes or no")) }
     });
     let events = agent.build().unwrap().stream("Is it?");
-    let told = events.try_filter_map(|event| {
+    let text_and_rejections = events.try_filter_map(|event| {
         ready(Ok(match event {
             RunEvent::TextDelta { text } => Some(text),
             RunEvent::ReplyRejected { problem } => Some(format!("refused: {problem}")),
             _ => None,
         }))
     });
-    let told: Vec<_> = told.try_collect().await.unwrap();
-    assert_eq!(told, ["Maybe.", "refused: Your answer was rejected: yes or no\nAnswer again.", "Yes."]);
+    let texts: Vec<_> = text_and_rejections.try_collect().await.unwrap();
+    assert_eq!(texts, ["Maybe.", "refused: Your answer was rejected: yes or no\nAnswer again.", "Yes."]);
 }

@@ -1,4 +1,4 @@
-//! Agents on models that something stands around.
+//! Agents with fallback models and cached replies.
 
 use std::time::Duration;
 
@@ -17,17 +17,18 @@ use haft_testing::ScriptedModel;
 
 use crate::tools::calculator;
 
-fn down() -> ModelError {
+fn server_error() -> ModelError {
     ModelError::Server { status: Some(503), body: "down".to_owned(), retry_after: None }
 }
 
-/// What both understand is spoken: neither calls functions in its own way where one of them cannot.
+/// The dialect suits both models: native calls are used only if both models have them.
 #[tokio::test]
-async fn a_fallback_without_native_tools_is_asked_in_words_that_it_knows() {
+async fn dialect_of_a_fallback_suits_both_models() {
     let plain = ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") };
     let call = "Thought: I add.\nAction: add\nAction Input: {\"x\": 17, \"y\": 25}";
     let plain = ScriptedModel::new().with_profile(plain).text(call);
-    let first = ScriptedModel::new().fail(down()).text("Thought: That is it.\nFinal Answer: It is 42.");
+    let first =
+        ScriptedModel::new().fail(server_error()).text("Thought: That is it.\nFinal Answer: It is 42.");
     let agent = ReactAgent::new(first.clone().with_fallback(plain.clone()), calculator()).unwrap();
     let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("It is 42.", 1));
@@ -35,34 +36,34 @@ async fn a_fallback_without_native_tools_is_asked_in_words_that_it_knows() {
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
 }
 
-/// What a run makes good with one model, it makes good with several.
+/// Retries and omissions work with a fallback as with a single model.
 #[tokio::test]
-async fn what_the_last_of_several_models_said_decides_what_a_run_does() {
+async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;
-    let model = ScriptedModel::new().fail(down()).text("Hello.");
+    let model = ScriptedModel::new().fail(server_error()).text("Hello.");
     let agent =
         ReactAgent::new(model.with_fallback(ScriptedModel::new().fail(empty())), calculator()).unwrap();
     assert_eq!(agent.run("Hi").await.unwrap().text().unwrap(), "Hello.");
 
     let long = ModelError::ContextTooLong("too many tokens".to_owned());
     let calls = [("a", "add", r#"{"x":1,"y":1}"#)];
-    let model = ScriptedModel::new().calls(calls).calls(calls).fail(down()).text("Done.");
+    let model = ScriptedModel::new().calls(calls).calls(calls).fail(server_error()).text("Done.");
     let second = ScriptedModel::new().fail(long);
     let agent = ReactAgent::new(model.clone().with_fallback(second.clone()), calculator()).unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.stop_reason, StopReason::Finished);
     assert_eq!([&model.requests()[2], &model.requests()[3]].map(|request| request.messages.len()), [5, 3]);
 
-    let both = || ScriptedModel::new().fail(down());
+    let both = || ScriptedModel::new().fail(server_error());
     let agent = ReactAgent::new(both().with_fallback(both()), calculator()).unwrap();
     let error = agent.run("Hi").await.unwrap_err();
     let AgentErrorKind::Model(ModelError::AllFailed { failures }) = *error.kind else { panic!("{error:?}") };
     assert_eq!((failures.len(), error.usage.requests), (2, 1));
 }
 
-/// The second run is the first one again, and costs nothing.
+/// A repeated run gets the same replies from the cache, at no cost.
 #[tokio::test]
-async fn a_run_whose_replies_are_kept_goes_the_same_way() {
+async fn cached_replies_repeat_a_run_at_no_cost() {
     let call = AssistantMessage {
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":17,"y":25}"#)],
         ..AssistantMessage::default()

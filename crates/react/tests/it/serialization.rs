@@ -1,4 +1,4 @@
-//! A run between two steps is JSON.
+//! Saved runs: JSON between any two steps.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
-/// Behaviour D39, for a newer format.
+/// Behaviour D39: a newer format is rejected with both format numbers.
 #[test]
-fn a_newer_format_is_refused() {
+fn newer_format_is_rejected() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
         let mut newer = newer;
         newer["version"] = json!(2);
@@ -46,16 +46,16 @@ fn a_newer_format_is_refused() {
     }
 }
 
-/// Behaviour D39: what is no run says what was expected, and where.
+/// Behaviour D39: the error has the path and the expected value.
 #[test]
-fn garbage_is_told_what_was_expected_and_where() {
-    let good = serde_json::to_value(asked()).unwrap();
+fn invalid_run_is_rejected_with_its_path() {
+    let good = serde_json::to_value(awaiting_reply()).unwrap();
     let with = |pointer: &str, value: Value| {
         let mut bad = good.clone();
         *bad.pointer_mut(pointer).unwrap() = value;
         bad
     };
-    let told: Vec<_> = [
+    let errors: Vec<_> = [
         json!("a text"),
         json!({"head": {}}),
         json!({"version": "1"}),
@@ -80,7 +80,7 @@ fn garbage_is_told_what_was_expected_and_where() {
         at `head.state.name`: unknown variant `dancing`, expected one of `ready_to_request`, `preparing`, `compacting`, `awaiting_reply`, `reply_received`, `calling_tools`, `suspended`, `stopped_by_tool`, `checking_output`, `limit_reached`, `finishing`, `finished`, `cancelled`
         at `transcript`: a saved transcript is an object with a number `version` and `messages`; this is not one
         at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
-        at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&told.join("\n"));
+        at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&errors.join("\n"));
 
     let suspended = SuspendedRun { pending: Vec::new(), state: json!({"version": 1}) };
     let error = Run::new(&RunConfig::default(), RunInput::resume(suspended, Decisions::new())).unwrap_err();
@@ -90,8 +90,8 @@ fn garbage_is_told_what_was_expected_and_where() {
     );
 }
 
-/// A run whose model was asked.
-fn asked() -> Run {
+/// A run with a request in progress.
+fn awaiting_reply() -> Run {
     let config = RunConfig {
         limits: RunLimits { cost: Some(Cost::new(0.1)), ..RunLimits::default() },
         ..RunConfig::default()
@@ -101,9 +101,10 @@ fn asked() -> Run {
     run
 }
 
-/// A run saves as new messages and a head, whose size does not depend on the conversation.
+/// A run is saved as its new messages and a head. The size of the head does not depend on the
+/// conversation.
 #[test]
-fn the_head_of_a_run_does_not_grow_with_the_conversation() {
+fn head_of_a_run_does_not_grow_with_the_conversation() {
     let play = |steps: u32, words: usize| {
         let earlier =
             (0..steps).flat_map(|_| [Message::user("Hm?"), Message::assistant("Hm.".repeat(words))]);
@@ -117,9 +118,9 @@ fn the_head_of_a_run_does_not_grow_with_the_conversation() {
             assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
             let call =
                 ToolCall::new("", "look", json!({"n": number, "words": "w".repeat(words)}).to_string());
-            let asks = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(asks), None))).unwrap();
-            let Effect::Call(batch) = advance(&mut run, &step(&tools)).unwrap() else { panic!("it calls") };
+            let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
+            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+            let Effect::Call(batch) = advance(&mut run, &step(&tools)).unwrap() else { panic!("no calls") };
             let output = ToolOutput::from("o".repeat(words));
             run.on_result(&batch.calls[0].id, ToolResult::done("", "", output)).unwrap();
         }
@@ -128,10 +129,10 @@ fn the_head_of_a_run_does_not_grow_with_the_conversation() {
     };
     let (short, long) = (play(3, 1), play(2_000, 500));
     let size = |run: &Run| serde_json::to_string(&run.head()).unwrap().len();
-    // Numbers have more digits.
+    // The numbers have more digits.
     assert!(size(&long) < size(&short) + 50, "{} {}", size(&short), size(&long));
 
-    // Messages are saved as they come, and the run is put together of them.
+    // A run is restored from its saved messages and its head.
     let lines: Vec<_> =
         long.transcript().messages().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let transcript: Transcript =
@@ -143,7 +144,7 @@ fn the_head_of_a_run_does_not_grow_with_the_conversation() {
 }
 
 #[test]
-fn an_effect_must_be_told_before_the_next() {
+fn effect_must_be_completed_before_the_next() {
     let tools = ToolList::default();
     let mut run = Run::new(&RunConfig::default(), RunInput::new("Hi")).unwrap();
     assert!(run.on_chat(Ok(NativeCalls.fold(ChatResponse::new("too early"), None))).is_err());
@@ -151,7 +152,7 @@ fn an_effect_must_be_told_before_the_next() {
     let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
     assert!(error.contains(&RunError::RequestUnderWay.to_string()), "{error}");
 
-    // A run whose request was lost with its process asks again.
+    // After a crash, the request is sent again.
     let saved = serde_json::to_string(&run).unwrap();
     let mut run: Run = serde_json::from_str(&saved).unwrap();
     run.recover(&tools);
@@ -159,13 +160,13 @@ fn an_effect_must_be_told_before_the_next() {
 }
 
 #[test]
-fn nothing_to_say_is_an_error() {
+fn run_without_messages_is_an_error() {
     let mut input = RunInput::new("Hi");
     input.start = haft_core::agent::RunStart::New { messages: Vec::new(), transcript: Default::default() };
     assert!(Run::new(&RunConfig::default(), input).is_err());
 }
 
-/// Numbers of every kind, text of any, nested.
+/// JSON values: numbers of every type, any text, nested arrays and objects.
 fn values() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
         any::<u64>().prop_map(Value::from),
@@ -188,7 +189,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Content of every kind.
+/// Content of every type.
 fn contents() -> impl Strategy<Value = Content> {
     let text = || any::<String>();
     let bytes = || vec(any::<u8>(), 0..8).prop_map(Bytes::from);
@@ -230,15 +231,15 @@ fn outputs() -> impl Strategy<Value = ToolOutput> {
         })
 }
 
-fn said() -> impl Strategy<Value = Message> {
+fn messages() -> impl Strategy<Value = Message> {
     let metadata = vec((any::<String>(), values()), 0..2).prop_map(|pairs| pairs.into_iter().collect());
     let body = prop_oneof![
         vec(contents(), 1..3).prop_map(|content| MessageBody::User { content }),
         vec(contents(), 1..3).prop_map(|content| MessageBody::System { content }),
         (vec(contents(), 1..3), option::of(any::<String>()), option::of(any::<String>())).prop_map(
             |(content, reasoning, refusal)| {
-                let said = AssistantMessage { content, reasoning, refusal, ..AssistantMessage::default() };
-                MessageBody::Assistant(said)
+                let message = AssistantMessage { content, reasoning, refusal, ..AssistantMessage::default() };
+                MessageBody::Assistant(message)
             }
         ),
     ];
@@ -274,10 +275,10 @@ fn configs() -> impl Strategy<Value = RunConfig> {
 }
 
 #[track_caller]
-fn comes_back(run: &Run) {
+fn assert_round_trip(run: &Run) {
     let saved = serde_json::to_string(run).unwrap();
     assert_eq!(&serde_json::from_str::<Run>(&saved).unwrap(), run);
-    // As a value, too, which is what a suspended run is.
+    // A suspended run contains the run as a JSON value.
     let suspended = run.to_suspended().unwrap();
     let saved: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     assert_eq!(saved, suspended);
@@ -289,11 +290,11 @@ fn comes_back(run: &Run) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D39: equal, whatever it holds and wherever it is.
+    /// Behaviour D39: a run with any content, in any state, is equal after a round trip.
     #[test]
-    fn whatever_a_run_holds_comes_back(
-        (earlier, question, config) in (vec(said(), 0..3), vec(contents(), 1..3), configs()),
-        (arguments, output, state, shown, answer) in (any::<String>(), outputs(), values(), values(), vec(contents(), 1..3)),
+    fn run_is_equal_after_a_round_trip(
+        (earlier, question, config) in (vec(messages(), 0..3), vec(contents(), 1..3), configs()),
+        (arguments, output, state, approval_arguments, answer) in (any::<String>(), outputs(), values(), values(), vec(contents(), 1..3)),
         (tokens, now) in (any::<u64>(), any::<i64>()),
     ) {
         let earlier: Transcript = earlier.into_iter().collect();
@@ -303,56 +304,55 @@ proptest! {
         let config = RunConfig { limits: RunLimits::NONE, tool_choice: ToolChoice::Auto, ..config.clone() };
         let question = Message::new(MessageBody::User { content: question });
         let mut run = Run::new(&config, RunInput::new(question).with_history(earlier)).unwrap();
-        comes_back(&run);
+        assert_round_trip(&run);
         let tools = ToolList::default();
         let step = Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(now));
         prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-        comes_back(&run);
+        assert_round_trip(&run);
         let tool_calls = ["a", "b", "c"].map(|id| ToolCall::new(id, "tool", arguments.as_str())).into();
-        let asks = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
+        let reply = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
         let usage = Usage { cached_input_tokens: tokens, ..Usage::of_request(tokens, tokens) };
-        run.on_chat(Ok(NativeCalls.fold(ChatResponse { usage, ..asks }, None))).unwrap();
-        comes_back(&run);
-        let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("it calls") };
-        comes_back(&run);
+        run.on_chat(Ok(NativeCalls.fold(ChatResponse { usage, ..reply }, None))).unwrap();
+        assert_round_trip(&run);
+        let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("no calls") };
+        assert_round_trip(&run);
         let result = ToolResult::done("", "", output.clone());
         run.on_result("a", ToolResult { duration: Duration::new(tokens, 7), ..result }).unwrap();
-        let kinds = [PendingKind::Approval { arguments: shown.clone() }, PendingKind::External];
+        let kinds = [PendingKind::Approval { arguments: approval_arguments.clone() }, PendingKind::External];
         for (call, kind) in batch.calls.into_iter().skip(1).zip(kinds) {
             let pending = Pending::new(kind).with_state(state.clone());
             run.on_pending(PendingCall { call, pending }).unwrap();
         }
-        comes_back(&run);
+        assert_round_trip(&run);
         prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
-        run.on_decision("b", Decision::approved_with(shown)).unwrap();
+        run.on_decision("b", Decision::approved_with(approval_arguments)).unwrap();
         run.on_decision("c", Decision::output(output)).unwrap();
-        comes_back(&run);
-        let Effect::Call(_) = advance(&mut run, &step).unwrap() else { panic!("it calls") };
-        comes_back(&run);
+        assert_round_trip(&run);
+        let Effect::Call(_) = advance(&mut run, &step).unwrap() else { panic!("no calls") };
+        assert_round_trip(&run);
         for id in ["b", "c"] {
             run.on_result(id, ToolResult::failed("", "", &ToolError::failed("no"))).unwrap();
         }
         prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-        let said = AssistantMessage { content: answer, ..AssistantMessage::default() };
-        if !said.is_empty() {
-            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(said), None))).unwrap();
-            let Effect::Check(mut output) = advance(&mut run, &step).unwrap() else { panic!("it is checked") };
-            comes_back(&run);
+        let message = AssistantMessage { content: answer, ..AssistantMessage::default() };
+        if !message.is_empty() {
+            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+            let Effect::Check(mut output) = advance(&mut run, &step).unwrap() else { panic!("no check") };
+            assert_round_trip(&run);
             output.text += "!";
             run.on_check(Ok(*output)).unwrap();
-            comes_back(&run);
-            let Effect::Done(answer) = advance(&mut run, &step).unwrap() else { panic!("it is done") };
+            assert_round_trip(&run);
+            let Effect::Done(answer) = advance(&mut run, &step).unwrap() else { panic!("the run is not done") };
             let saved = serde_json::to_string(&answer).unwrap();
             prop_assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&saved).unwrap(), *answer);
         }
         run.cancel();
-        comes_back(&run);
+        assert_round_trip(&run);
     }
 
-    /// Whatever a run is told that it must keep to is kept.
     #[test]
-    fn whatever_is_configured_comes_back(config in configs()) {
+    fn configuration_is_equal_after_a_round_trip(config in configs()) {
         let run = Run::new(&config, "Go.".into()).unwrap();
-        comes_back(&run);
+        assert_round_trip(&run);
     }
 }

@@ -1,4 +1,4 @@
-//! Agents as tools of agents.
+//! Agents as tools of other agents.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// `pay` needs an approval, `ship` is done elsewhere.
+/// `pay` needs an approval. `ship` is external.
 fn shop() -> Toolset {
     let tools = Toolset::new().with(tool("pay")).with(tool("ship"));
     let tools = tools.approval_required(|it| *it.name() == *"pay").external(|it| *it.name() == *"ship");
@@ -37,12 +37,12 @@ fn agent(model: ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::new(model, tools).unwrap()
 }
 
-/// A parent that has one child, under the name `buy`.
+/// An agent with a child under the tool name `buy`.
 fn parent(model: ScriptedModel, child: ReactAgent) -> ReactAgent {
     agent(model, calculator().with(child.into_tool("buy", "Buys something.")))
 }
 
-fn saved(suspended: &SuspendedRun) -> SuspendedRun {
+fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
     serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
@@ -50,12 +50,12 @@ fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
     pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
 }
 
-fn answers<const N: usize>(answers: [(&str, Decision); N]) -> Decisions {
-    answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect()
+fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
+    decisions.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect()
 }
 
 #[tokio::test]
-async fn a_child_is_asked_and_answers() {
+async fn answer_of_a_child_is_the_result() {
     let child = agent(
         ScriptedModel::new().calls([("1", "add", r#"{"x":1,"y":2}"#)]).text("It costs 3."),
         calculator(),
@@ -68,9 +68,10 @@ async fn a_child_is_asked_and_answers() {
     expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
 }
 
-/// A child that parks makes its call pending; ids are unique in the whole tree, and an answer finds its way down.
+/// A suspended child suspends its parent. Call ids are unique in the whole tree, and a decision
+/// reaches the child with the call.
 #[tokio::test]
-async fn a_child_that_parks_parks_its_parent() {
+async fn suspended_child_suspends_its_parent() {
     let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
     let child = agent(script().text("Paid and shipped."), shop());
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
@@ -82,11 +83,11 @@ async fn a_child_that_parks_parks_its_parent() {
     let PendingKind::Nested { pending } = &suspended.pending[0].pending.kind else { panic!() };
     assert!(matches!(pending[0].pending.kind, PendingKind::Approval { .. }));
 
-    // In parts, in another process.
-    let resume = RunInput::resume(saved(&suspended), answers([("1/2", Decision::output("shipped"))]));
+    // One decision at a time, after a round trip through JSON.
+    let resume = RunInput::resume(reloaded(&suspended), decisions([("1/2", Decision::output("shipped"))]));
     let suspended = agent.run(resume).await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&suspended.pending), ["1/1"]);
-    let resume = RunInput::resume(saved(&suspended), answers([("1/1", Decision::approved())]));
+    let resume = RunInput::resume(reloaded(&suspended), decisions([("1/1", Decision::approved())]));
     let answer = agent.run(resume).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "Bought.");
     assert_eq!(answer.steps[0].result.model_text(), "Paid and shipped.");
@@ -94,7 +95,7 @@ async fn a_child_that_parks_parks_its_parent() {
 }
 
 #[tokio::test]
-async fn answers_come_at_once_and_go_deep() {
+async fn decisions_reach_a_grandchild() {
     let grandchild =
         agent(ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "pay", "{ }")]).text("Paid."), shop());
     let child = agent(
@@ -109,23 +110,23 @@ async fn answers_come_at_once_and_go_deep() {
     let agent = parent(model, child);
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&suspended.pending), ["1/1/1", "1/1/2", "1/2"]);
-    let all = answers([
+    let all = decisions([
         ("1/1/1", Decision::approved()),
         ("1/1/2", Decision::denied("twice")),
         ("1/2", Decision::output("shipped")),
     ]);
-    let output = agent.run(RunInput::resume(saved(&suspended), all)).await.unwrap();
+    let output = agent.run(RunInput::resume(reloaded(&suspended), all)).await.unwrap();
     assert_eq!(output.text().unwrap(), "Bought.");
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_told_at_once() {
+async fn decision_of_the_wrong_kind_is_an_error() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
     let agent = parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child);
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
     let error = async |id: &str, answer: Decision| {
         let error =
-            agent.run(RunInput::resume(saved(&suspended), answers([(id, answer)]))).await.unwrap_err();
+            agent.run(RunInput::resume(reloaded(&suspended), decisions([(id, answer)]))).await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)));
         error.to_string()
     };
@@ -137,21 +138,21 @@ async fn an_answer_that_does_not_fit_is_told_at_once() {
     expect![[r#"the run cannot begin: the decision about the call "1" does not fit: the call needs decisions about the calls inside it"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
-/// Who is asked may refuse the child as a whole.
+/// The outer call of a suspended child can be denied as a whole.
 #[tokio::test]
-async fn a_child_that_waits_can_be_denied() {
+async fn suspended_child_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Not bought.");
     let agent = parent(model, child);
     let suspended = agent.run("Buy a pen.").await.unwrap().into_answer().unwrap_err();
-    let denied = RunInput::resume(suspended, answers([("1", Decision::denied("no money"))]));
+    let denied = RunInput::resume(suspended, decisions([("1", Decision::denied("no money"))]));
     let answer = agent.run(denied).await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// A child's error is a failed call, not the end of the parent.
+/// An error of the child does not end the run of the parent.
 #[tokio::test]
-async fn a_child_that_fails_is_a_call_that_failed() {
+async fn failed_child_is_a_failed_call() {
     let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "add", "{}")]))
         .tools(calculator())
         .limits(RunLimits { requests: Some(1), ..RunLimits::default() })
@@ -163,9 +164,9 @@ async fn a_child_that_fails_is_a_call_that_failed() {
         .assert_eq(&answer.steps[0].result.model_text());
 }
 
-/// A child with named inputs takes them as its arguments, and gives its outputs as data.
+/// The named inputs of a child are the arguments of the tool. Its outputs are structured.
 #[tokio::test]
-async fn a_child_takes_fields() {
+async fn child_has_named_inputs_and_outputs() {
     let question = Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
     let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "finish", r#"{"y":2}"#)]))
         .inputs(question.clone())
@@ -179,8 +180,9 @@ async fn a_child_takes_fields() {
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
 }
 
-/// A parent, a child and a grandchild that waits for an approval, beside a call that hangs if `hangs`.
-fn three_deep(hangs: bool) -> ReactAgent {
+/// A parent, a child and a grandchild with a call of `pay`. The second call of the grandchild is
+/// `hang` if `hangs`, else `pay`.
+fn three_levels(hangs: bool) -> ReactAgent {
     let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
     let hang = crate::tools::plain("hang", std::future::pending::<()>);
     let grandchild = agent(ScriptedModel::new().calls([("1", "pay", "{}"), last]), shop().with(hang));
@@ -191,12 +193,12 @@ fn three_deep(hangs: bool) -> ReactAgent {
     parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }
 
-/// Behaviour D38: however deep the call is, cancelling ends it and closes what is open.
+/// Behaviour D38: a cancellation reaches the grandchild and closes every call.
 #[tokio::test(start_paused = true)]
-async fn cancelled_two_levels_down_every_call_is_closed() {
+async fn cancellation_two_levels_down_closes_every_call() {
     let context = RunContext::default();
     let token = context.cancellation.clone();
-    let parent = three_deep(true);
+    let parent = three_levels(true);
     let run = parent.run(RunInput::new("Buy.").with_context(context));
     let cancel = async {
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -211,20 +213,19 @@ async fn cancelled_two_levels_down_every_call_is_closed() {
     assert_eq!(error.transcript.messages()[2].text(), "cancelled");
 }
 
-/// The same while it is suspended.
 #[tokio::test]
-async fn cancelled_while_a_grandchild_waits_the_call_is_closed() {
-    let parent = three_deep(false);
+async fn cancellation_of_a_suspended_grandchild_closes_its_call() {
+    let parent = three_levels(false);
     let suspended = parent.run("Buy.").await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&suspended.pending), ["1/1/1", "1/1/2"]);
-    let mut run = Run::from_suspended(saved(&suspended)).unwrap();
+    let mut run = Run::from_suspended(reloaded(&suspended)).unwrap();
     run.cancel();
     assert_paired(run.transcript());
 
-    // With the answers that came, but nobody who waits for the rest any more.
+    // A decision is still missing when the run is cancelled.
     let context = RunContext::default();
     context.cancellation.cancel();
-    let resume = RunInput::resume(saved(&suspended), answers([("1/1/1", Decision::approved())]));
+    let resume = RunInput::resume(reloaded(&suspended), decisions([("1/1/1", Decision::approved())]));
     let error = parent.run(resume.with_context(context)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
     assert_paired(&error.transcript);

@@ -1,4 +1,4 @@
-//! Answers as data, and the way to them.
+//! Typed outputs and the trajectory.
 
 use expect_test::expect;
 use haft_core::{
@@ -20,9 +20,9 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// Behaviour C23, with JSON.
+/// Behaviour C23: a run in the JSON dialect.
 #[tokio::test]
-async fn the_trajectory_ends_with_finish_and_the_outputs_are_typed() {
+async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     let model = ScriptedModel::new()
         .text(r#"{"thought":"I add them.","tool_name":"add","tool_args":{"x":17,"y":25}}"#)
         .text(r#"{"thought":"That is it.","tool_name":"finish","tool_args":{"sum":42}}"#);
@@ -56,9 +56,9 @@ async fn the_trajectory_ends_with_finish_and_the_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::of(&answer.transcript)).unwrap());
 }
 
-/// Behaviour C23, with native calls.
+/// Behaviour C23: a run with native calls.
 #[tokio::test]
-async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
+async fn native_outputs_are_a_call_of_finish() {
     let model = ScriptedModel::new()
         .calls([("a", "add", r#"{"x":17,"y":25}"#), ("b", "finish", r#"{"sum":0}"#)])
         .calls([("c", "finish", r#"{"sum":42}"#)]);
@@ -76,9 +76,9 @@ async fn a_model_with_native_calls_gives_its_outputs_by_a_call() {
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
 }
 
-/// Behaviour C31.
+/// Behaviour C31: two invalid outputs lead to hints. The third output is repaired.
 #[tokio::test]
-async fn outputs_that_do_not_fit_are_told_and_repaired_if_they_can_be() {
+async fn invalid_outputs_are_repaired_or_returned_to_the_model() {
     let model = ScriptedModel::new()
         .calls([("a", "finish", r#"{"sum":"x"}"#)])
         .text("It is three.")
@@ -103,16 +103,16 @@ async fn outputs_that_do_not_fit_are_told_and_repaired_if_they_can_be() {
 }
 
 #[tokio::test]
-async fn outputs_that_never_fit_are_an_error() {
+async fn outputs_that_stay_invalid_are_an_error() {
     let model = ScriptedModel::new().text("1").text("2").text("3");
     let agent = ReactAgent::builder(model).outputs(sum()).build().unwrap();
     let error = agent.run("Sum?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// Behaviour C28.
+/// Behaviour C28: the JSON dialect reserves the name, and so do native calls with declared outputs.
 #[test]
-fn a_tool_named_finish_is_an_error_at_construction() {
+fn tool_named_finish_is_an_error_at_construction() {
     let tools = || calculator().with(plain("finish", || async {}));
     let json = ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(JsonReact::new()).build();
     let native =
@@ -122,12 +122,12 @@ fn a_tool_named_finish_is_an_error_at_construction() {
         r#"no tool can be named "finish": the dialect json ends a run by this name; rename or prefix the tool"#
     );
     assert!(native.is_err());
-    // Where the dialect does not need the name it is free.
+    // Dialects without a reserved `finish` accept the tool.
     assert!(ReactAgent::new(ScriptedModel::new(), tools()).is_ok());
 }
 
 #[test]
-fn tools_that_do_not_go_together_are_an_error_at_construction() {
+fn duplicate_tool_names_are_an_error_at_construction() {
     let twice = calculator().with(add());
     let error = ReactAgent::new(ScriptedModel::new(), twice).err().unwrap().to_string();
     assert!(error.starts_with(r#"two tools are named "add""#), "{error}");

@@ -1,4 +1,4 @@
-//! Runs that wait for somebody.
+//! Suspended runs and their decisions.
 
 use expect_test::expect;
 use futures::StreamExt as _;
@@ -18,37 +18,37 @@ use crate::{
     tools::{add, calculator, counted, plain},
 };
 
-/// `add`, which a person must approve.
+/// `add`, with a required approval.
 fn approved_add() -> impl Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     add().with_definition(|it| it.with_policy(policy))
 }
 
-/// `draw()`, which the host program does itself.
+/// `draw()`: an external tool.
 fn external() -> DynamicTool {
     plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
 }
 
-/// What is suspended, after a trip through JSON, as to another process.
+/// The suspended run of an output, after a round trip through JSON.
 fn suspended(output: RunOutput) -> SuspendedRun {
     let suspended = output.into_answer().unwrap_err();
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
 
-fn answers<const N: usize>(answers: [(&str, Decision); N]) -> Decisions {
-    answers.map(|(id, answer)| (id.to_owned(), answer)).into()
+fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
+    decisions.map(|(id, answer)| (id.to_owned(), answer)).into()
 }
 
-/// Behaviour D34, in one process.
+/// Behaviour D34: the run is suspended and resumed in one process.
 #[tokio::test]
-async fn an_external_call_parks_the_run_and_its_output_goes_on() {
+async fn external_call_suspends_the_run_until_its_output() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
     let agent = ReactAgent::new(model.clone(), Toolset::new().with(external())).unwrap();
 
     let suspended = suspended(agent.run("Draw.").await.unwrap());
     assert_eq!((suspended.pending.len(), &*suspended.pending[0].call.name), (1, "draw"));
     let output =
-        agent.run(RunInput::resume(suspended, answers([("a", Decision::output("42"))]))).await.unwrap();
+        agent.run(RunInput::resume(suspended, decisions([("a", Decision::output("42"))]))).await.unwrap();
 
     assert_eq!(output.text().unwrap(), "A 42.");
     expect![[r#"
@@ -59,9 +59,9 @@ async fn an_external_call_parks_the_run_and_its_output_goes_on() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// Behaviour D35 and D36: denied, approved, approved with other arguments, and in parts.
+/// Behaviour D35 and D36: approval, denial and approval with other arguments, in two parts.
 #[tokio::test]
-async fn answers_come_in_parts_and_the_rest_waits_on() {
+async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
         .calls([
             ("a", "add", r#"{"x":"1","y":1}"#),
@@ -76,11 +76,11 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
         parked_run.pending[0].pending.kind,
         PendingKind::Approval { arguments: json!({"x": 1, "y": 1}) }
     );
-    let first = answers([("b", Decision::denied("too much")), ("a", Decision::approved())]);
+    let first = decisions([("b", Decision::denied("too much")), ("a", Decision::approved())]);
     let parked_run = suspended(agent.run(RunInput::resume(parked_run, first)).await.unwrap());
     assert_eq!(parked_run.pending.len(), 1);
     let other = Decision::approved_with(json!({"x": 30, "y": 3}));
-    let output = agent.run(RunInput::resume(parked_run, answers([("c", other)]))).await.unwrap();
+    let output = agent.run(RunInput::resume(parked_run, decisions([("c", other)]))).await.unwrap();
 
     assert_eq!(output.text().unwrap(), "Done.");
     expect![[r#"
@@ -94,7 +94,7 @@ async fn answers_come_in_parts_and_the_rest_waits_on() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// `echo(text)`, which a person must approve; its one argument is of this kind.
+/// `echo(text)`: needs an approval. `kind` is the type of its argument.
 fn echo(kind: &str, description: &str) -> Toolset {
     let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -104,18 +104,18 @@ fn echo(kind: &str, description: &str) -> Toolset {
         .with(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
 }
 
-/// Behaviour D35 and Behaviour X1: an approval is bound to what was shown: the arguments, and what the tool said of itself. One that
-/// says something else by then waits again.
+/// Behaviour D35 and X1: an approval is bound to the arguments and the definition in the request.
+/// After a change of either, the call needs a new approval.
 #[tokio::test]
-async fn what_was_shown_is_what_runs() {
+async fn approval_is_bound_to_arguments_and_definition() {
     for changed in [echo("string", ""), echo("integer", "Echoes, and deletes the rest.")] {
         let model = ScriptedModel::new().calls([("a", "echo", r#"{"text":"7"}"#)]).text("Done.");
-        let shown = ReactAgent::new(model.clone(), echo("integer", "")).unwrap();
+        let original = ReactAgent::new(model.clone(), echo("integer", "")).unwrap();
         let changed = ReactAgent::new(model, changed).unwrap();
 
-        let first = suspended(shown.run("Echo.").await.unwrap());
+        let first = suspended(original.run("Echo.").await.unwrap());
         assert_eq!(first.pending[0].pending.kind, PendingKind::Approval { arguments: json!({"text": 7}) });
-        let resume = |suspended| RunInput::resume(suspended, answers([("a", Decision::approved())]));
+        let resume = |suspended| RunInput::resume(suspended, decisions([("a", Decision::approved())]));
         let second = suspended(changed.run(resume(first.clone())).await.unwrap());
         assert_ne!(second.pending[0].pending.definition, first.pending[0].pending.definition);
         let PendingKind::Approval { arguments } = second.pending[0].pending.kind.clone() else { panic!() };
@@ -124,9 +124,9 @@ async fn what_was_shown_is_what_runs() {
     }
 }
 
-/// The order of the keys, and what a model never reads, are no change.
+/// Key order and metadata are not a change of the definition.
 #[tokio::test]
-async fn the_same_tool_is_asked_for_once() {
+async fn equivalent_definition_needs_no_second_approval() {
     let tools = |schema: &str, note: &str| {
         let schema = Schema::arguments(serde_json::from_str(schema).unwrap()).unwrap();
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -136,19 +136,20 @@ async fn the_same_tool_is_asked_for_once() {
         Toolset::new().with(DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() }))
     };
     let model = ScriptedModel::new().calls([("a", "echo", r#"{"x":1}"#)]).text("Done.");
-    let one = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
-    let other = r#"{"properties":{"x":{"minimum":0,"type":"integer"}},"type":"object"}"#;
-    let suspended =
-        suspended(ReactAgent::new(model.clone(), tools(one, "a")).unwrap().run("Go.").await.unwrap());
-    let agent = ReactAgent::new(model, tools(other, "b")).unwrap();
+    let first_schema = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
+    let second_schema = r#"{"properties":{"x":{"minimum":0,"type":"integer"}},"type":"object"}"#;
+    let suspended = suspended(
+        ReactAgent::new(model.clone(), tools(first_schema, "a")).unwrap().run("Go.").await.unwrap(),
+    );
+    let agent = ReactAgent::new(model, tools(second_schema, "b")).unwrap();
     let output =
-        agent.run(RunInput::resume(suspended, answers([("a", Decision::approved())]))).await.unwrap();
+        agent.run(RunInput::resume(suspended, decisions([("a", Decision::approved())]))).await.unwrap();
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// Behaviour D35: what is approved in place of the arguments must fit, and nobody need give a reason.
+/// Behaviour D35: arguments given with an approval are validated, and a denial needs no reason.
 #[tokio::test]
-async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
+async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
     let model = ScriptedModel::new().calls(calls).text("Done.");
     let (add, count) = counted(&add());
@@ -157,8 +158,8 @@ async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
     let suspended = suspended(agent.run("Add.").await.unwrap());
     let wrong = Decision::approved_with(json!({"x": "one"}));
-    let answers = answers([("a", wrong), ("b", Decision::denied(""))]);
-    agent.run(RunInput::resume(suspended, answers)).await.unwrap();
+    let decisions = decisions([("a", wrong), ("b", Decision::denied(""))]);
+    agent.run(RunInput::resume(suspended, decisions)).await.unwrap();
     expect![[r#"
         user: Add.
         assistant: a add{"x":1,"y":1}; b add{"x":2,"y":2}
@@ -170,9 +171,9 @@ async fn wrong_arguments_and_no_reason_are_told_to_the_model() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// What comes from outside is held against the output schema, and work that failed elsewhere is a failed call.
+/// The output of an external tool is validated, and a failure elsewhere is a failed call.
 #[tokio::test]
-async fn an_answer_from_outside_is_checked_like_a_result() {
+async fn output_of_an_external_tool_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("measure").unwrap(), Schema::object());
     let definition = definition.with_output_schema(json!({"type": "object", "required": ["metres"]}));
     let measure = DynamicTool::new(definition, |_, _| async {
@@ -187,21 +188,22 @@ async fn an_answer_from_outside_is_checked_like_a_result() {
         .unwrap();
     let suspended = suspended(agent.run("How long?").await.unwrap());
     let output = |value| Decision::output(ToolOutput::structured(value));
-    let answers = answers([
+    let decisions = decisions([
         ("a", output(json!({"metres": 3}))),
         ("b", output(json!({"feet": 10}))),
         ("c", Decision::Failed { message: "no ruler".to_owned() }),
     ]);
-    let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
-    let told: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
-    assert_eq!((&*told[0], &*told[2]), (r#"{"metres":3}"#, "no ruler"));
-    assert!(told[1].contains(r#"missing required property "metres""#), "{}", told[1]);
+    let answer = agent.run(RunInput::resume(suspended, decisions)).await.unwrap().into_answer().unwrap();
+    let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
+    assert_eq!((&*texts[0], &*texts[2]), (r#"{"metres":3}"#, "no ruler"));
+    assert!(texts[1].contains(r#"missing required property "metres""#), "{}", texts[1]);
     assert_paired(&answer.transcript);
 }
 
-/// A question to a person: what is said is held against what was asked, and the tool goes on from there.
+/// The input of a person is validated against the schema of the question. The tool resumes from its
+/// saved state.
 #[tokio::test]
-async fn a_person_is_asked() {
+async fn input_of_a_person_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("seat").unwrap(), Schema::object());
     let seat = || {
         DynamicTool::new(definition.clone(), |_, cx| async move {
@@ -211,8 +213,8 @@ async fn a_person_is_asked() {
                 }
                 _ => {
                     let schema = json!({"type": "integer", "minimum": 1}).as_object().cloned().unwrap();
-                    let asks = PendingKind::Input { message: "Which seat?".to_owned(), schema };
-                    ToolResponse::Pending(Pending::new(asks).with_state(json!(7)))
+                    let kind = PendingKind::Input { message: "Which seat?".to_owned(), schema };
+                    ToolResponse::Pending(Pending::new(kind).with_state(json!(7)))
                 }
             }
         })
@@ -220,16 +222,17 @@ async fn a_person_is_asked() {
     let model = ScriptedModel::new().calls([("a", "seat", "{}")]).text("Done.");
     let agent = || ReactAgent::new(model.clone(), Toolset::new().with(seat())).unwrap();
     let suspended = suspended(agent().run("Book.").await.unwrap());
-    let said = |value| RunInput::resume(suspended.clone(), answers([("a", Decision::Input { value })]));
-    let error = agent().run(said(json!("window"))).await.unwrap_err().to_string();
+    let with_input =
+        |value| RunInput::resume(suspended.clone(), decisions([("a", Decision::Input { value })]));
+    let error = agent().run(with_input(json!("window"))).await.unwrap_err().to_string();
     assert!(error.contains("invalid input: /: expected integer"), "{error}");
-    let output = agent().run(said(json!(12))).await.unwrap();
+    let output = agent().run(with_input(json!(12))).await.unwrap();
     assert_eq!(output.results_of("seat").next().unwrap().model_text(), "12 in 7");
 }
 
-/// An answer counts once.
+/// A call has one decision.
 #[tokio::test]
-async fn an_answer_twice_is_an_error() {
+async fn second_decision_is_an_error() {
     let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
     let agent = ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with(external())).unwrap();
     let first = suspended(agent.run("Draw.").await.unwrap());
@@ -237,17 +240,18 @@ async fn an_answer_twice_is_an_error() {
     run.on_decision("a", Decision::output("1")).unwrap();
     let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
     assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
-    // Also after a part of the answers, which is another suspended run.
-    let second = RunInput::resume(first, answers([("a", Decision::output("1"))]));
+    // The run suspended again after the first decision rejects a second decision too.
+    let second = RunInput::resume(first, decisions([("a", Decision::output("1"))]));
     let second = suspended(agent.run(second).await.unwrap());
-    let again =
-        agent.run(RunInput::resume(second, answers([("a", Decision::output("2"))]))).await.unwrap_err();
-    assert!(again.to_string().ends_with(error.as_str()), "{again}");
+    let second_error =
+        agent.run(RunInput::resume(second, decisions([("a", Decision::output("2"))]))).await.unwrap_err();
+    assert!(second_error.to_string().ends_with(error.as_str()), "{second_error}");
 }
 
-/// Behaviour D38: cancelled while it is suspended, also with answers that came, every call has its result.
+/// Behaviour D38: a suspended run is cancelled, with and without decisions. Every call has a
+/// result.
 #[tokio::test]
-async fn a_parked_run_can_be_cancelled() {
+async fn suspended_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
     let model = ScriptedModel::new().calls(calls).text("Fine.");
     let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
@@ -260,7 +264,8 @@ async fn a_parked_run_can_be_cancelled() {
 
     let context = RunContext::default();
     context.cancellation.cancel();
-    let resume = RunInput::resume(suspended, answers([("a", Decision::output("42"))])).with_context(context);
+    let resume =
+        RunInput::resume(suspended, decisions([("a", Decision::output("42"))])).with_context(context);
     let error = agent.run(resume).await.unwrap_err();
     assert_paired(&error.transcript);
     assert_eq!(
@@ -269,12 +274,12 @@ async fn a_parked_run_can_be_cancelled() {
     );
 }
 
-/// A crash while calls are under way: what was saved before them tells which go again.
+/// The run is saved before its calls start, so recovery repeats only idempotent calls.
 #[tokio::test]
-async fn after_a_crash_nobody_calls_twice() {
+async fn recovery_repeats_only_idempotent_calls() {
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-    let (look, looked) = counted(&plain("look", || async { "seen" }));
-    let (pay, paid) = counted(&plain("pay", || async { "paid" }));
+    let (look, look_count) = counted(&plain("look", || async { "seen" }));
+    let (pay, pay_count) = counted(&plain("pay", || async { "done" }));
     let tools = Toolset::new().with(look.with_definition(|it| it.with_policy(idempotent))).with(pay);
     let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "pay", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, tools.clone()).unwrap();
@@ -291,28 +296,32 @@ async fn after_a_crash_nobody_calls_twice() {
     run.recover(&list);
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     let Some(Ok(RunEvent::Done { output })) = events.last() else { panic!("{events:?}") };
-    let told: Vec<_> = output.answer().unwrap().steps.iter().map(|step| step.result.model_text()).collect();
-    assert_eq!(told[0], "seen");
-    assert!(told[1].starts_with("unconfirmed, it may or may not have happened"), "{}", told[1]);
-    let counts = [looked, paid].map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    let texts: Vec<_> = output.answer().unwrap().steps.iter().map(|step| step.result.model_text()).collect();
+    assert_eq!(texts[0], "seen");
+    assert!(texts[1].starts_with("unconfirmed, it may or may not have happened"), "{}", texts[1]);
+    let counts = [look_count, pay_count].map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
     assert_eq!(counts, [1, 0]);
 }
 
 #[tokio::test]
-async fn an_answer_must_be_one() {
+async fn decision_must_fit_its_call() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
     let agent = ReactAgent::new(model, Toolset::new().with(approved_add())).unwrap();
     let suspended = suspended(agent.run("Add.").await.unwrap());
 
-    let wrong = RunInput::resume(suspended.clone(), answers([("a", Decision::output("42"))]));
+    let wrong = RunInput::resume(suspended.clone(), decisions([("a", Decision::output("42"))]));
     let error = agent.run(wrong).await.unwrap_err();
-    assert_eq!((error.transcript.len(), error.usage.requests), (2, 1), "the conversation is lost");
+    assert_eq!(
+        (error.transcript.len(), error.usage.requests),
+        (2, 1),
+        "the error must have the transcript and the usage"
+    );
     let error = error.to_string();
     assert_eq!(
         error,
         r#"the run cannot begin: the decision about the call "a" does not fit: the call needs an approval or a denial"#
     );
-    let unknown = RunInput::resume(suspended, answers([("b", Decision::approved())]));
+    let unknown = RunInput::resume(suspended, decisions([("b", Decision::approved())]));
     let error = agent.run(unknown).await.unwrap_err().to_string();
     assert_eq!(
         error,
@@ -320,9 +329,9 @@ async fn an_answer_must_be_one() {
     );
 }
 
-/// Behaviour D36: a new prompt while calls are open.
+/// Behaviour D36: the error of a new prompt names both ways to continue.
 #[tokio::test]
-async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
+async fn new_prompt_while_calls_are_open_is_an_error() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");
     let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
     let suspended = suspended(agent.run("Draw.").await.unwrap());
@@ -343,7 +352,7 @@ async fn a_new_prompt_while_calls_are_open_names_the_ways_out() {
 }
 
 #[tokio::test]
-async fn what_another_agent_parked_is_refused() {
+async fn foreign_suspended_run_is_rejected() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
     let foreign = SuspendedRun { pending: Vec::new(), state: json!({"some": "thing"}) };
     let error = agent.run(RunInput::resume(foreign, Decisions::new())).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What a model is made to call, and tools that end a run.
+//! Tool choice and stop tools.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
     tools::{add, calculator, counted, fails, plain},
 };
 
-fn add_1() -> [(&'static str, &'static str, &'static str); 1] {
+fn add_call() -> [(&'static str, &'static str, &'static str); 1] {
     [("", "add", r#"{"x":1,"y":1}"#)]
 }
 
-fn named(name: &str) -> ToolChoice {
+fn choice_of(name: &str) -> ToolChoice {
     ToolChoice::Tool(ToolName::new(name).unwrap())
 }
 
@@ -39,14 +39,14 @@ fn choices(model: &ScriptedModel) -> Vec<ToolChoice> {
     model.requests().into_iter().map(|request| request.tool_choice).collect()
 }
 
-fn last(request: &ChatRequest) -> String {
+fn last_text(request: &ChatRequest) -> String {
     request.messages.iter().last().unwrap().text()
 }
 
 #[tokio::test]
-async fn a_forced_call_is_forced_once() {
-    for choice in [ToolChoice::Required, named("add")] {
-        let model = ScriptedModel::new().calls(add_1()).calls([("", "add", r#"{"x":2,"y":2}"#)]).text("4");
+async fn tool_choice_applies_until_the_first_call() {
+    for choice in [ToolChoice::Required, choice_of("add")] {
+        let model = ScriptedModel::new().calls(add_call()).calls([("", "add", r#"{"x":2,"y":2}"#)]).text("4");
         let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(choice.clone());
         let output = agent.build().unwrap().run("Add.").await.unwrap();
         assert_eq!(output.text().unwrap(), "4");
@@ -55,7 +55,7 @@ async fn a_forced_call_is_forced_once() {
 }
 
 #[tokio::test]
-async fn what_a_run_says_is_before_what_the_agent_says() {
+async fn tool_choice_of_the_run_overrides_the_agent() {
     let model = ScriptedModel::new().text("No.");
     let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(ToolChoice::Required);
     let input = RunInput::new("Add.").with_tool_choice(ToolChoice::None);
@@ -63,17 +63,17 @@ async fn what_a_run_says_is_before_what_the_agent_says() {
     assert_eq!(choices(&model), [ToolChoice::None]);
 }
 
-/// Not every server holds a model to it.
+/// Servers do not always enforce `tool_choice`.
 #[tokio::test]
-async fn a_reply_that_does_not_do_it_is_told_so_and_it_is_asked_for_again() {
-    let model = ScriptedModel::new().text("It is 2.").calls(add_1()).text("2");
-    let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(named("add"));
+async fn reply_that_ignores_the_tool_choice_is_rejected() {
+    let model = ScriptedModel::new().text("It is 2.").calls(add_call()).text("2");
+    let agent = ReactAgent::builder(model.clone()).tools(calculator()).tool_choice(choice_of("add"));
     let answer = agent.build().unwrap().run("1 + 1?").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.steps.len()), ("2", 1));
-    assert_eq!(choices(&model), [named("add"), named("add"), ToolChoice::Auto]);
-    assert_eq!(last(&model.requests()[1]), r#"Call "add" first: go on when you know what it returns."#);
+    assert_eq!(choices(&model), [choice_of("add"), choice_of("add"), ToolChoice::Auto]);
+    assert_eq!(last_text(&model.requests()[1]), r#"Call "add" first: go on when you know what it returns."#);
 
-    let model = ScriptedModel::new().calls(add_1()).calls(add_1()).calls(add_1());
+    let model = ScriptedModel::new().calls(add_call()).calls(add_call()).calls(add_call());
     let (add, ran) = counted(&add());
     let tools = Toolset::new().with(add);
     let agent = ReactAgent::builder(model.clone()).tools(tools).tool_choice(ToolChoice::None);
@@ -84,10 +84,14 @@ async fn a_reply_that_does_not_do_it_is_told_so_and_it_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn what_is_not_on_offer_cannot_be_called() {
+async fn unavailable_forced_tool_is_an_error() {
     for (tools, choice, expected) in [
-        (calculator(), named("ad"), r#"the model cannot be made to call "ad": on offer: add"#),
-        (Toolset::new(), named("add"), r#"the model cannot be made to call "add": no tools are on offer"#),
+        (calculator(), choice_of("ad"), r#"the model cannot be made to call "ad": on offer: add"#),
+        (
+            Toolset::new(),
+            choice_of("add"),
+            r#"the model cannot be made to call "add": no tools are on offer"#,
+        ),
         (
             Toolset::new(),
             ToolChoice::Required,
@@ -102,10 +106,10 @@ async fn what_is_not_on_offer_cannot_be_called() {
     }
 }
 
-/// Beside declared outputs, to end is a call as well, and not the one that is wanted.
+/// A forced call excludes `finish`, which is a call too.
 #[tokio::test]
-async fn with_outputs_the_end_is_not_on_offer_while_a_call_is_wanted() {
-    let model = ScriptedModel::new().calls(add_1()).calls([("", "finish", r#"{"sum":2}"#)]);
+async fn finish_is_not_offered_during_a_forced_call() {
+    let model = ScriptedModel::new().calls(add_call()).calls([("", "finish", r#"{"sum":2}"#)]);
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .outputs(sum())
@@ -136,15 +140,15 @@ fn step_names(format: &ResponseFormat) -> String {
 }
 
 #[tokio::test]
-async fn written_steps_are_held_to_it_by_their_form_and_in_words() {
+async fn text_dialects_force_a_call_by_schema_and_prompt() {
     let steps = [
         r#"{"thought":"","tool_name":"add","tool_args":{"x":1,"y":1}}"#,
         r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"2"}}"#,
     ];
     let dialects: [Arc<dyn Dialect>; 2] = [Arc::new(JsonReact::new()), Arc::new(TextReact)];
-    let mut told = Vec::new();
+    let mut prompts = Vec::new();
     for (dialect, choice) in dialects.iter().flat_map(|dialect| {
-        [named("add"), ToolChoice::Required, ToolChoice::None].map(|choice| (Arc::clone(dialect), choice))
+        [choice_of("add"), ToolChoice::Required, ToolChoice::None].map(|choice| (Arc::clone(dialect), choice))
     }) {
         let is_none = choice == ToolChoice::None;
         let model = if is_none { ScriptedModel::new() } else { ScriptedModel::new().text(steps[0]) };
@@ -153,9 +157,9 @@ async fn written_steps_are_held_to_it_by_their_form_and_in_words() {
         let agent = ReactAgent::builder(model.clone()).tools(tools).dialect(dialect).tool_choice(choice);
         assert_eq!(agent.build().unwrap().run("1 + 1?").await.unwrap().text().unwrap(), "2");
         let requests = model.requests();
-        told.push(format!("{}: {}", step_names(&requests[0].response_format), last(&requests[0])));
+        prompts.push(format!("{}: {}", step_names(&requests[0].response_format), last_text(&requests[0])));
         if !is_none {
-            // Then it decides by itself, and what came before is the same.
+            // Later steps have a free choice, and the instructions are unchanged.
             let (first, second) = (&requests[0], &requests[1]);
             assert!(second.messages.iter().last().unwrap().text().starts_with("Observation"));
             assert!(Arc::ptr_eq(first.instructions.as_ref().unwrap(), second.instructions.as_ref().unwrap()));
@@ -169,16 +173,16 @@ async fn written_steps_are_held_to_it_by_their_form_and_in_words() {
         Text: The next step is "add".
         Text: The next step is one of the tools, not "finish".
         Text: No tool can be used now: the next step is "finish"."#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&prompts.join("\n"));
 }
 
-/// Behaviour C30: who must answer is not made to call.
+/// Behaviour C30: the last request overrides a forced call.
 #[tokio::test]
-async fn the_last_request_goes_before_a_forced_call() {
+async fn last_request_overrides_a_forced_call() {
     let model = ScriptedModel::new().text("About 2.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
-        .tool_choice(named("add"))
+        .tool_choice(choice_of("add"))
         .limits(RunLimits { requests: Some(0), ..RunLimits::default() })
         .at_limit(AtLimit::Answer)
         .build()
@@ -203,7 +207,7 @@ fn total() -> DynamicTool {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_done_may_be_the_end() {
+async fn result_of_a_stop_tool_is_the_answer() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "total", r#"{"n":2}"#)]);
     let (add, ran) = counted(&add());
     let tools = Toolset::new().with(total()).with(add);
@@ -213,16 +217,16 @@ async fn a_tool_that_was_done_may_be_the_end() {
 
     assert_eq!((answer.stop_reason, &*answer.text), (StopReason::Tool, r#"{"sum":2}"#));
     assert_eq!(answer.outputs["sum"], 2);
-    // Calls beside it are made.
+    // The other call of the reply runs as well.
     assert_eq!((answer.steps.len(), ran.load(std::sync::atomic::Ordering::Relaxed)), (2, 1));
     assert_paired(&answer.transcript);
     assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 2);
-    let again = serde_json::to_string(&answer).unwrap();
-    assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&again).unwrap(), answer);
+    let saved = serde_json::to_string(&answer).unwrap();
+    assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&saved).unwrap(), answer);
 }
 
 #[tokio::test]
-async fn outputs_are_those_of_the_tool_only_where_they_fit() {
+async fn result_of_a_stop_tool_becomes_outputs_if_valid() {
     let other = Schema::new(json!({"properties": {"total": {"type": "integer"}}, "required": ["total"]}));
     for (outputs, expected) in [(Some(other.unwrap()), json!({})), (None, json!({"sum": 2}))] {
         let model = ScriptedModel::new().calls([("a", "total", r#"{"n":2}"#)]);
@@ -234,7 +238,7 @@ async fn outputs_are_those_of_the_tool_only_where_they_fit() {
 }
 
 #[tokio::test]
-async fn one_that_fails_ends_nothing() {
+async fn failed_stop_tool_does_not_end_the_run() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).text("It failed.");
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(fails())).stop_on(["fail"]);
     let answer = agent.build().unwrap().run("Try.").await.unwrap().into_answer().unwrap();
@@ -242,35 +246,40 @@ async fn one_that_fails_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_names_its_own() {
-    let model = ScriptedModel::new().calls(add_1());
+async fn stop_tools_of_the_run_override_the_agent() {
+    let model = ScriptedModel::new().calls(add_call());
     let agent = ReactAgent::builder(model).tools(calculator().with(total())).stop_on(["total"]);
     let input = RunInput::new("1 + 1?").with_stop_on(["add"]);
     let answer = agent.build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
-    // The next question can be asked.
-    let said = answer.transcript;
-    assert!(matches!(said.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
+    // The transcript accepts a new question.
+    let history = answer.transcript;
+    assert!(matches!(history.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
     let agent = ReactAgent::new(ScriptedModel::new().text("Yes."), calculator()).unwrap();
-    assert_eq!(agent.run(RunInput::new("Really?").with_history(said)).await.unwrap().text().unwrap(), "Yes.");
+    assert_eq!(
+        agent.run(RunInput::new("Really?").with_history(history)).await.unwrap().text().unwrap(),
+        "Yes."
+    );
 }
 
 #[tokio::test]
-async fn one_that_waited_ends_the_run_when_it_is_done() {
+async fn suspended_stop_tool_ends_the_run_after_its_approval() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let careful = add().with_definition(|it| it.with_policy(policy));
+    let add_with_approval = add().with_definition(|it| it.with_policy(policy));
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with(careful)).stop_on(["add"]);
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with(add_with_approval)).stop_on(["add"]);
     let agent = agent.build().unwrap();
-    let RunOutput::Suspended(suspended) = agent.run("1 + 1?").await.unwrap() else { panic!("it waits") };
+    let RunOutput::Suspended(suspended) = agent.run("1 + 1?").await.unwrap() else {
+        panic!("the run is not suspended")
+    };
     let answers = Decisions::from([("a".to_owned(), Decision::approved())]);
     let answer = agent.run(RunInput::resume(suspended, answers)).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
 }
 
-/// It is checked like any answer, and one that calls it for ever is stopped.
+/// The output validator applies to the result of a stop tool. Repeated rejections reach the limit.
 #[tokio::test]
-async fn what_it_gives_is_checked() {
+async fn result_of_a_stop_tool_is_validated() {
     let total = |n: i64| {
         let call = ToolCall::new("", "total", json!({"n": n}).to_string());
         ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() })
@@ -292,7 +301,7 @@ async fn what_it_gives_is_checked() {
     let model = ScriptedModel::new().reply(total(3)).reply(total(4));
     let answer = agent(model.clone()).run("Sum.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs["unit"], "apples");
-    assert!(last(&model.requests()[1]).contains("it is more"));
+    assert!(last_text(&model.requests()[1]).contains("it is more"));
     assert_paired(&answer.transcript);
 
     let model = ScriptedModel::new().reply(total(1)).reply(total(2)).reply(total(3));
@@ -300,14 +309,14 @@ async fn what_it_gives_is_checked() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// What the tool says for people is not what it warns of.
+/// The answer is the content of the result, without its warnings.
 #[tokio::test]
-async fn the_answer_is_the_output_without_its_warnings() {
+async fn answer_excludes_warnings_of_a_stop_tool() {
     let rounds = plain("round", || async { ToolOutput::from("2").with_warning("rounded") });
     let model = ScriptedModel::new().calls([("a", "round", "{}")]);
     let agent = ReactAgent::builder(model).tools(Toolset::new().with(rounds)).stop_on(["round"]);
     let answer = agent.build().unwrap().run("Round.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "2");
-    let told: Vec<_> = answer.transcript.messages().iter().map(|it: &Arc<Message>| it.text()).collect();
-    assert_eq!(told.last().unwrap(), "2\nWarning: rounded");
+    let texts: Vec<_> = answer.transcript.messages().iter().map(|it: &Arc<Message>| it.text()).collect();
+    assert_eq!(texts.last().unwrap(), "2\nWarning: rounded");
 }
