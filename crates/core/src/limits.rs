@@ -1,7 +1,7 @@
 //! Default limits of all crates.
 //!
-//! Limits of a tool are changed in its [`ToolPolicy`](crate::tool::ToolPolicy), limits of schemas in
-//! [`SchemaLimits`](crate::schema::SchemaLimits).
+//! Limits of a tool are changed in its [`ToolPolicy`](crate::tool::ToolPolicy), limits of schemas
+//! in [`SchemaLimits`](crate::schema::SchemaLimits).
 
 use std::time::Duration;
 

@@ -60,8 +60,8 @@ pub fn tools(list: &ToolList) -> Value {
 }
 
 /// Encodes a tool with its schema under `parameters`, for a model or service without
-/// `parametersJsonSchema`. Only a [part](SchemaTarget::Gemini) of the schema is sent, and losses are
-/// logged.
+/// `parametersJsonSchema`. Only a [part](SchemaTarget::Gemini) of the schema is sent, and changes
+/// are logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parameters", || derive(definition, SchemaTarget::Gemini).value)
 }

@@ -32,12 +32,12 @@ pub use build::BuildError;
 pub use builder::ReactAgentBuilder;
 pub use mailbox::RunHandle;
 pub(crate) use {
-    events::{Events, observe},
+    events::{EventSink, observe},
     mailbox::Mailbox,
 };
 
-/// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls of
-/// the replies, until there is an answer. Cheap to clone.
+/// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls in
+/// the replies, until a reply is an answer. Cheap to clone.
 ///
 /// Needs a tokio runtime. Calls run in parallel, on tasks of their own.
 ///
@@ -65,10 +65,10 @@ pub(crate) use {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct ReactAgent(Arc<Parts>);
+pub struct ReactAgent(Arc<AgentInner>);
 
 #[derive(Clone)]
-struct Parts {
+struct AgentInner {
     model: Arc<dyn ChatModel>,
     /// The model for summaries.
     compactor: Arc<dyn ChatModel>,
@@ -83,7 +83,7 @@ struct Parts {
     traces_content: bool,
     /// Set if tools may push calls.
     has_queue: bool,
-    /// The tools that hand a run to another agent.
+    /// The names of the hand-off tools.
     transfers: BTreeSet<String>,
 }
 
@@ -106,7 +106,7 @@ impl ReactAgent {
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run. It has the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run, which contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }
@@ -116,7 +116,7 @@ impl ReactAgent {
         Agent::stream(self, input.into())
     }
 
-    /// The tools that the agent offers.
+    /// The toolset of the agent.
     pub fn tools(&self) -> &Toolset {
         &self.0.tools
     }
@@ -135,21 +135,21 @@ impl ReactAgent {
         &self.0.transfers
     }
 
-    /// The agent with tools that hand its runs to other agents.
+    /// Adds hand-off tools.
     pub(crate) fn with_transfers<T: Tool + 'static>(
         &self,
         transfers: impl IntoIterator<Item = T>,
     ) -> Result<Self, BuildError> {
-        let mut parts = Parts::clone(&self.0);
+        let mut inner = AgentInner::clone(&self.0);
         for transfer in transfers {
-            parts.transfers.insert(transfer.definition().name().to_string());
-            parts.tools = parts.tools.with(transfer);
+            inner.transfers.insert(transfer.definition().name().to_string());
+            inner.tools = inner.tools.with(transfer);
         }
-        parts.tools.check()?;
-        Ok(Self(Arc::new(parts)))
+        inner.tools.check()?;
+        Ok(Self(Arc::new(inner)))
     }
 
-    /// The agent for synchronous code.
+    /// Returns a wrapper for synchronous code, with its own runtime.
     pub fn blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }
@@ -166,10 +166,14 @@ impl ReactAgent {
         Run::new(&self.0.config, input)
     }
 
-    /// Drives a run that the caller owns. If the stream is dropped, the run keeps its state, and
-    /// [`Run::cancel`] closes its calls.
+    /// Drives a run that the caller owns. A run that another driver abandoned is
+    /// [recovered](Run::recover) first.
     ///
-    /// A run that another driver left is [recovered](Run::recover) first.
+    /// # Cancellation
+    ///
+    /// Dropping the stream aborts the request and the calls under way. The run keeps its state:
+    /// drive it again, or close its calls with [`Run::cancel`]. An aborted call may have had
+    /// effects.
     pub fn drive<'r>(
         &self,
         run: &'r mut Run,
@@ -180,8 +184,8 @@ impl ReactAgent {
     }
 }
 
-impl Parts {
-    /// The model with the prices of the agent.
+impl AgentInner {
+    /// Adds the prices of the agent to a model.
     fn priced(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
         match &self.prices {
             Some(prices) => Arc::new(model.priced(prices.clone())),
@@ -201,11 +205,12 @@ impl Agent for ReactAgent {
         })
     }
 
-    /// Runs to the end. Requests [whole replies](ChatModel::chat), since nobody reads deltas.
+    /// Runs to the end. Replies are requested as a [whole](ChatModel::chat), since no caller reads
+    /// deltas.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
         let mut run = self.begin(input)?;
-        self.drive_to_end(&mut run, context, &Events::unobserved()).await
+        self.drive_to_end(&mut run, context, &EventSink::unobserved()).await
     }
 }
 

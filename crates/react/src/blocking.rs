@@ -1,4 +1,4 @@
-//! Agents for code that is not asynchronous.
+//! Agents for synchronous code.
 
 mod runtime;
 
@@ -11,15 +11,18 @@ use haft_core::{
     usage::Usage,
 };
 
-use runtime::{OwnRuntime, Shared};
+use runtime::{AgentRuntime, SharedRuntime};
 
-/// An agent for code that is not asynchronous: it runs any [`Agent`] on a small runtime of its own.
+/// A wrapper for synchronous code: it runs any [`Agent`] on its own tokio runtime.
 ///
-/// Calls are made on threads beside it: however many tools block theirs, a deadline is kept. The runtime begins with the first run and ends with the last clone and the last of its [events](BlockingEvents). It serves
-/// all runs, so that connections which begin in one live on in the next.
+/// Two threads drive the runs, and four threads execute calls, so that tools that block their
+/// thread do not delay deadlines. The threads start with the first run, and stop when the last
+/// clone and the last of its [events](BlockingEvents) are dropped. All runs share them, so that
+/// connections are reused.
 ///
-/// Where waiting could never end, inside a running runtime, a run is an error that names the asynchronous method. On a thread
-/// that may wait, as in `spawn_blocking` and in a `#[tool(blocking)]`, it is a run.
+/// Inside an asynchronous task, a run returns [`AgentErrorKind::BlockingInRuntime`], which names
+/// the asynchronous method. It works on threads that can block, as in `spawn_blocking` and in a
+/// `#[tool(blocking)]`.
 ///
 /// # Examples
 ///
@@ -44,47 +47,51 @@ use runtime::{OwnRuntime, Shared};
 #[derive(Clone)]
 pub struct BlockingAgent<A> {
     agent: A,
-    runtime: Shared,
+    runtime: SharedRuntime,
 }
 
 impl<A: Agent> BlockingAgent<A> {
-    /// Makes an agent for synchronous code of any other.
+    /// Wraps an agent. The runtime starts with the first run.
     pub fn new(agent: A) -> Self {
-        Self { agent, runtime: Shared::default() }
+        Self { agent, runtime: SharedRuntime::default() }
     }
 
-    /// Runs to the end, as [`Agent::run`] does. A run that was suspended is taken up with [`RunInput::resume`].
+    /// Runs to the end, like [`Agent::run`]. A suspended run is continued with
+    /// [`RunInput::resume`].
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run, and with [`AgentErrorKind::BlockingInRuntime`] where waiting could never
-    /// end.
+    /// Fails with the [`AgentError`] that ended the run, with [`AgentErrorKind::BlockingInRuntime`]
+    /// inside an asynchronous task, or with [`AgentErrorKind::Runtime`] if the runtime cannot be
+    /// created.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
         let mut input = input.into();
-        let runtime = self.runtime("run(…).await").map_err(|kind| refused(kind, &input))?;
-        lend(&runtime, &mut input);
+        let runtime = self.runtime("run(…).await").map_err(|kind| start_error(kind, &input))?;
+        set_call_runtime(&runtime, &mut input);
         runtime.block_on("run(…).await", self.agent.run(input).boxed())?
     }
 
-    /// Runs and tells what happens, as [`Agent::stream`] does. The last item is [`RunEvent::Done`] or an error.
+    /// Runs and emits events, like [`Agent::stream`]. The last item is [`RunEvent::Done`] or an
+    /// error. Each call of [`next`](Iterator::next) blocks until the next event. The run makes
+    /// progress only during these calls.
     ///
     /// # Cancellation
     ///
-    /// Dropping the iterator ends the run with everything in it: a request is given up, a call is aborted. An effect that
-    /// was under way may have happened.
+    /// Dropping the iterator ends the run: requests and calls are aborted. An aborted call may have
+    /// had effects.
     pub fn stream(&self, input: impl Into<RunInput>) -> BlockingEvents {
         let mut input = input.into();
         match self.runtime("stream(…)") {
             Ok(runtime) => {
-                lend(&runtime, &mut input);
-                let events = runtime.within(|| self.agent.stream(input));
-                BlockingEvents { run: Some((runtime, events)), refused: None }
+                set_call_runtime(&runtime, &mut input);
+                let events = runtime.enter(|| self.agent.stream(input));
+                BlockingEvents { run: Some((runtime, events)), start_error: None }
             }
-            Err(kind) => BlockingEvents { run: None, refused: Some(refused(kind, &input)) },
+            Err(kind) => BlockingEvents { run: None, start_error: Some(start_error(kind, &input)) },
         }
     }
 
-    fn runtime(&self, method: &'static str) -> Result<Arc<OwnRuntime>, AgentErrorKind> {
+    fn runtime(&self, method: &'static str) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
         runtime::check(method)?;
         self.runtime.get()
     }
@@ -96,22 +103,22 @@ impl<A: fmt::Debug> fmt::Debug for BlockingAgent<A> {
     }
 }
 
-type Events = BoxStream<'static, Result<RunEvent, AgentError>>;
+type RunEvents = BoxStream<'static, Result<RunEvent, AgentError>>;
 
-/// What happens in a run, one event after the other; `next` waits for it. Dropped, it ends the run.
-#[must_use = "a run goes on only while it is asked for events"]
+/// A blocking iterator over the events of a run. Dropping it ends the run.
+#[must_use = "a run makes progress only while its events are read"]
 pub struct BlockingEvents {
-    /// The run, until it is over.
-    run: Option<(Arc<OwnRuntime>, Events)>,
-    /// Why there is none.
-    refused: Option<AgentError>,
+    /// `None` after the end of the run.
+    run: Option<(Arc<AgentRuntime>, RunEvents)>,
+    /// The error if the run could not start.
+    start_error: Option<AgentError>,
 }
 
 impl Iterator for BlockingEvents {
     type Item = Result<RunEvent, AgentError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(error) = self.refused.take() {
+        if let Some(error) = self.start_error.take() {
             return Some(Err(error));
         }
         let (runtime, events) = self.run.as_mut()?;
@@ -125,10 +132,11 @@ impl Iterator for BlockingEvents {
 }
 
 impl BlockingEvents {
-    /// What ends with a run may need the runtime that it ran on, to tell a server for example.
+    /// Drops the run inside its runtime, since destructors may need one, for example to notify a
+    /// server.
     fn end(&mut self) {
         if let Some((runtime, events)) = self.run.take() {
-            runtime.within(|| drop(events));
+            runtime.enter(|| drop(events));
         }
     }
 }
@@ -141,17 +149,17 @@ impl Drop for BlockingEvents {
 
 impl fmt::Debug for BlockingEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockingEvents").field("is_over", &self.run.is_none()).finish_non_exhaustive()
+        f.debug_struct("BlockingEvents").field("is_finished", &self.run.is_none()).finish_non_exhaustive()
     }
 }
 
-/// Has the calls of a run made beside it, where the program does not say otherwise.
-fn lend(runtime: &OwnRuntime, input: &mut RunInput) {
+/// Sets the runtime for calls, unless the input has one.
+fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
     input.context.runtime = input.context.runtime.take().or_else(|| runtime.calls());
 }
 
-/// The error of a run that does not begin: the conversation is what it was.
-fn refused(kind: AgentErrorKind, input: &RunInput) -> AgentError {
+/// Returns the error of a run that could not start, with its unchanged conversation.
+fn start_error(kind: AgentErrorKind, input: &RunInput) -> AgentError {
     match &input.start {
         RunStart::New { transcript, .. } => {
             AgentError::from(kind).with_run(transcript.clone(), Usage::default())

@@ -22,7 +22,7 @@ pub use native::NativeCalls;
 pub use reply::Reply;
 pub use text::TextReact;
 
-/// The name of the call that finishes a run, in dialects with one.
+/// The name of the call that ends a run with the answer, in dialects that use one.
 pub const FINISH: &str = "finish";
 
 /// The format of requests and replies of a model.
@@ -35,13 +35,13 @@ pub trait Dialect: Send + Sync {
     /// Builds a request.
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
 
-    /// Parses a complete reply. `outputs` is that of the [`Prompt`].
+    /// Parses a complete reply. `outputs` is [`Prompt::outputs`] of its request.
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
-    /// Creates a parser for one streamed reply. `outputs` is that of the [`Prompt`].
+    /// Creates a parser for one streamed reply. `outputs` is [`Prompt::outputs`] of its request.
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
 
-    /// The tool name that the dialect reserves, if there is one.
+    /// The tool name that the dialect reserves, if any.
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
 }
 
@@ -69,17 +69,17 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
 
 /// The content of a request, independent of the dialect.
 pub struct Prompt<'a> {
-    /// The conversation, as the model is shown it.
+    /// The view of the conversation that is sent to the model.
     pub messages: View,
-    /// The tools that are offered.
+    /// The tools of the request.
     pub tools: &'a ToolList,
     /// The system message before the conversation.
     pub instructions: Option<&'a Arc<Message>>,
-    /// The schema of the answer, if it is data.
+    /// The output schema, if the answer is structured.
     pub outputs: Option<&'a Schema>,
     /// Set if the model must answer without a call. Overrides `tool_choice`.
     pub must_answer: bool,
-    /// The tool choice. A named tool is offered.
+    /// The tool choice. A tool that it names is always in `tools`.
     pub tool_choice: &'a ToolChoice,
     /// The settings of the request.
     pub settings: &'a ChatSettings,
@@ -91,7 +91,7 @@ pub trait Listener: Send {
     fn push(&mut self, event: &ChatEvent) -> Vec<Delta>;
 }
 
-/// A part of a reply for a user.
+/// New text of a streamed reply, for a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta {
@@ -109,8 +109,9 @@ impl Delta {
     }
 }
 
-/// Removes the calls of [`FINISH`] from a reply, and returns the arguments of one without other
-/// calls. Beside other calls it is too early: those are executed, and the model calls it again.
+/// Removes the calls of [`FINISH`] from a reply. Returns the arguments of the first one if the
+/// reply has no other calls. Otherwise the other calls are executed, and the model can finish in a
+/// later reply.
 fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
@@ -119,8 +120,8 @@ fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     finish.map(|call| call.arguments)
 }
 
-/// The default dialect for a model: function calling if it has it, else JSON if replies can be
-/// constrained, else plain text.
+/// Returns the default dialect for a model: function calling if supported, else JSON if replies can
+/// be constrained to a schema, else plain text.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
     match (profile.native_tools, profile.json_schema) {
         (true, _) => Arc::new(NativeCalls),

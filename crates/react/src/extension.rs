@@ -35,28 +35,28 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// A capability of an agent as one value: tools, instructions, hooks around requests and calls,
 /// limits, and [entries](Entries) in the saved run.
 ///
-/// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds it. A type of one's own
-/// is used as an extension through `impl From<Budget> for Extension`.
+/// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds it. A custom
+/// type can be used through `impl From<Budget> for Extension`.
 ///
 /// # Order
 ///
-/// An agent has the hooks of its builder first, then its extensions in the order in which they were
-/// added.
+/// The hooks of the builder come first, then the extensions in the order in which they were added.
 ///
-/// | part | order |
-/// |---|---|
-/// | [`instructions`](Self::instructions), [`dynamic_instructions`](Self::dynamic_instructions) | first to last, all before `prepare` |
-/// | [`prepare`](Self::prepare) | first to last, each with the request of the one before |
-/// | [`adapt_model`](Self::adapt_model), [`adapt_tools`](Self::adapt_tools), [`around_calls`](Self::around_calls) | the first is the outermost |
-/// | [`after_reply`](Self::after_reply) | last to first |
-/// | [`output_validator`](Self::output_validator) | first to last, each with the output of the one before |
-/// | [`limits`](Self::limits) | the lowest of each kind |
+/// - First to last: [`instructions`](Self::instructions),
+///   [`dynamic_instructions`](Self::dynamic_instructions), then [`prepare`](Self::prepare). Each
+///   `prepare` hook receives the request of the previous hook.
+/// - The first is the outermost: [`adapt_model`](Self::adapt_model),
+///   [`adapt_tools`](Self::adapt_tools), [`around_calls`](Self::around_calls).
+/// - Last to first: [`after_reply`](Self::after_reply).
+/// - First to last: [`output_validator`](Self::output_validator). Each validator receives the
+///   output of the previous validator.
+/// - The lowest of each kind: [`limits`](Self::limits).
 ///
-/// Within one extension, the same rules hold for several hooks of one kind.
+/// The same rules apply to several hooks of one kind within an extension.
 ///
 /// # Examples
 ///
-/// A to-do list that the model keeps. It is saved with the run.
+/// A to-do list of the model, saved with the run:
 ///
 /// ```
 /// use haft_core::{Toolset, tool, tool::State, call::ToolError};
@@ -104,8 +104,8 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Creates an extension without parts. The name is the key of its [entries](Entries): it must
-    /// not be empty, and not be that of another extension of the agent.
+    /// Creates an empty extension. The name is the key of its [entries](Entries). It must be unique
+    /// in the agent, and not empty.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -125,8 +125,8 @@ impl Extension {
         self.adapt_tools(move |all| all.with_source(tools.clone()))
     }
 
-    /// Adapts the tools of the agent and of the extensions after this one: to filter them, to
-    /// require approvals, to add layers.
+    /// Adapts the tools of the agent and of the extensions after this one, for example with
+    /// filters, approvals or layers.
     ///
     /// # Examples
     ///
@@ -144,7 +144,8 @@ impl Extension {
 
     /// Adds a hook around each call of a tool that the extension sees in
     /// [`adapt_tools`](Self::adapt_tools). It receives valid arguments; arguments that it changes
-    /// are not validated again. A panic and the tool's timeout are handled as those of the tool.
+    /// are not validated again. A panic of the hook is handled like a panic of
+    /// the tool, and the hook runs within the timeout of the tool.
     ///
     /// # Examples
     ///
@@ -170,8 +171,8 @@ impl Extension {
         self.adapt_tools(move |tools| tools.adapted(AroundCalls(Arc::clone(&hook))))
     }
 
-    /// Adapts the model of the agent, for example with a cache, a fallback or a layer. Models that a
-    /// [`prepare`](Self::prepare) hook chooses are not adapted.
+    /// Adapts the model of the agent, for example with a cache, a fallback or a layer. Models that
+    /// a [`prepare`](Self::prepare) hook chooses are not adapted.
     pub fn adapt_model(
         mut self,
         adapt: impl Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync + 'static,
@@ -209,8 +210,8 @@ impl Extension {
     }
 
     /// Adds a hook that receives each reply of the model before the run does, to change it, for
-    /// example to redact text or to remove calls. Deltas that were emitted already stay as they are.
-    /// An error, a panic or a [timeout](crate::ReactAgentBuilder::hook_timeout) ends the run.
+    /// example to redact text or to remove calls. Emitted deltas are not changed. An error, a panic
+    /// or a [timeout](crate::ReactAgentBuilder::hook_timeout) ends the run.
     pub fn after_reply<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(Reply, StepContext) -> Fut + Send + Sync + 'static,
@@ -231,8 +232,8 @@ impl Extension {
         self
     }
 
-    /// Sets limits of runs. Of each kind, the lowest of the agent and its extensions holds. Limits in
-    /// the input of a run override all of them. Default: none.
+    /// Sets limits of runs. For each kind, the lowest limit of the agent and its extensions
+    /// applies. Limits in the input of a run override all of them. Default: none.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
         self

@@ -1,7 +1,7 @@
 //! Hand-offs between agents.
 //!
-//! Built on public items of [`run`](crate::run): a hand-off is a tool call, detected at the step
-//! boundary, after which [`Run::reconfigure`] lets the other agent continue the run.
+//! Built on public items of [`run`](crate::run): a hand-off is a tool call. The driver detects it
+//! at the step boundary, and [`Run::reconfigure`] sets the configuration of the next agent.
 
 mod transfer;
 
@@ -20,22 +20,24 @@ use serde_json::{Value, json};
 
 use crate::{
     BuildError, ReactAgent, Run,
-    agent::{Events, Mailbox, observe},
+    agent::{EventSink, Mailbox, observe},
     router::{RouteTable, RouterError},
 };
-use transfer::{Transfer, Turn};
+use transfer::{AgentTurn, Transfer};
 
-/// Agents that can hand the conversation to one another, with tools `transfer_to_NAME`.
+/// Agents that can hand off the conversation to one another, with tools `transfer_to_NAME`.
 ///
-/// The first route of the table starts. The next agent continues the same run: it has the
-/// conversation, the limits of the run hold, and usage is summed. Other calls of the reply with the
-/// hand-off are executed first. Of two hand-offs in one reply the first one counts. The next
-/// question goes to the agent that had the conversation last. The speaker is reported as
-/// [`RunEvent::Routed`], and the answering agent in
-/// [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
+/// - The agent of the first route starts a new conversation. A later question goes to the last
+///   agent of the conversation.
+/// - After a hand-off, the next agent continues the same run: with its conversation, limits and
+///   usage.
+/// - The other calls of a reply are executed before its hand-off. If a reply has several hand-offs,
+///   the first one is used and the others are denied.
+/// - Each agent is reported as [`RunEvent::Routed`] when it starts, and the answering agent in
+///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
 ///
-/// A [`Router`](crate::Router) decides once, before the work. Here the agents decide during the
-/// work.
+/// A [`Router`](crate::Router) selects an agent once, before the run. Here the agents decide during
+/// the run.
 ///
 /// # Examples
 ///
@@ -61,18 +63,18 @@ use transfer::{Transfer, Turn};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Handoffs(Arc<Parts>);
+pub struct Handoffs(Arc<HandoffsInner>);
 
 #[derive(Clone)]
-struct Parts {
+struct HandoffsInner {
     table: RouteTable,
     agents: HashMap<String, ReactAgent>,
     carried: Carried,
     limit: u32,
 }
 
-/// The part of the conversation that the next agent's model is shown. The transcript always has
-/// everything.
+/// The part of the conversation that is sent to the model of the next agent. The transcript is
+/// always complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -85,14 +87,14 @@ pub enum Carried {
     Question,
 }
 
-/// The reason for which hand-offs cannot be set up.
+/// An error of [`Handoffs::new`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
     /// The table does not fit the agents.
     #[error(transparent)]
     Table(#[from] RouterError),
-    /// An agent cannot have the tools for its hand-offs.
+    /// The hand-off tools do not fit the tools of an agent.
     #[error("the agent {agent:?} cannot hand off")]
     Agent {
         /// The name of the agent.
@@ -100,26 +102,26 @@ pub enum HandoffError {
         /// The cause.
         source: BuildError,
     },
-    /// An agent takes its input as data, which a conversation does not have.
-    #[error("nobody can hand off to {0:?}: it takes named inputs, and a conversation has none")]
+    /// An agent has named inputs, which a hand-off cannot provide.
+    #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
     Inputs(String),
 }
 
 /// The state of hand-offs, saved with a suspended run.
 #[derive(Serialize, Deserialize)]
 struct HandoffState {
-    /// The agent that has the conversation.
+    /// The current agent.
     agent: String,
     /// Number of hand-offs in this run.
     count: u32,
-    /// The state of the run.
+    /// The state of the suspended run.
     #[serde(default)]
     state: Value,
 }
 
 impl Handoffs {
-    /// Creates an agent of several agents, each of which may hand off to each other one. The models
-    /// read the descriptions of the routes.
+    /// Creates an agent of several agents, each of which can hand off to each other agent. The
+    /// models read the descriptions of the routes.
     ///
     /// # Errors
     ///
@@ -132,7 +134,8 @@ impl Handoffs {
         Self::along(table, agents, |_, _| true)
     }
 
-    /// The same with only some hand-offs: those for which `may(from, to)` returns `true`.
+    /// Creates an agent of several agents, with only the hand-offs for which `is_allowed(from, to)`
+    /// returns `true`.
     ///
     /// # Errors
     ///
@@ -140,7 +143,7 @@ impl Handoffs {
     pub fn along(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
-        may: impl Fn(&str, &str) -> bool,
+        is_allowed: impl Fn(&str, &str) -> bool,
     ) -> Result<Self, HandoffError> {
         let agents: Vec<_> = agents.into_iter().map(|(name, agent)| (name.into(), agent)).collect();
         table.check(agents.iter().map(|(name, _)| name.as_str()))?;
@@ -148,22 +151,23 @@ impl Handoffs {
             return Err(HandoffError::Inputs(name.clone()));
         }
         let with_transfers = |(name, agent): (String, ReactAgent)| {
-            let others = table.routes.iter().filter(|route| route.name != name && may(&name, &route.name));
+            let others =
+                table.routes.iter().filter(|route| route.name != name && is_allowed(&name, &route.name));
             match agent.with_transfers(others.map(Transfer::to)) {
                 Ok(agent) => Ok((name, agent)),
                 Err(source) => Err(HandoffError::Agent { agent: name, source }),
             }
         };
         let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
-        let parts = Parts { table, agents, carried: Carried::default(), limit: limits::HAND_OFFS };
-        Ok(Self(Arc::new(parts)))
+        let inner = HandoffsInner { table, agents, carried: Carried::default(), limit: limits::HAND_OFFS };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// Runs to the end.
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run. It has the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run, which contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }
@@ -173,15 +177,16 @@ impl Handoffs {
         Agent::stream(self, input.into())
     }
 
-    /// Sets the part of the conversation that the next agent's model is shown. Default: everything.
+    /// Sets the part of the conversation that is sent to the model of the next agent. Default:
+    /// [`Carried::Everything`].
     #[must_use]
     pub fn carrying(mut self, carried: Carried) -> Self {
         Arc::make_mut(&mut self.0).carried = carried;
         self
     }
 
-    /// Sets the maximum number of hand-offs of a run. Further ones are denied, and the agent
-    /// answers itself. Default: [`limits::HAND_OFFS`].
+    /// Sets the maximum number of hand-offs per run. Further hand-offs are denied, so that the
+    /// current agent has to answer. Default: [`limits::HAND_OFFS`] (8).
     #[must_use]
     pub fn with_limit(mut self, times: u32) -> Self {
         Arc::make_mut(&mut self.0).limit = times;
@@ -198,13 +203,13 @@ impl Handoffs {
         self.0.agents.get(name).ok_or_else(unknown)
     }
 
-    /// Starts a run with the agent that has the conversation, or resumes one.
+    /// Starts a run with the last agent of the conversation, or resumes a suspended run.
     fn begin(&self, mut input: RunInput) -> Result<(HandoffState, Run), AgentError> {
         let handoff = match &mut input.start {
             RunStart::New { transcript, .. } => {
                 let routes = &self.0.table.routes;
                 let known = |name: &&str| routes.iter().any(|route| route.name == *name);
-                let last = transcript.messages().iter().rev().find_map(|it| transfer::handed_to(it));
+                let last = transcript.messages().iter().rev().find_map(|it| transfer::handoff_target(it));
                 let first = || routes.first().map(|route| &*route.name).unwrap_or_default();
                 let agent = last.filter(known).unwrap_or_else(first).to_owned();
                 HandoffState { agent, count: 0, state: Value::Null }
@@ -212,7 +217,7 @@ impl Handoffs {
             RunStart::Resume { suspended, .. } => {
                 let foreign = |_| {
                     AgentErrorKind::InvalidInput(
-                        "what is suspended was not suspended by these agents".to_owned(),
+                        "the suspended run does not belong to these agents".to_owned(),
                     )
                 };
                 let mut handoff = HandoffState::deserialize(suspended.state.take()).map_err(foreign)?;
@@ -224,13 +229,13 @@ impl Handoffs {
         Ok((handoff, run))
     }
 
-    /// The agent that a tool hands the conversation to.
+    /// Returns the agent that a hand-off tool names.
     fn target(&self, tool: &str) -> Option<&str> {
         let routes = self.0.table.routes.iter().map(|route| &*route.name);
         routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
     }
 
-    async fn drive(self, input: RunInput, events: Events) -> Result<RunOutput, AgentError> {
+    async fn drive(self, input: RunInput, events: EventSink) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
         let (handoff, mut run) = self.begin(input)?;
         let mailbox = Mailbox::attach(&context);
@@ -244,29 +249,29 @@ impl Handoffs {
         run: &mut Run,
         mut handoff: HandoffState,
         context: &RunContext,
-        (events, mailbox): (&Events, &Mailbox),
+        (events, mailbox): (&EventSink, &Mailbox),
     ) -> Result<RunOutput, AgentError> {
         let mut reason = "it has the conversation".to_owned();
         loop {
-            tracing::info!(agent = handoff.agent, reason, "an agent speaks");
+            tracing::info!(agent = handoff.agent, reason, "an agent takes over the conversation");
             events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
             let agent = self.agent(&handoff.agent)?;
-            let turn = Turn::new(self.0.limit, handoff.count);
+            let turn = AgentTurn::new(self.0.limit, handoff.count);
             let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
-            let is_handed_off = |run: &Run| transfer::result(run, agent.transfers()).is_some();
-            let output = agent.drive_until(run, context, (events, mailbox), &is_handed_off).await?;
+            let has_handoff = |run: &Run| transfer::result(run, agent.transfers()).is_some();
+            let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
             if let Some(output) = output {
                 return Ok(handoff.finish(output));
             }
             let result = transfer::result(run, agent.transfers()).ok_or(AgentErrorKind::Incomplete)?;
             let to = self.target(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
             reason = transfer::reason(&handoff.agent, run.transcript(), &result);
-            self.hand_over(run, &to, &reason)?;
+            self.hand_off(run, &to, &reason)?;
             handoff = HandoffState { agent: to, count: handoff.count + 1, state: Value::Null };
         }
     }
 
-    fn hand_over(&self, run: &mut Run, to: &str, reason: &str) -> Result<(), AgentErrorKind> {
+    fn hand_off(&self, run: &mut Run, to: &str, reason: &str) -> Result<(), AgentErrorKind> {
         run.reconfigure(self.agent(to)?.config());
         if self.0.carried == Carried::Question {
             run.hide_steps();
@@ -277,7 +282,7 @@ impl Handoffs {
 }
 
 impl HandoffState {
-    /// Adds the answering agent, or the agent of the suspended run.
+    /// Adds the agent to an answer, or this state to a suspended run.
     fn finish(self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&self.agent))),
@@ -296,7 +301,7 @@ impl Agent for Handoffs {
     }
 
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
-        self.clone().drive(input, Events::unobserved()).await
+        self.clone().drive(input, EventSink::unobserved()).await
     }
 }
 

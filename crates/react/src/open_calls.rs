@@ -1,4 +1,4 @@
-//! Calls that are executed together, until each has its result.
+//! A batch of calls, until each has its result.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::{CallBatch, RunError};
 
-/// Calls that are executed together, until each has its result.
+/// A batch of calls, until each has its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct OpenCalls(Vec<OpenCall>);
@@ -25,7 +25,7 @@ struct OpenCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum CallState {
-    /// It can be executed.
+    /// It is ready for execution.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
@@ -48,7 +48,7 @@ impl OpenCalls {
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Returns the calls that can be executed. Each is returned once.
+    /// Returns the ready calls. Each call is returned once.
     pub(crate) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
@@ -69,7 +69,7 @@ impl OpenCalls {
         self.0.iter().any(|open| matches!(open.state, CallState::Ready { .. }))
     }
 
-    /// The calls that were handed out and have no result.
+    /// The calls under way: handed out and without a result.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
         let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
         self.0.iter().filter(under_way).map(|open| &open.call)
@@ -80,7 +80,7 @@ impl OpenCalls {
         self.0.iter().all(|open| matches!(open.state, CallState::Finished { .. }))
     }
 
-    /// The calls that wait.
+    /// The waiting calls.
     pub(crate) fn pending(&self) -> Vec<PendingCall> {
         let pending = self.0.iter().filter_map(|open| match &open.state {
             CallState::Waiting { pending } => {
@@ -98,7 +98,7 @@ impl OpenCalls {
         self.results().map(|result| &**result).find(is_fatal)
     }
 
-    /// A call that is under way, and the retry budget of its tool.
+    /// A call under way, and the retry budget of its tool.
     pub(crate) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
         let found = self.0.iter().find_map(|open| match open.state {
             CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
@@ -112,7 +112,7 @@ impl OpenCalls {
         self.0.iter().map(|open| open.call.id.as_str())
     }
 
-    /// The calls that have no result.
+    /// The calls without a result.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
         let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });
         self.0.iter().filter(unfinished).map(|open| &open.call)
@@ -134,7 +134,7 @@ impl OpenCalls {
         })
     }
 
-    /// Sets the result of a call that is under way.
+    /// Sets the result of a call under way.
     pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let open = self.find_under_way(id)?;
         open.state = CallState::Finished { result: Arc::new(result) };
@@ -144,7 +144,7 @@ impl OpenCalls {
         }
     }
 
-    /// Suspends a call that is under way.
+    /// Suspends a call under way.
     pub(crate) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
         self.find_under_way(id)?.state = CallState::Waiting { pending };
         Ok(())
@@ -156,7 +156,7 @@ impl OpenCalls {
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// Sets the decision of a call that waits, so that it can be handed out again.
+    /// Sets the decision of a waiting call, so that it can be handed out again.
     pub(crate) fn answer(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
@@ -185,7 +185,7 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Makes calls of idempotent tools that are under way ready again. The others get an
+    /// Makes calls under way ready again if their tools are idempotent. The others get an
     /// unconfirmed result.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
@@ -201,7 +201,7 @@ impl OpenCalls {
         }
     }
 
-    /// Sets a timed out result for calls that are under way.
+    /// Sets a timed out result for calls under way.
     pub(crate) fn give_up(&mut self, now: Timestamp) {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
@@ -238,7 +238,7 @@ impl OpenCall {
     }
 }
 
-/// The failure of a call that was not executed, or whose outcome is unknown.
+/// Returns the failure of a call without execution, or with an unknown outcome.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

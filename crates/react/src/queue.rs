@@ -1,7 +1,7 @@
 //! Calls from synchronous code, executed later. Their results replace placeholders.
 //!
 //! Built on public items of [`run`](crate::run): [`Run::add_calls`](crate::Run::add_calls) executes
-//! the calls, and [`Placeholders`] is the [`Resolver`](crate::run::Resolver) that shows their
+//! the calls, and [`Placeholders`] is the [`Resolver`](crate::run::Resolver) for their
 //! results.
 
 mod call_queues;
@@ -30,25 +30,26 @@ use crate::{
 use selection::select;
 
 pub(crate) use call_queues::CallQueues;
-pub(crate) use handle::{Pushed, Quota};
+pub(crate) use handle::{PushedCalls, Quota};
 pub use handle::{QueueError, QueueHandle};
 pub use placeholders::Placeholders;
 pub use results::{Queued, QueuedResults};
 
-/// A queue of calls from code that cannot await them: a template, a script, a plain function.
+/// A queue of calls from synchronous code, such as a template, a script or a synchronous
+/// function.
 ///
-/// [`QueueHandle::push`] validates a call and returns a placeholder, a short text that cannot be
-/// guessed. The queue is [executed](Self::execute) later, through the pipeline of the tools, and
-/// the program [replaces](QueuedResults::in_text) the placeholders by the results or failures. The
-/// arguments of a call may contain placeholders of earlier calls: it is executed after them, with
-/// their results.
+/// [`QueueHandle::push`] validates a call and returns a placeholder, a short, unguessable
+/// text (128 bits). The queue is [executed](Self::execute) later, through the pipeline of the
+/// tools, and the program [replaces](QueuedResults::in_text) the placeholders with the results or
+/// failures. The arguments of a call may contain placeholders of earlier calls: it is executed
+/// after them, with their results.
 ///
 /// An agent has a queue for each run: a tool that takes a [`QueueHandle`] as its state pushes calls
 /// of the agent's tools. They are executed before the next request, and the model reads their
 /// results.
 ///
-/// A queue is data: it serializes, and continues in another process. A call that was under way when
-/// its process ended is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
+/// A queue is data: it serializes, and continues in another process. A call under way at the end of
+/// its process is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
 ///
 /// # Examples
 ///
@@ -69,7 +70,7 @@ pub use results::{Queued, QueuedResults};
 /// let run = RunContext::default();
 /// let calls = queue.handle(&tools, &run).await;
 ///
-/// // Code that cannot await.
+/// // Synchronous code.
 /// let render = |item: &str| calls.push("price", json!({"item": item}));
 /// let text = format!("A pen is {}, a horse {}.", render("pen")?, render("horse")?);
 ///
@@ -80,10 +81,10 @@ pub use results::{Queued, QueuedResults};
 /// ```
 #[derive(Debug, Default)]
 pub struct PendingQueue {
-    pushed: Arc<Pushed>,
-    /// The calls that were pushed and not handed out.
+    pushed: Arc<PushedCalls>,
+    /// Pushed calls, before [`hand_out`](Self::hand_out) returns them.
     waiting: Vec<ToolCall>,
-    /// The calls that are being executed.
+    /// The calls under way.
     open: Option<OpenCalls>,
     results: QueuedResults,
 }
@@ -96,19 +97,19 @@ impl PendingQueue {
 
     /// Creates a queue for at most this many calls.
     pub fn with_capacity(calls: usize) -> Self {
-        Self { pushed: Arc::new(Pushed::within(&Quota::new(calls))), ..Self::default() }
+        Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// A handle that pushes calls of the tools that are available for `run`.
+    /// Creates a handle for calls of the tools that are available for `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&listing(run)).await, tools.pipeline().clone())
     }
 
-    /// Executes all calls, also those pushed meanwhile. A call is executed after the calls whose
-    /// results it needs.
+    /// Executes all calls, including those pushed during the execution. A call is executed after
+    /// the calls whose results it needs.
     ///
-    /// Returns the calls that wait for a decision. After [`on_decision`](Self::on_decision), execute
-    /// the queue again.
+    /// Returns the waiting calls. After [`on_decision`](Self::on_decision),
+    /// execute the queue again.
     ///
     /// # Cancellation
     ///
@@ -191,7 +192,7 @@ impl PendingQueue {
         open.suspend(&call.id, pending)
     }
 
-    /// Reports the decision for a call that waits.
+    /// Reports the decision for a waiting call.
     ///
     /// # Errors
     ///
@@ -206,7 +207,7 @@ impl PendingQueue {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
-    /// Continues a queue whose driver is gone: calls of idempotent tools that were under way are
+    /// Continues a queue whose driver is gone: calls of idempotent tools under way are
     /// executed again, and the others are [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         if let Some(open) = &mut self.open {
@@ -214,7 +215,7 @@ impl PendingQueue {
         }
     }
 
-    /// Cancels all calls that have no result.
+    /// Cancels all calls without a result.
     pub fn cancel(&mut self) {
         self.close(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());
@@ -222,8 +223,8 @@ impl PendingQueue {
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// The calls that were pushed and not handed out, for a driver that
-    /// [adds](crate::Run::add_calls) them to its run. Closes the handles of the queue.
+    /// Returns the pushed calls, for a driver that [adds](crate::Run::add_calls) them to its run.
+    /// Calls under way are not included. Closes the handles of the queue.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting
@@ -245,13 +246,14 @@ impl PendingQueue {
         results
     }
 
-    /// The text with results in place of placeholders.
+    /// Replaces the placeholders in a text with results.
     pub fn show<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.results().in_text(text)
     }
 
-    /// A message with the results for a conversation. An agent shows them to its model in place of
-    /// the placeholders in this conversation, also in earlier messages.
+    /// Returns a message that records the results in a conversation, or `None` if there are none.
+    /// An agent replaces the placeholders in all messages of the conversation, also earlier
+    /// messages.
     pub fn note(&self) -> Option<Message> {
         self.results().note()
     }

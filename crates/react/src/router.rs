@@ -30,12 +30,12 @@ pub use keywords::Keywords;
 pub use model::ModelClassifier;
 pub use table::{Keyword, Route, RouteTable, RouterError};
 
-/// An agent that routes each task to one of several agents, with the conversation so far.
+/// An agent that routes each task, with the conversation so far, to one of several agents.
 ///
-/// If the route is not clear, the answer is a clarifying question, with
-/// [`StopReason::Clarification`](haft_core::agent::StopReason::Clarification), or a
-/// [fallback](Self::with_fallback) takes the task. Each decision is reported with its reason, as
-/// [`RunEvent::Routed`]. A suspended run is resumed by its agent.
+/// If the route is not clear, a [fallback](Self::with_fallback) agent runs. Without one, the answer
+/// is a clarifying question, with
+/// [`StopReason::Clarification`](haft_core::agent::StopReason::Clarification). Each decision is
+/// reported with its reason, as [`RunEvent::Routed`]. A suspended run is resumed by its agent.
 ///
 /// # Examples
 ///
@@ -63,19 +63,19 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Router(Arc<Parts>);
+pub struct Router(Arc<RouterInner>);
 
 #[derive(Clone)]
-struct Parts {
+struct RouterInner {
     table: RouteTable,
     agents: HashMap<String, Arc<dyn Agent>>,
     classifier: Arc<dyn Classifier>,
     fallback: Option<Arc<dyn Agent>>,
 }
 
-/// The saved form of a suspended run: its route, and the state of its agent.
+/// The saved state of a suspended run: its route, and the state of its agent.
 #[derive(Serialize, Deserialize)]
-struct Waiting {
+struct RouterState {
     /// The route, or `None` for the fallback.
     route: Option<String>,
     state: Value,
@@ -89,8 +89,8 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Fails if the table is empty, a route has no agent, an agent has no route, two routes or two
-    /// agents have the same name, or a keyword can never match.
+    /// Fails if the table is empty, if a route has no agent, if an agent has no route, if two
+    /// routes or two agents have the same name, or if a keyword can never match.
     pub fn new<A: Agent + 'static>(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, A)>,
@@ -99,50 +99,54 @@ impl Router {
         let agents: Vec<_> = agents.collect();
         table.check(agents.iter().map(|(name, _)| name.as_str()))?;
         let agents = agents.into_iter().collect();
-        Ok(Self(Arc::new(Parts { table, agents, classifier: Arc::new(Keywords), fallback: None })))
+        Ok(Self(Arc::new(RouterInner { table, agents, classifier: Arc::new(Keywords), fallback: None })))
     }
 
     /// Sets the classifier, for example a [model](ModelClassifier).
     #[must_use]
     pub fn with_classifier(self, classifier: impl Classifier + 'static) -> Self {
-        self.with(|parts| parts.classifier = Arc::new(classifier))
+        self.with(|inner| inner.classifier = Arc::new(classifier))
     }
 
-    /// Sets the agent for tasks without a clear route, instead of a clarifying question.
+    /// Sets the agent for tasks without a clear route. Default: none; the answer is a clarifying
+    /// question.
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
-        self.with(|parts| parts.fallback = Some(Arc::new(agent)))
+        self.with(|inner| inner.fallback = Some(Arc::new(agent)))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut RouterInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
 
-    /// The routes.
+    /// The routes to the agents.
     pub fn table(&self) -> &RouteTable {
         &self.0.table
     }
 
     /// Classifies a new task, and returns the event with the reason. Resumes a suspended run.
-    async fn open(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Course), AgentError> {
+    async fn route(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 set_timestamps(messages);
                 let conversation = conversation(transcript, messages.clone())?;
                 let choice = self.choose(&conversation, &input.context).await;
-                // No agent has the conversation yet, so that the error must contain it.
+                // No agent has started, so that the error must contain the conversation.
                 let choice = choice.map_err(|error| {
                     let usage = error.usage;
                     error.with_run(conversation.clone(), usage)
                 })?;
-                let (routed, course) = self.follow(choice, input, conversation)?;
-                Ok((Some(routed), course))
+                let (routed, dispatch) = self.dispatch(choice, input, conversation)?;
+                Ok((Some(routed), dispatch))
             }
             RunStart::Resume { suspended, .. } => {
-                let (route, usage) = self.take_up(suspended)?;
+                let (route, usage) = self.restore(suspended)?;
                 let agent = self.agent(route.as_deref())?;
-                Ok((None, Course::Agent { agent, input: Box::new(input), origin: Origin { route, usage } }))
+                Ok((
+                    None,
+                    Dispatch::Agent { agent, input: Box::new(input), info: RouteInfo { route, usage } },
+                ))
             }
         }
     }
@@ -163,7 +167,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run. It has the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run, which contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }
@@ -173,33 +177,34 @@ impl Router {
         Agent::stream(self, input.into())
     }
 
-    fn follow(
+    /// Selects the agent of the chosen route, the fallback, or a clarifying question.
+    fn dispatch(
         &self,
         choice: Choice,
         input: RunInput,
         conversation: Transcript,
-    ) -> Result<(RunEvent, Course), AgentError> {
-        let known = choice.route.filter(|route| self.0.agents.contains_key(route));
-        tracing::info!(route = known, reason = choice.reason, "a task is routed");
-        let routed = RunEvent::Routed { route: known.clone(), reason: choice.reason };
-        if known.is_none() && self.0.fallback.is_none() {
+    ) -> Result<(RunEvent, Dispatch), AgentError> {
+        let route = choice.route.filter(|route| self.0.agents.contains_key(route));
+        tracing::info!(route, reason = choice.reason, "a task is routed");
+        let routed = RunEvent::Routed { route: route.clone(), reason: choice.reason };
+        if route.is_none() && self.0.fallback.is_none() {
             let question = clarify::question(&self.0.table, &choice.candidates);
             let answer = clarify::answer(conversation, question, choice.usage);
-            return Ok((routed, Course::Question(Box::new(answer))));
+            return Ok((routed, Dispatch::Question(Box::new(answer))));
         }
-        let agent = self.agent(known.as_deref())?;
-        let origin = Origin { route: known, usage: choice.usage };
-        Ok((routed, Course::Agent { agent, input: Box::new(input), origin }))
+        let agent = self.agent(route.as_deref())?;
+        let info = RouteInfo { route, usage: choice.usage };
+        Ok((routed, Dispatch::Agent { agent, input: Box::new(input), info }))
     }
 
-    /// Replaces the state of the router by that of its agent. Returns the route and the usage of
+    /// Replaces the state of the router with that of its agent. Returns the route and the usage of
     /// the classifier.
-    fn take_up(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
+    fn restore(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
-            |_| AgentErrorKind::InvalidInput("what is suspended was not suspended by this router".to_owned());
-        let waiting = Waiting::deserialize(suspended.state.take()).map_err(foreign)?;
-        suspended.state = waiting.state;
-        Ok((waiting.route, waiting.usage))
+            |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());
+        let saved = RouterState::deserialize(suspended.state.take()).map_err(foreign)?;
+        suspended.state = saved.state;
+        Ok((saved.route, saved.usage))
     }
 
     fn agent(&self, route: Option<&str>) -> Result<Arc<dyn Agent>, AgentError> {
@@ -214,28 +219,28 @@ impl Router {
     }
 }
 
-/// The decision about a task.
-enum Course {
-    /// An agent takes it.
-    Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, origin: Origin },
+/// The result of routing.
+enum Dispatch {
+    /// An agent runs.
+    Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, info: RouteInfo },
     /// The answer is a clarifying question.
     Question(Box<RunAnswer>),
 }
 
 /// The route of a run, and the usage of the classifier.
-struct Origin {
+struct RouteInfo {
     route: Option<String>,
     usage: Usage,
 }
 
-impl Origin {
+impl RouteInfo {
     /// Adds the route to the output.
-    fn of_output(&self, output: RunOutput) -> RunOutput {
+    fn add_to_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Suspended(suspended) => {
-                let waiting =
-                    Waiting { route: self.route.clone(), state: suspended.state, usage: self.usage };
-                RunOutput::Suspended(SuspendedRun { state: json!(waiting), ..suspended })
+                let saved =
+                    RouterState { route: self.route.clone(), state: suspended.state, usage: self.usage };
+                RunOutput::Suspended(SuspendedRun { state: json!(saved), ..suspended })
             }
             RunOutput::Answer(mut answer) => {
                 answer.usage += self.usage;
@@ -247,38 +252,40 @@ impl Origin {
         }
     }
 
-    fn of_error(&self, mut error: AgentError) -> AgentError {
+    fn add_to_error(&self, mut error: AgentError) -> AgentError {
         error.usage += self.usage;
         error
     }
 }
 
-type Events = BoxStream<'static, Result<RunEvent, AgentError>>;
+type RunEvents = BoxStream<'static, Result<RunEvent, AgentError>>;
 
-impl Course {
-    fn stream(self) -> Events {
+impl Dispatch {
+    fn stream(self) -> RunEvents {
         match self {
-            Self::Agent { agent, input, origin } => {
+            Self::Agent { agent, input, info } => {
                 let events = agent.stream(*input).map(move |event| match event {
-                    Ok(RunEvent::Done { output }) => Ok(RunEvent::Done { output: origin.of_output(output) }),
+                    Ok(RunEvent::Done { output }) => {
+                        Ok(RunEvent::Done { output: info.add_to_output(output) })
+                    }
                     Ok(event) => Ok(event),
-                    Err(error) => Err(origin.of_error(error)),
+                    Err(error) => Err(info.add_to_error(error)),
                 });
                 events.boxed()
             }
             Self::Question(answer) => {
-                let asked = RunEvent::TextDelta { text: answer.text.clone() };
+                let text = RunEvent::TextDelta { text: answer.text.clone() };
                 let done = RunEvent::Done { output: RunOutput::Answer(answer) };
-                stream::iter([Ok(asked), Ok(done)]).boxed()
+                stream::iter([Ok(text), Ok(done)]).boxed()
             }
         }
     }
 
     async fn run(self) -> Result<RunOutput, AgentError> {
         match self {
-            Self::Agent { agent, input, origin } => match agent.run(*input).await {
-                Ok(output) => Ok(origin.of_output(output)),
-                Err(error) => Err(origin.of_error(error)),
+            Self::Agent { agent, input, info } => match agent.run(*input).await {
+                Ok(output) => Ok(info.add_to_output(output)),
+                Err(error) => Err(info.add_to_error(error)),
             },
             Self::Question(answer) => Ok(RunOutput::Answer(answer)),
         }
@@ -290,16 +297,16 @@ impl Agent for Router {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let router = self.clone();
         let opened = async move {
-            let (routed, course) = router.open(input).await?;
-            Ok(stream::iter(routed.map(Ok)).chain(course.stream()))
+            let (routed, dispatch) = router.route(input).await?;
+            Ok(stream::iter(routed.map(Ok)).chain(dispatch.stream()))
         };
         opened.try_flatten_stream().boxed()
     }
 
-    /// Runs the agent without events, so that its model is asked for whole replies.
+    /// Runs the agent without events. Its model sends whole replies instead of streams.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
-        let (_, course) = self.open(input).await?;
-        course.run().await
+        let (_, dispatch) = self.route(input).await?;
+        dispatch.run().await
     }
 }
 

@@ -60,18 +60,18 @@ pub use segments::is_from_user;
 pub use state::RunState;
 pub use steps::{reasoning, steps};
 
-/// One run of an agent: a serializable, sans-I/O state machine.
+/// A run of an agent: a serializable, sans-I/O state machine.
 ///
 /// [`next`](Self::next) returns the next [`Effect`]. The driver performs it and reports the outcome
-/// with the method that the effect names. A run has no clock, no randomness and no handle: what
-/// cannot be saved is passed to `next` as a [`Step`]. A run can therefore be saved between any two
-/// steps, moved to another process, replayed, or driven by code without a runtime.
+/// with the method that the effect names. A run has no clock, no randomness and no handle: inputs
+/// that cannot be saved are passed to `next` as a [`Step`]. A run can therefore be saved between
+/// any two steps, moved to another process, replayed, or driven by code without a runtime.
 ///
 /// # Errors
 ///
 /// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript
-/// closed. The state remains valid: after the limit was raised, or the model's server is back,
-/// `next` may be called again.
+/// closed. The state remains valid: `next` can be called again, for example after a limit was
+/// raised, or when the server of the model is available again.
 ///
 /// # Examples
 ///
@@ -197,8 +197,8 @@ impl Run {
         self.head.requests
     }
 
-    /// Number of the current step, from 0: that of the next request, or of the request whose calls
-    /// are open.
+    /// Number of the current step, from 0: the step of the next request, or of the request whose
+    /// calls are open.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
@@ -228,13 +228,13 @@ impl Run {
 
     /// Returns the next effect.
     ///
-    /// [`Effect::Prepare`] asks for fresh inputs, which are passed to the next call. For
-    /// [`Effect::Call`] the inputs are those of the request that the model replied to.
+    /// After [`Effect::Prepare`], pass newly prepared inputs to the next call. After
+    /// [`Effect::Call`], pass the inputs of the request that the model replied to.
     ///
     /// # Errors
     ///
-    /// Fails if the run ends without an answer, and with [`AgentErrorKind::UnexpectedOutcome`] if the
-    /// outcome of the last effect was not reported.
+    /// Fails if the run ends without an answer, and with [`AgentErrorKind::UnexpectedOutcome`] if
+    /// the outcome of the last effect was not reported.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -244,7 +244,7 @@ impl Run {
         }
     }
 
-    /// One transition, with its effect if it has one.
+    /// Makes a transition. Returns its effect, if any.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
@@ -297,11 +297,11 @@ impl Run {
         self.head.state.cancel();
     }
 
-    /// Continues a run whose driver is gone, with freshly prepared inputs: `tools` are those that
-    /// the next call of [`next`](Self::next) is given.
+    /// Continues a run whose driver is gone, with newly prepared inputs: `tools` are the tools
+    /// of the [`Step`] for the next call of [`next`](Self::next).
     ///
-    /// A request in flight is made again. So are [interrupted calls](Self::interrupted) of
-    /// idempotent tools; the others get an [unconfirmed](FailureKind::Unconfirmed) result.
+    /// A request in flight is repeated. [Interrupted calls](Self::interrupted) of idempotent tools
+    /// are repeated, too; the others get an [unconfirmed](FailureKind::Unconfirmed) result.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
         self.head.clock.stop();

@@ -1,4 +1,4 @@
-//! The ReAct trajectory: thought, tool, arguments and observation, as a view of the transcript.
+//! The ReAct trajectory: thoughts, tools, arguments and observations, derived from a transcript.
 
 use std::{fmt, sync::Arc};
 
@@ -20,10 +20,10 @@ use crate::{
 /// The observation after the answer.
 const COMPLETED: &str = "Completed.";
 
-/// The way to an answer: one step for each call, and one for the answer.
+/// A ReAct trajectory: one step per call, and one for the answer.
 ///
-/// As JSON it is flat: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`, `thought_1` and
-/// so on.
+/// The JSON form is flat, as in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`,
+/// `thought_1` and so on.
 ///
 /// # Examples
 ///
@@ -32,14 +32,14 @@ const COMPLETED: &str = "Completed.";
 /// use haft_react::Trajectory;
 /// use serde_json::json;
 ///
-/// let asks = AssistantMessage {
+/// let call = AssistantMessage {
 ///     reasoning: Some("I add them.".into()),
 ///     tool_calls: vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
 ///     ..AssistantMessage::default()
 /// };
 /// let transcript: Transcript = [
 ///     Message::user("What is 17 plus 25?"),
-///     Message::assistant(asks),
+///     Message::assistant(call),
 ///     Message::tool(ToolResult::done("call_1", "add", ToolOutput::from("42"))),
 ///     Message::assistant("It is 42."),
 /// ]
@@ -62,27 +62,27 @@ pub struct Trajectory {
     pub steps: Vec<TrajectoryStep>,
 }
 
-/// One step of a [`Trajectory`].
+/// A step of a [`Trajectory`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
-    /// The reasoning or text before the call; empty if there is none.
+    /// The reasoning or text before the call, or an empty string.
     pub thought: String,
     /// The tool, or [`FINISH`] for the answer.
     pub tool_name: String,
-    /// The arguments; for the answer the outputs, or its text as `answer`.
+    /// The arguments. For the answer: the outputs, or the text as `{"answer": …}`.
     pub tool_args: Value,
     /// The text of the result that the model read.
     pub observation: String,
 }
 
 impl Trajectory {
-    /// The trajectory of the last run in a conversation, with or without an answer.
+    /// Returns the trajectory of the last run in a conversation, which need not have an answer.
     pub fn of(transcript: &Transcript) -> Self {
         let results = QueuedResults::of(transcript);
-        let shown = |message: &Arc<Message>| {
+        let resolved = |message: &Arc<Message>| {
             results.in_message(message).map_or_else(|| Arc::clone(message), Arc::new)
         };
-        let messages: Vec<_> = last_run(transcript.messages()).iter().map(shown).collect();
+        let messages: Vec<_> = last_run(transcript.messages()).iter().map(resolved).collect();
         let messages = messages.as_slice();
         let calls = steps(messages).into_iter().map(|step| TrajectoryStep {
             thought: step.reasoning.unwrap_or_default(),
@@ -94,7 +94,8 @@ impl Trajectory {
     }
 }
 
-/// The messages after the last input. Messages that were enqueued during the run are no input.
+/// Returns the messages of the last run, from its input on. Messages that were enqueued during the
+/// run are not its input.
 fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages
         .iter()
@@ -134,7 +135,7 @@ impl Serialize for Trajectory {
     }
 }
 
-/// Four lines for each step.
+/// Formats four lines per step.
 impl fmt::Display for Trajectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {

@@ -74,7 +74,7 @@ fn unusable_model_is_verified_at_the_next_start() {
         stamp(&cache.path().join(FILE));
         let mut command = haft(["run", "--model", name, "Hello"]);
         command.env("HAFT_CACHE", cache.path());
-        CommandOutput::run(command).assert_failed(1, "try again: its file is then checked, and fetched anew");
+        CommandOutput::run(command).assert_failed(1, "try again: its file is then verified");
         model(cache.path(), &["path"]).assert_failed(1, "not verified");
     }
 }

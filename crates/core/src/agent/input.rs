@@ -111,8 +111,8 @@ impl RunInput {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Resumes a suspended run. See [`SuspendedRun::resume`] and [`SuspendedRun::approve_all`] for shorter
-    /// forms.
+    /// Resumes a suspended run. See [`SuspendedRun::resume`] and [`SuspendedRun::approve_all`] for
+    /// shorter forms.
     pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
         Self::from_start(RunStart::Resume { suspended, decisions })
     }

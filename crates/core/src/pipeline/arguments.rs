@@ -9,8 +9,8 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Parses the arguments of a call, of at most `max_bytes`. An empty text is repaired to `{}`, unless
-/// the policy is strict.
+/// Parses the arguments of a call, of at most `max_bytes`. An empty text is repaired to `{}`,
+/// unless the policy is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
     max_bytes: usize,

@@ -32,8 +32,8 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
         return Err(inside_runtime());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
-    // `can_block_thread` does not detect tasks inside `tokio::task::unconstrained`; there, `block_on`
-    // panics.
+    // `can_block_thread` does not detect tasks inside `tokio::task::unconstrained`; there,
+    // `block_on` panics.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
     // Dropping the runtime would wait for abandoned blocking calls.
     runtime.shutdown_background();

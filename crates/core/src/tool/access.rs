@@ -16,8 +16,8 @@ use serde_json::Value;
 /// on the task that starts the calls, and only for replies with more than one call. It must be fast
 /// and must not block.
 ///
-/// A call runs alone, as with [`ToolPolicy::sequential`](super::ToolPolicy::sequential), if the function
-/// panics or the arguments do not match the schema.
+/// A call runs alone, as with [`ToolPolicy::sequential`](super::ToolPolicy::sequential), if the
+/// function panics or the arguments do not match the schema.
 ///
 /// Two `Access` values are equal if they are clones of each other.
 ///

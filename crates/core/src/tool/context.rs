@@ -243,8 +243,8 @@ impl ToolContext {
     /// # Errors
     ///
     /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, or if the value
-    /// is [lazy](State::with_init) and not initialized yet. Use [`state_or_init`](Self::state_or_init)
-    /// to initialize it.
+    /// is [lazy](State::with_init) and not initialized yet. Use
+    /// [`state_or_init`](Self::state_or_init) to initialize it.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {

@@ -5,10 +5,10 @@ use haft_core::{
     toolset::ToolsetError,
 };
 
-use super::{Parts, ReactAgent, ReactAgentBuilder, inputs::joined, signature};
+use super::{AgentInner, ReactAgent, ReactAgentBuilder, inputs::join_instructions, signature};
 use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
 
-/// The reason for which an agent cannot be built.
+/// An error of [`ReactAgentBuilder::build`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -20,38 +20,38 @@ pub enum BuildError {
         "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
     )]
     ReservedName {
-        /// The name.
+        /// The name of the tool.
         name: &'static str,
         /// The dialect that reserves it.
         dialect: &'static str,
     },
     /// A tool needs state that the agent does not have.
     #[error(
-        "the tool \"{tool}\" asks for state of type {state}: give it by `state`, or say by `state_per_run` that each run \
-         brings it"
+        "the tool \"{tool}\" needs state of type {state}: set it with `state`, or declare with `state_per_run` that each \
+         run has it"
     )]
     MissingState {
-        /// The tool.
+        /// The name of the tool.
         tool: ToolName,
-        /// The type.
+        /// The name of the type.
         state: &'static str,
     },
-    /// An extension without a name, or with the name of another one.
+    /// An extension has no name, or the name of another extension.
     #[error("an extension cannot be named {0:?}: the name is empty or used by another extension")]
     ExtensionName(String),
     /// The inputs are not an object.
     #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
     /// The outputs are not an object.
-    #[error("the outputs cannot be asked for")]
+    #[error("cannot build the output schema")]
     Outputs(#[source] SchemaError),
-    /// The outputs do not allow a reasoning beside them.
+    /// A subschema of the outputs rejects the field `reasoning` of a chain of thought.
     #[error(
-        "the outputs take no reasoning: the part of their schema at {at} takes no other properties; declare `reasoning` there, \
-         or ask for no chain of thought"
+        "the outputs do not allow the field `reasoning`: the subschema at {at} has no additional properties; declare \
+         `reasoning` there, or build the agent without `chain_of_thought`"
     )]
     ClosedOutputs {
-        /// The JSON Pointer of that part.
+        /// The JSON Pointer of the subschema.
         at: String,
     },
 }
@@ -62,8 +62,9 @@ impl ReactAgentBuilder {
     /// # Errors
     ///
     /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that
-    /// is missing, if the outputs are not an object, or if they do not allow the requested
-    /// reasoning. Tools that a source lists later are withheld instead.
+    /// is missing, if the name of an extension is invalid, if the inputs or outputs are not an
+    /// object, or if the outputs do not allow the requested reasoning. Tools of sources are not
+    /// checked here: they are withheld if they cannot be used.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
         if let Some(name) = extensions.invalid_name() {
@@ -87,14 +88,15 @@ impl ReactAgentBuilder {
         config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
         let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
         if chain_of_thought {
-            if let Ok(Some(at)) = outputs.as_ref().map(|it| it.as_ref().and_then(signature::closed_part)) {
+            if let Ok(Some(at)) = outputs.as_ref().map(|it| it.as_ref().and_then(signature::closed_subschema))
+            {
                 return Err(BuildError::ClosedOutputs { at });
             }
             outputs = outputs.and_then(signature::with_reasoning).map(Some);
         }
         config.outputs = outputs.map_err(BuildError::Outputs)?;
         let instructions = signature::instructions(instructions, &config);
-        let instructions = joined(instructions, &extensions.paragraphs(), None);
+        let instructions = join_instructions(instructions, &extensions.paragraphs(), None);
         tools.check()?;
         let tools = if self.traces_content {
             let pipeline = tools.pipeline().clone().with_traced_content(true);
@@ -123,7 +125,7 @@ impl ReactAgentBuilder {
                 });
             }
         }
-        Ok(ReactAgent(Arc::new(Parts {
+        Ok(ReactAgent(Arc::new(AgentInner {
             model,
             compactor,
             tools,

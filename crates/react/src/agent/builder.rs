@@ -84,16 +84,16 @@ impl ReactAgentBuilder {
     }
 
     /// Declares that each run has a value of this type in its
-    /// [context](haft_core::RunInput::with_context). Without it, the tools that need it are not
-    /// offered.
+    /// [context](haft_core::RunInput::with_context). Tools that need it are withheld from runs
+    /// without it.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
     }
 
     /// Adds a [queue](crate::PendingQueue) to each run, with its [handle](crate::QueueHandle) as
-    /// state of the tools. Default: if one of the agent's own tools takes the handle. Tools of
-    /// sources are not known here.
+    /// state of the tools. Default: enabled if one of the agent's own tools takes the handle. For
+    /// tools of sources, call this method.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -117,15 +117,15 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the prices of its models, for the [cost](haft_core::usage::Usage::cost) of a run and its
-    /// [limit](RunLimits::cost). A model may have [its own prices](haft_core::model::ChatModelExt::priced)
-    /// as well.
+    /// Sets the prices of its models, for the [cost](haft_core::usage::Usage::cost) of a run and
+    /// its [limit](RunLimits::cost). A model may have [its own
+    /// prices](haft_core::model::ChatModelExt::priced) as well.
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
     }
 
-    /// Sets the behaviour at a limit. Default: the run fails.
+    /// Sets the behaviour at a limit. Default: [`AtLimit::Fail`].
     pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
         self.config.at_limit = at_limit;
         self
@@ -172,8 +172,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the type of the answer: an object. [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse)
-    /// reads it. A type without a usable schema is an error of [`build`](Self::build).
+    /// Sets the type of the answer: an object.
+    /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) reads it. A type without a usable
+    /// schema is an error of [`build`](Self::build).
     ///
     /// # Examples
     ///
@@ -204,8 +205,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the answer: an object. For schemas that are data; a type has
-    /// [`output`](Self::output).
+    /// Sets the schema of the answer: an object. For a Rust type, use [`output`](Self::output).
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
         self.output_error = None;
@@ -225,17 +225,17 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the tool choice, unless the input of a run overrides it. A model that must call a tool
-    /// has to do so once in a run. A named tool that is not offered is an error of the run.
-    /// Default: [`ToolChoice::Auto`].
+    /// Sets the tool choice, unless the input of a run overrides it. It applies until the model has
+    /// made the required call; later requests have [`ToolChoice::Auto`]. A tool name that is not in
+    /// the request is an error of the run. Default: [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
     /// Sets return-direct tools, unless the input of a run overrides them: a successful call ends
-    /// the run with its result, and [`StopReason::Tool`](haft_core::agent::StopReason::Tool). Calls beside
-    /// it are executed, too. Default: none.
+    /// the run with its result, and [`StopReason::Tool`](haft_core::agent::StopReason::Tool). Calls
+    /// beside it are executed, too. Default: none.
     ///
     /// # Examples
     ///
@@ -276,8 +276,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the part of the conversation that is sent to the model. Default: all. If that is too
-    /// long, the oldest step is omitted, up to three times in a row.
+    /// Sets the part of the conversation in requests. Default: all. If it is too long, the oldest
+    /// step is omitted, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
@@ -290,14 +290,14 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that are
-    /// polled. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for polling
+    /// tools. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self
     }
 
-    /// Sets the maximum number of consecutive replies that are rejected before a run fails.
+    /// Sets the maximum number of consecutive rejected replies before a run fails.
     /// Default: 2.
     pub fn max_output_retries(mut self, retries: u32) -> Self {
         self.config.max_output_retries = retries;

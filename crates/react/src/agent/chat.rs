@@ -11,7 +11,7 @@ use haft_core::{
 };
 use tracing::{Instrument as _, Span, field};
 
-use super::{ReactAgent, content, events::Events, inputs::StepInputs};
+use super::{ReactAgent, content, events::EventSink, inputs::StepInputs};
 use crate::{
     Run,
     dialect::{Delta, Reply},
@@ -25,7 +25,7 @@ impl ReactAgent {
         run: &Run,
         inputs: &StepInputs,
         request: &ChatRequest,
-        events: &Events,
+        events: &EventSink,
     ) -> Result<Reply, ModelError> {
         let content = self.0.traces_content;
         let span = tracing::info_span!(
@@ -34,7 +34,8 @@ impl ReactAgent {
             gen_ai.request.model = inputs.model.profile().name,
             gen_ai.request.temperature = request.settings.temperature,
             gen_ai.request.max_tokens = request.settings.max_tokens,
-            gen_ai.system_instructions = content.then(|| content::parts_of(request.instructions.as_deref())),
+            gen_ai.system_instructions =
+                content.then(|| content::message_parts(request.instructions.as_deref())),
             gen_ai.input.messages = content.then(|| content::messages(request.messages.iter())),
             gen_ai.output.messages = field::Empty,
             gen_ai.response.finish_reasons = field::Empty,
@@ -49,30 +50,30 @@ impl ReactAgent {
         Ok(reply)
     }
 
-    /// Reports the reply to the run. Emits an event if the reply is broken and the request is made
-    /// again: the deltas so far do not count.
+    /// Reports the reply to the run. If the reply is broken and the request is repeated, emits an
+    /// event: the reader must discard the deltas of the reply.
     pub(super) async fn finish_chat(
         run: &mut Run,
         reply: Result<Reply, ModelError>,
-        events: &Events,
+        events: &EventSink,
     ) -> Result<(), AgentErrorKind> {
         let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
         run.on_chat(reply)?;
         if let Some(problem) = problem {
             // The problem may contain content, so that it is not logged.
-            tracing::warn!("a reply broke off or cannot be read; asking again");
+            tracing::warn!("a reply is truncated or invalid: the request is repeated");
             events.emit(|| RunEvent::ReplyRejected { problem }).await;
         }
         Ok(())
     }
 
-    /// Receives the reply: streamed if the events are observed, else as a whole.
+    /// Receives the reply, streamed if the events are observed.
     async fn receive(
         &self,
         run: &Run,
         inputs: &StepInputs,
         request: &ChatRequest,
-        events: &Events,
+        events: &EventSink,
     ) -> Result<Reply, ModelError> {
         let outputs = run.outputs();
         let response = if events.are_observed() {
@@ -83,7 +84,7 @@ impl ReactAgent {
         let span = Span::current();
         span.record("gen_ai.response.model", response.model.as_deref());
         span.record("gen_ai.response.id", response.id.as_deref());
-        span.record("gen_ai.response.finish_reasons", content::reason(&response.finish_reason));
+        span.record("gen_ai.response.finish_reasons", content::finish_reason(&response.finish_reason));
         if self.0.traces_content {
             let message = Arc::new(Message::assistant(response.message.clone()));
             span.record("gen_ai.output.messages", content::messages([&message]));
@@ -98,13 +99,13 @@ async fn stream_reply(
     inputs: &StepInputs,
     outputs: Option<&Schema>,
     request: &ChatRequest,
-    events: &Events,
+    events: &EventSink,
 ) -> Result<ChatResponse, ModelError> {
     let mut listener = inputs.dialect.listener(outputs);
     let mut reply = inputs.model.stream(request);
     let mut received = None;
     while let Some(event) = reply.next().await {
-        let event = event.map_err(|error| broken_off(error, received.take()))?;
+        let event = event.map_err(|error| truncated_stream(error, received.take()))?;
         let text: &mut String = received.get_or_insert_default();
         if let ChatEvent::TextDelta { text: delta } = &event {
             text.push_str(delta);
@@ -119,9 +120,9 @@ async fn stream_reply(
     Err(truncated("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
 }
 
-/// A server error in the middle of a stream is a truncated reply, which the run requests again.
-/// Before the first event the model itself would have retried.
-fn broken_off(error: ModelError, received: Option<String>) -> ModelError {
+/// Converts a server error in the middle of a stream to [`ModelError::Truncated`], so that the run
+/// repeats the request. Errors before the first event are unchanged: the model has retried these.
+fn truncated_stream(error: ModelError, received: Option<String>) -> ModelError {
     match (error, received) {
         (
             error @ (ModelError::Server { .. }

@@ -1,38 +1,38 @@
-//! The time of a run.
+//! Time and deadlines of a run.
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 
 use haft_core::{Timestamp, agent::AgentErrorKind};
 use tokio::time::{Instant, sleep};
 
-/// A monotonic clock.
+/// A monotonic clock that starts at the system time.
 pub(super) struct Clock {
-    began_at: Timestamp,
-    began: Instant,
+    start_time: Timestamp,
+    start: Instant,
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
-        Self { began_at: Timestamp::now(), began: Instant::now() }
+        Self { start_time: Timestamp::now(), start: Instant::now() }
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        let passed = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_unix_millis(self.began_at.unix_millis().saturating_add(passed))
+        let elapsed = i64::try_from(self.start.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_unix_millis(self.start_time.unix_millis().saturating_add(elapsed))
     }
 }
 
 /// Awaits `work` for at most `left`. Returns `None` if the time is up.
-pub(super) async fn within<F: Future>(
+pub(super) async fn with_time_limit<F: Future>(
     left: Option<Duration>,
     work: F,
 ) -> Result<Option<F::Output>, AgentErrorKind> {
     let Some(left) = left else { return Ok(Some(work.await)) };
-    // Tokio panics if its timer is not enabled.
+    // Tokio panics if the runtime has no timer.
     let timer = catch_unwind(|| sleep(left)).map_err(|_no_timer| AgentErrorKind::NoRuntime)?;
     tokio::select! {
         biased;
-        done = work => Ok(Some(done)),
+        output = work => Ok(Some(output)),
         () = timer => Ok(None),
     }
 }

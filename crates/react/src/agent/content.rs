@@ -1,11 +1,11 @@
-//! What is said, in the form that OpenTelemetry has for it.
+//! Messages in the JSON format of OpenTelemetry's GenAI attributes.
 
 use std::sync::Arc;
 
 use haft_core::{Message, message::MessageBody, model::FinishReason};
 use serde_json::{Value, json};
 
-/// Messages as JSON text: a role and parts each.
+/// Serializes messages as JSON text, each with a role and parts.
 pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
     let messages = messages.into_iter().map(|message| {
         let role = match message.body() {
@@ -19,8 +19,8 @@ pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>)
     Value::Array(messages.collect()).to_string()
 }
 
-/// The parts of one message as JSON text.
-pub(super) fn parts_of(message: Option<&Message>) -> String {
+/// Serializes the parts of one message as JSON text.
+pub(super) fn message_parts(message: Option<&Message>) -> String {
     Value::Array(message.map(parts).unwrap_or_default()).to_string()
 }
 
@@ -31,7 +31,7 @@ fn parts(message: &Message) -> Vec<Value> {
         ];
     }
     let thought = match message.body() {
-        MessageBody::Assistant(said) => said.reasoning.as_ref(),
+        MessageBody::Assistant(reply) => reply.reasoning.as_ref(),
         _ => None,
     };
     let thought = thought.map(|thought| json!({"type": "reasoning", "content": thought}));
@@ -43,8 +43,8 @@ fn parts(message: &Message) -> Vec<Value> {
     thought.into_iter().chain(text).chain(calls).collect()
 }
 
-/// Why a model stopped, in OpenTelemetry's words.
-pub(super) fn reason(reason: &FinishReason) -> &str {
+/// Returns OpenTelemetry's name of a finish reason.
+pub(super) fn finish_reason(reason: &FinishReason) -> &str {
     match reason {
         FinishReason::Stop => "stop",
         FinishReason::ToolCalls => "tool_call",

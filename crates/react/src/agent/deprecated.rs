@@ -4,22 +4,22 @@ use std::collections::HashSet;
 
 use haft_core::{ToolName, toolset::ToolList};
 
-/// Warns about each deprecated tool once a run.
+/// Logs a warning for each deprecated tool, once per run.
 #[derive(Default)]
-pub(super) struct Deprecated {
-    warned: HashSet<ToolName>,
-    /// The last list.
+pub(super) struct DeprecationWarnings {
+    logged: HashSet<ToolName>,
+    /// The id of the last list, which is not checked again.
     list: Option<u64>,
 }
 
-impl Deprecated {
+impl DeprecationWarnings {
     pub(super) fn warn(&mut self, tools: &ToolList) {
         if self.list.replace(tools.id()) == Some(tools.id()) {
             return;
         }
         for definition in tools.tools().iter().map(|tool| tool.definition()) {
             if let Some(deprecation) = definition.deprecated()
-                && self.warned.insert(definition.name().clone())
+                && self.logged.insert(definition.name().clone())
             {
                 tracing::warn!("tool {:?} is {deprecation}", definition.name());
             }

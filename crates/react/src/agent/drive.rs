@@ -18,17 +18,17 @@ use tracing::Instrument as _;
 
 use super::{
     ReactAgent,
-    clock::{Clock, within},
+    clock::{Clock, with_time_limit},
     compact,
-    deprecated::Deprecated,
-    events::{Events, ProgressRelay},
+    deprecated::DeprecationWarnings,
+    events::{EventSink, ProgressRelay},
     mailbox::Mailbox,
 };
 use crate::{
     Effect, QueueHandle, Run,
     dialect::Reply,
     extension::{Entries, StepContext},
-    queue::{CallQueues, Placeholders, Pushed, Quota},
+    queue::{CallQueues, Placeholders, PushedCalls, Quota},
     run::CallBatch,
 };
 
@@ -41,7 +41,7 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         context: RunContext,
-        events: &Events,
+        events: &EventSink,
     ) -> Result<RunOutput, AgentError> {
         let mailbox = Mailbox::attach(&context);
         let output = self.drive_until(run, context, (events, &mailbox), &|_| false).await;
@@ -49,13 +49,13 @@ impl ReactAgent {
         output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
     }
 
-    /// Drives a run until it ends, is suspended, or `until` holds at a step boundary; there is no
-    /// output then. Cancelled by its token, it closes the open calls.
+    /// Drives a run until it ends or is suspended. Returns `None` if `until` returns `true` at a
+    /// step boundary first. A cancellation closes the open calls.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
         context: RunContext,
-        (events, mailbox): (&Events, &Mailbox),
+        (events, mailbox): (&EventSink, &Mailbox),
         until: Until<'_>,
     ) -> Result<Option<RunOutput>, AgentError> {
         let cancellation = context.cancellation.clone();
@@ -72,20 +72,21 @@ impl ReactAgent {
             gen_ai.request.model = self.0.model.profile().name,
             haft.run.id = context.run_id,
         );
-        let ended = async {
+        let result = async {
             tokio::select! {
-                // A finished result is used, even if the token was cancelled meanwhile.
+                // `biased`: a finished run is returned even if the token was cancelled at the same
+                // time.
                 biased;
-                ended = self.advance(run, context, (events, mailbox, &meter, &entries), until) => ended,
+                result = self.advance(run, context, (events, mailbox, &meter, &entries), until) => result,
                 () = cancellation.cancelled() => Err(AgentErrorKind::Cancelled),
             }
         }
         .instrument(span)
         .await;
-        // The usage of abandoned calls.
+        // The meter has the usage of calls that were dropped before they returned.
         run.on_usage(meter.take());
         save_entries(run, &entries);
-        ended.map_err(|kind| {
+        result.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
                 run.cancel();
             }
@@ -97,7 +98,7 @@ impl ReactAgent {
         &self,
         run: &mut Run,
         context: RunContext,
-        (events, mailbox, meter, entries): (&Events, &Mailbox, &UsageMeter, &Entries),
+        (events, mailbox, meter, entries): (&EventSink, &Mailbox, &UsageMeter, &Entries),
         until: Until<'_>,
     ) -> Result<Option<RunOutput>, AgentErrorKind> {
         if Handle::try_current().is_err() {
@@ -115,10 +116,8 @@ impl ReactAgent {
         let context = Arc::new(self.with_queue(context));
         let placeholders = Placeholders::new();
         let mut inputs = self.prepare_step(run, &context, entries, None).await?;
-        for diagnostic in inputs.tools.diagnostics() {
-            tracing::warn!("{diagnostic}");
-        }
-        let mut deprecated = Deprecated::default();
+        inputs.tools.diagnostics().iter().for_each(|diagnostic| tracing::warn!("{diagnostic}"));
+        let mut deprecated = DeprecationWarnings::default();
         deprecated.warn(&inputs.tools);
         run.recover(&inputs.tools);
         let mut seen = run.transcript().len();
@@ -137,13 +136,14 @@ impl ReactAgent {
                 }
                 Effect::Chat(request) => {
                     let left = run.time_left();
-                    let reply = within(left, pin!(self.chat(run, &inputs, &request, events))).await?;
+                    let reply =
+                        with_time_limit(left, pin!(self.chat(run, &inputs, &request, events))).await?;
                     // The request shares the transcript. While it exists, an addition copies the
                     // list.
                     drop(request);
                     match reply {
                         Some(reply) => {
-                            let reply = self.changed(reply, run, (&context, entries)).await?;
+                            let reply = self.extend_reply(reply, run, (&context, entries)).await?;
                             Self::finish_chat(run, reply, events).await?;
                         }
                         None => run.on_time_up(),
@@ -153,18 +153,18 @@ impl ReactAgent {
                     let left = run.time_left();
                     let tools = inputs.tools.clone();
                     let calls = self.call(run, tools, batch, &context, (events, quota.as_ref()));
-                    let called = within(left, pin!(calls)).await;
+                    let result = with_time_limit(left, pin!(calls)).await;
                     run.on_usage(meter.take());
-                    match called? {
-                        Some(called) => called?,
+                    match result? {
+                        Some(result) => result?,
                         None => run.on_time_up(),
                     }
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
                 Effect::Check(output) => {
                     let cx = StepContext::new(run, &context, entries);
-                    let checked = self.0.extensions.validate(*output, &cx).await;
-                    run.on_check(checked)?;
+                    let verdict = self.0.extensions.validate(*output, &cx).await;
+                    run.on_check(verdict)?;
                 }
                 Effect::Wait(_) => {
                     return run.to_suspended().map(|suspended| Some(RunOutput::Suspended(suspended)));
@@ -174,8 +174,8 @@ impl ReactAgent {
         }
     }
 
-    /// The reply as the extensions change it.
-    async fn changed(
+    /// Applies the extensions to a reply.
+    async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
         run: &Run,
@@ -190,7 +190,7 @@ impl ReactAgent {
         }
     }
 
-    /// The saved entries of a run, if the agent has extensions.
+    /// Returns the saved extension entries of a run, or `None` for an agent without extensions.
     fn entries(&self, run: &Run) -> Option<Entries> {
         (!self.0.extensions.is_empty()).then(|| Entries::new(run.entries().clone()))
     }
@@ -198,7 +198,7 @@ impl ReactAgent {
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
         let summary = compact::summarize(&*self.0.compactor, &part).instrument(span);
-        let summary = within(run.time_left(), summary).await?;
+        let summary = with_time_limit(run.time_left(), summary).await?;
         drop(part);
         match summary {
             Some(summary) => run.on_compact(summary),
@@ -215,12 +215,14 @@ impl ReactAgent {
         if !self.0.has_queue {
             return context;
         }
-        let none = Pushed::within(&Quota::new(0));
-        let handle = QueueHandle::new(&Arc::new(none), ToolList::default(), self.0.tools.pipeline().clone());
+        let closed = PushedCalls::with_quota(&Quota::new(0));
+        let handle =
+            QueueHandle::new(&Arc::new(closed), ToolList::default(), self.0.tools.pipeline().clone());
         RunContext { state: context.state.with(handle), ..context }
     }
 
-    /// The tools whose calls can be queued. A hand-off cannot: the reply itself decides about it.
+    /// Returns the tools whose calls can be queued: all except hand-offs, which take effect after
+    /// the reply that contains them.
     fn queueable(&self, tools: &ToolList) -> ToolList {
         let transfers = &self.0.transfers;
         if transfers.is_empty() {
@@ -230,14 +232,14 @@ impl ReactAgent {
         ToolList::new("queue", tools.tools().iter().filter(is_queueable).cloned())
     }
 
-    /// Executes calls with the tools that the model saw.
+    /// Executes calls with the tools of the request.
     async fn call(
         &self,
         run: &mut Run,
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
-        (events, quota): (&Events, Option<&Arc<Quota>>),
+        (events, quota): (&EventSink, Option<&Arc<Quota>>),
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
@@ -248,7 +250,7 @@ impl ReactAgent {
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
-            // Drop the outcome before awaiting the event: it may be large.
+            // The outcome is dropped before the event is awaited, since it may be large.
             let event = match outcomes.next().await {
                 Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
                 None => return Ok(()),
@@ -278,7 +280,7 @@ impl ReactAgent {
 }
 
 /// Emits the rejections of replies since message `seen`. Returns the number of messages.
-async fn emit_rejections(run: &Run, seen: usize, events: &Events) -> usize {
+async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
         events.emit(|| RunEvent::ReplyRejected { problem }).await;
     }

@@ -18,15 +18,16 @@ use haft_core::{
 };
 use tokio::sync::mpsc;
 
-/// Maximum number of events that wait for a slow reader before the run waits too.
+/// Number of buffered events. A full buffer pauses the run until the reader continues
+/// (back-pressure).
 const EVENT_BUFFER: usize = 64;
 
 /// The sender of events, if the run is observed.
 #[derive(Clone)]
-pub(crate) struct Events(Option<mpsc::Sender<RunEvent>>);
+pub(crate) struct EventSink(Option<mpsc::Sender<RunEvent>>);
 
-impl Events {
-    /// The events of a run that is not observed.
+impl EventSink {
+    /// Creates a sender for a run that is not observed. It discards all events.
     pub(crate) fn unobserved() -> Self {
         Self(None)
     }
@@ -36,29 +37,29 @@ impl Events {
         self.0.is_some()
     }
 
-    /// Sends an event, and waits while the buffer is full. Does not create the event of a run that
-    /// is not observed.
+    /// Sends an event, and waits while the buffer is full. For a run that is not observed, `event`
+    /// is not called.
     pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
         // The event stream owns the driver, so that a send can only fail while both are being
         // dropped.
         if let Some(reader) = &self.0
-            && let Ok(place) = reader.reserve().await
+            && let Ok(permit) = reader.reserve().await
         {
-            // Created only now, so that it is not part of the future of every run.
-            place.send(event());
+            // Created after the await, so that the event does not enlarge the future.
+            permit.send(event());
         }
     }
 }
 
 /// Sends the progress of calls to the reader and to the host.
 pub(super) struct ProgressRelay {
-    pub(super) events: Events,
+    pub(super) events: EventSink,
     pub(super) host: Option<Arc<dyn ProgressSink>>,
 }
 
 impl ProgressSink for ProgressRelay {
     fn report(&self, call_id: &str, progress: Progress) {
-        // A tool does not wait for a slow reader. Lost progress is followed by newer progress.
+        // A slow reader does not block the tool. Progress is dropped while the buffer is full.
         if let Some(reader) = &self.events.0 {
             let event = RunEvent::CallProgress { call_id: call_id.to_owned(), progress: progress.clone() };
             let _ = reader.try_send(event);
@@ -69,34 +70,36 @@ impl ProgressSink for ProgressRelay {
     }
 }
 
-/// The events of a driver, then its end. Nothing is spawned: polling the stream drives the run, and
-/// dropping it drops everything.
-pub(crate) fn observe<'r, F>(driver: impl FnOnce(Events) -> F) -> BoxStream<'r, Result<RunEvent, AgentError>>
+/// Creates the stream of a driver's events, which ends with its output. No task is spawned: polling
+/// the stream drives the run, and dropping the stream drops the driver.
+pub(crate) fn observe<'r, F>(
+    driver: impl FnOnce(EventSink) -> F,
+) -> BoxStream<'r, Result<RunEvent, AgentError>>
 where
     F: Future<Output = Result<RunOutput, AgentError>> + Send + 'r,
 {
     let (sender, events) = mpsc::channel(EVENT_BUFFER);
-    let driver = driver(Events(Some(sender))).boxed();
-    Observed { events, driver: Some(driver), end: None }.boxed()
+    let driver = driver(EventSink(Some(sender))).boxed();
+    EventStream { events, driver: Some(driver), end: None }.boxed()
 }
 
-struct Observed<'r> {
+struct EventStream<'r> {
     events: mpsc::Receiver<RunEvent>,
-    /// `None` after its end.
+    /// `None` after the driver finished.
     driver: Option<BoxFuture<'r, Result<RunOutput, AgentError>>>,
     end: Option<Result<RunOutput, AgentError>>,
 }
 
-impl Stream for Observed<'_> {
+impl Stream for EventStream<'_> {
     type Item = Result<RunEvent, AgentError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // The driver first: deadlines and cancellation do not wait for events.
+        // Polled first, so that unread events do not delay deadlines and cancellation.
         if let Some(driver) = &mut self.driver
             && let Poll::Ready(end) = driver.poll_unpin(cx)
         {
             (self.driver, self.end) = (None, Some(end));
-            // Ignore later progress of abandoned tools.
+            // Tools that were abandoned may still report progress.
             self.events.close();
         }
         match self.events.poll_recv(cx) {

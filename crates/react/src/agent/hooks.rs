@@ -29,10 +29,10 @@ impl ReactAgentBuilder {
     /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A
     /// rejected answer goes back to the model with the reason.
     ///
-    /// Validators run in order, each with the output of the one before, on tasks of their own. One
-    /// that panics or exceeds its [timeout](Self::hook_timeout) ends the run with
-    /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). They run again if the run was
-    /// interrupted meanwhile.
+    /// Validators run in order, on their own tasks. Each validator receives the output of the
+    /// previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
+    /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). If the run is interrupted
+    /// during the validation, the validators run again.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl ReactAgentBuilder {
     /// let agent = ReactAgent::builder(model.clone())
     ///     .instructions("Be brief.")
     ///     .dynamic_instructions(|cx| async move {
-    ///         let user = cx.run.principal.as_ref().ok_or("nobody is logged in")?;
+    ///         let user = cx.run.principal.as_ref().ok_or("no user is logged in")?;
     ///         Ok(format!("The user is {}.", user.id))
     ///     })
     ///     .build()?;
@@ -111,7 +111,7 @@ impl ReactAgentBuilder {
     /// step, and the [model](StepRequest::use_model).
     ///
     /// It runs before each request, and once when a run is resumed, for the open calls: these are
-    /// executed with the tools that the hook left. An error, a panic or a
+    /// executed with the tools that remain after the hook. An error, a panic or a
     /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples

@@ -18,7 +18,7 @@ use crate::{
     run::Resolver,
 };
 
-/// The inputs of a step: what the hooks decided about the next request.
+/// The inputs of the next request, after the hooks.
 pub(super) struct StepInputs {
     pub(super) tools: ToolList,
     instructions: Option<Arc<Message>>,
@@ -41,8 +41,8 @@ impl StepInputs {
 }
 
 impl ReactAgent {
-    /// Lists the tools and runs the hooks for the next request. If the instructions equal those of
-    /// the last request, the same message is used, which keeps its cached rendering.
+    /// Lists the tools and runs the hooks for the next request. If the instructions are unchanged,
+    /// the message of the last request is reused, with its cached rendering.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -66,13 +66,17 @@ impl ReactAgent {
         paragraphs.append(&mut request.instructions);
         let tools = request.list(&all, &extensions.prepared);
         let chosen = request.model.map(|model| self.0.priced(model));
-        let of_model = chosen.as_ref().map(|model| dialect_for(model.profile()));
+        let model_dialect = chosen.as_ref().map(|model| dialect_for(model.profile()));
         let inputs = StepInputs {
-            instructions: joined(instructions, &paragraphs, last.and_then(|last| last.instructions)),
+            instructions: join_instructions(
+                instructions,
+                &paragraphs,
+                last.and_then(|last| last.instructions),
+            ),
             tool_choice: Some(request.tool_choice),
             settings: Some(request.settings),
             model: chosen.unwrap_or(model),
-            dialect: request.dialect.or(of_model).unwrap_or(dialect),
+            dialect: request.dialect.or(model_dialect).unwrap_or(dialect),
             tools,
         };
         inputs.check(run)?;
@@ -81,8 +85,8 @@ impl ReactAgent {
 }
 
 impl StepInputs {
-    /// The agent's own dialect was checked when the agent was built. That of a step may reserve
-    /// another tool name.
+    /// Checks the tool names against the dialect. [`build`](super::ReactAgentBuilder::build)
+    /// checked that of the agent only; the dialect of a step may reserve another name.
     fn check(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {
@@ -98,17 +102,18 @@ impl StepInputs {
     }
 }
 
-pub(super) fn joined(
-    given: Option<Arc<Message>>,
+/// Appends paragraphs to the instructions. Returns `last` if its text is the same.
+pub(super) fn join_instructions(
+    base: Option<Arc<Message>>,
     paragraphs: &[String],
     last: Option<Arc<Message>>,
 ) -> Option<Arc<Message>> {
     let paragraphs: Vec<_> = paragraphs.iter().filter(|text| !text.trim().is_empty()).collect();
     if paragraphs.is_empty() {
-        return given;
+        return base;
     }
-    let given = given.map(|message| message.text());
-    let text: Vec<_> = given.iter().chain(paragraphs).map(String::as_str).collect();
+    let base = base.map(|message| message.text());
+    let text: Vec<_> = base.iter().chain(paragraphs).map(String::as_str).collect();
     let text = text.join("\n\n");
     last.filter(|last| last.text() == text).or_else(|| Some(Arc::new(Message::system(text))))
 }

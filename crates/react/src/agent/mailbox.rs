@@ -13,12 +13,12 @@ use crate::{
     run::{RunError, RunState, When, check_enqueued},
 };
 
-/// Sends messages to a run of an agent while it is under way, from another task or from a tool.
+/// A handle that sends messages to a run in progress, from another task or from a tool.
 /// Cheap to clone.
 ///
-/// A handle belongs to one run: that whose [input](Self::bind) it is bound to, not those of agents
-/// that are tools. Messages are delivered at step boundaries, in order, see [`Run::enqueue`].
-/// Messages sent before the run starts are delivered in its first step.
+/// A handle belongs to the run that it is [bound](Self::bind) to. Runs of agents that are tools do
+/// not receive its messages. Messages are delivered at step boundaries, in order, see
+/// [`Run::enqueue`]. Messages sent before the run starts are delivered in its first step.
 ///
 /// # Examples
 ///
@@ -91,9 +91,9 @@ impl RunHandle {
         Ok(())
     }
 
-    /// The messages that the model did not get. After the run ended, these are final, for example
-    /// because a limit or a cancellation ended it. The messages of a suspended run are saved with
-    /// it.
+    /// The messages that were not delivered to the model. They are never delivered if the run has
+    /// ended, for example by a limit or a cancellation. The messages of a suspended run are saved
+    /// with the run instead.
     pub fn undelivered(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -117,8 +117,8 @@ impl fmt::Debug for RunHandle {
 pub(crate) struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
-    /// Takes the handle in the context, unless another run has it: agents that are tools get the
-    /// context of their caller.
+    /// Attaches to the handle in the context, unless another run is attached: an agent that is a
+    /// tool has the context of its caller.
     pub(crate) fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();
@@ -131,12 +131,12 @@ impl Mailbox {
         Self(handle)
     }
 
-    /// The next effect of the run, with all messages enqueued before. The lock is held meanwhile,
-    /// so that no message is accepted after the run decided to end.
+    /// Enqueues the messages in the run and returns its next effect. The lock is held in between,
+    /// so that the handle rejects messages as soon as the run has ended.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
-        // What the run does not accept stays undelivered.
+        // A message that the run rejects stays in the handle, as undelivered.
         while let Some((message, when)) = mail.messages.front().cloned()
             && run.enqueue(message, when).is_ok()
         {
@@ -149,8 +149,8 @@ impl Mailbox {
         effect
     }
 
-    /// Closes the handle. It keeps the messages that the run did not deliver, unless they are saved
-    /// with it.
+    /// Closes the handle. Undelivered messages move back to it, unless they are saved with a
+    /// suspended run.
     pub(crate) fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();

@@ -1,4 +1,4 @@
-//! What an agent takes and gives, as named fields.
+//! The signature of an agent: named input and output fields.
 
 use std::sync::Arc;
 
@@ -10,38 +10,39 @@ use crate::RunConfig;
 
 const REASONING: &str = "reasoning";
 
-/// How deep parts of the outputs' root are followed: references may go round in circles.
-const DEPTH: usize = 16;
+/// Maximum depth of subschemas to search. References may be cyclic.
+const MAX_DEPTH: usize = 16;
 
-/// The instructions with the fields that are declared.
-pub(super) fn instructions(given: Option<Arc<Message>>, config: &RunConfig) -> Option<Arc<Message>> {
+/// Appends the declared fields to the instructions.
+pub(super) fn instructions(base: Option<Arc<Message>>, config: &RunConfig) -> Option<Arc<Message>> {
     if config.inputs.is_none() {
-        return given;
+        return base;
     }
     let fields = [("You are given", &config.inputs), ("You are to find", &config.outputs)];
-    let fields = fields.map(|(verb, schema)| schema.as_ref().map(|schema| listed(verb, schema)));
-    let words = given.map(|message| message.text());
-    let lines: Vec<_> = words.into_iter().chain(fields.into_iter().flatten()).collect();
-    Some(Arc::new(Message::system(lines.join("\n\n"))))
+    let fields = fields.map(|(verb, schema)| schema.as_ref().map(|schema| field_list(verb, schema)));
+    let base = base.map(|message| message.text());
+    let paragraphs: Vec<_> = base.into_iter().chain(fields.into_iter().flatten()).collect();
+    Some(Arc::new(Message::system(paragraphs.join("\n\n"))))
 }
 
-fn listed(verb: &str, schema: &Schema) -> String {
+fn field_list(verb: &str, schema: &Schema) -> String {
     let mut text = format!("{verb}:");
     for field in schema.properties() {
         text += &format!("\n- `{}`", field.name);
         if let Some(description) = field.schema.get("description").and_then(Value::as_str) {
-            // A list has one line for each.
+            // One line per field.
             text += &format!(": {}", description.split_whitespace().collect::<Vec<_>>().join(" "));
         }
     }
     text
 }
 
-/// The outputs with a reasoning, which is given first, since what is written later follows from it.
+/// Adds the required field `reasoning` to the outputs, before the other fields: a model writes the
+/// fields in order, so that the answer follows from the reasoning.
 pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaError> {
-    let answer =
+    let default_outputs =
         || json!({"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]});
-    let mut value = outputs.map_or_else(answer, |outputs| outputs.as_value().clone());
+    let mut value = outputs.map_or_else(default_outputs, |outputs| outputs.as_value().clone());
     let reasoning = json!({"type": "string", "description": "The way to the answer, step by step."});
     if let Value::Object(root) = &mut value {
         let mut properties = Map::from_iter([(REASONING.to_owned(), reasoning)]);
@@ -59,30 +60,32 @@ pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaEr
     Schema::arguments(value)
 }
 
-/// The place of a part of the outputs that takes no other properties, and so would refuse the reasoning. The root itself
-/// declares it.
-pub(super) fn closed_part(outputs: &Schema) -> Option<String> {
-    closed_within(outputs.as_value(), outputs.as_value(), "", DEPTH)
+/// Returns the JSON Pointer of a subschema that rejects the field `reasoning`, because it allows no
+/// additional properties. The root is not checked, since [`with_reasoning`] declares the field
+/// there.
+pub(super) fn closed_subschema(outputs: &Schema) -> Option<String> {
+    find_closed(outputs.as_value(), outputs.as_value(), "", MAX_DEPTH)
 }
 
-fn closed_within(root: &Value, part: &Value, at: &str, depth: usize) -> Option<String> {
+fn find_closed(root: &Value, subschema: &Value, pointer: &str, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
-    let target = part.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+    let target = subschema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
     let target = target.and_then(|target| Some((target.to_owned(), root.pointer(target)?)));
-    let one = ["then", "else"].into_iter().filter_map(|key| Some((format!("{at}/{key}"), part.get(key)?)));
-    let several = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| {
-        let parts = part.get(key).and_then(Value::as_array).into_iter().flatten();
-        parts.enumerate().map(move |(index, part)| (format!("{at}/{key}/{index}"), part))
-    });
-    target
+    let conditional = ["then", "else"]
         .into_iter()
-        .chain(one)
-        .chain(several)
-        .find_map(|(at, part)| if is_closed(part) { Some(at) } else { closed_within(root, part, &at, depth) })
+        .filter_map(|key| Some((format!("{pointer}/{key}"), subschema.get(key)?)));
+    let combined = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| {
+        let subschemas = subschema.get(key).and_then(Value::as_array).into_iter().flatten();
+        subschemas.enumerate().map(move |(index, subschema)| (format!("{pointer}/{key}/{index}"), subschema))
+    });
+    target.into_iter().chain(conditional).chain(combined).find_map(|(pointer, subschema)| {
+        if is_closed(subschema) { Some(pointer) } else { find_closed(root, subschema, &pointer, depth) }
+    })
 }
 
-fn is_closed(part: &Value) -> bool {
-    let refuses = |key| part.get(key) == Some(&Value::Bool(false));
-    let declares = part.get("properties").is_some_and(|properties| properties.get(REASONING).is_some());
-    !declares && (refuses("additionalProperties") || refuses("unevaluatedProperties"))
+fn is_closed(subschema: &Value) -> bool {
+    let is_false = |key| subschema.get(key) == Some(&Value::Bool(false));
+    let declares_reasoning =
+        subschema.get("properties").is_some_and(|properties| properties.get(REASONING).is_some());
+    !declares_reasoning && (is_false("additionalProperties") || is_false("unevaluatedProperties"))
 }

@@ -9,78 +9,84 @@ use futures::executor;
 use haft_core::{agent::AgentErrorKind, pipeline::can_block_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// How many threads drive runs, tell the time and serve connections.
-const DRIVERS: usize = 2;
+/// Number of threads for runs, timers and connections.
+const DRIVER_THREADS: usize = 2;
 
-/// How many threads make calls. A tool that blocks one of them holds up a call at most, never the clock.
-const CALLERS: usize = 4;
+/// Number of threads for calls. A tool that blocks its thread delays other calls only, not the
+/// timers.
+const CALL_THREADS: usize = 4;
 
-/// A runtime that begins when it is needed, and is one for all clones.
+/// A runtime that starts on first use and is shared by all clones.
 #[derive(Clone, Default)]
-pub(super) struct Shared(Arc<Mutex<Option<Arc<OwnRuntime>>>>);
+pub(super) struct SharedRuntime(Arc<Mutex<Option<Arc<AgentRuntime>>>>);
 
-impl Shared {
-    pub(super) fn get(&self) -> Result<Arc<OwnRuntime>, AgentErrorKind> {
+impl SharedRuntime {
+    pub(super) fn get(&self) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
         let mut runtime = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &*runtime {
             return Ok(Arc::clone(runtime));
         }
-        let begun = Arc::new(OwnRuntime {
-            driver: Some(begin("haft-agent", DRIVERS)?),
-            calls: Some(begin("haft-calls", CALLERS)?),
+        let started = Arc::new(AgentRuntime {
+            driver: Some(start("haft-agent", DRIVER_THREADS)?),
+            calls: Some(start("haft-calls", CALL_THREADS)?),
         });
-        Ok(Arc::clone(runtime.insert(begun)))
+        Ok(Arc::clone(runtime.insert(started)))
     }
 }
 
-fn begin(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
-    let begun = Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
-    begun.map_err(AgentErrorKind::Runtime)
+fn start(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
+    let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
+    runtime.map_err(AgentErrorKind::Runtime)
 }
 
-/// There are two until it is dropped.
-pub(super) struct OwnRuntime {
+/// The runtimes of an agent: for its runs, and for their calls. Both are `Some` until the drop.
+pub(super) struct AgentRuntime {
     driver: Option<Runtime>,
     calls: Option<Runtime>,
 }
 
-impl OwnRuntime {
-    /// Where calls are made.
+impl AgentRuntime {
+    /// The runtime for calls.
     pub(super) fn calls(&self) -> Option<Handle> {
         self.calls.as_ref().map(|runtime| runtime.handle().clone())
     }
 
-    /// Waits on this thread for a future.
+    /// Runs a future to completion on this thread.
     pub(super) fn block_on<F: Future>(
         &self,
         method: &'static str,
         future: F,
     ) -> Result<F::Output, AgentErrorKind> {
         check(method)?;
-        // Not by the runtime's own `block_on`, which panics where it takes a thread for one of its kind.
-        Ok(self.within(|| executor::block_on(future)))
+        // `Runtime::block_on` panics on threads that belong to another runtime, even if they can
+        // block.
+        Ok(self.enter(|| executor::block_on(future)))
     }
 
-    /// Runs code that finds this runtime where it looks for one.
-    pub(super) fn within<T>(&self, code: impl FnOnce() -> T) -> T {
-        let _entered = self.driver.as_ref().map(Runtime::enter);
+    /// Runs code in the context of this runtime.
+    pub(super) fn enter<T>(&self, code: impl FnOnce() -> T) -> T {
+        let _guard = self.driver.as_ref().map(Runtime::enter);
         code()
     }
 }
 
-impl Drop for OwnRuntime {
+impl Drop for AgentRuntime {
     fn drop(&mut self) {
-        // To wait for its threads is not allowed inside another runtime, and what they do is nobody's any more.
+        // Waiting for the threads would panic inside another runtime. Their tasks have no owner any
+        // more.
         for runtime in [self.calls.take(), self.driver.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
 }
 
+/// Checks that this thread can block.
+///
 /// # Errors
 ///
-/// Fails, and names the `method` to use there, on a thread that runs the tasks of a runtime or of another executor.
+/// Fails on a thread that runs the tasks of a runtime or of another executor. The error names the
+/// `method` to use instead.
 pub(super) fn check(method: &'static str) -> Result<(), AgentErrorKind> {
-    let is_free = executor::enter().is_ok() && can_block_thread();
-    if is_free { Ok(()) } else { Err(AgentErrorKind::BlockingInRuntime(method)) }
+    let can_block_here = executor::enter().is_ok() && can_block_thread();
+    if can_block_here { Ok(()) } else { Err(AgentErrorKind::BlockingInRuntime(method)) }
 }

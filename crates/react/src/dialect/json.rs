@@ -1,9 +1,9 @@
-//! ReAct as JSON: each reply is one object with a thought, the name of a tool and its arguments.
+//! ReAct as JSON: each reply is one object with a thought, the name of a tool, and its arguments.
 
 mod embed;
 mod format;
-mod listen;
-mod read;
+mod listener;
+mod parser;
 
 use haft_core::{
     Schema, ToolDefinition,
@@ -14,26 +14,26 @@ use serde_json::json;
 
 use super::{
     Dialect, FINISH, Listener, Prompt,
-    step::{self, Form, Step},
+    step::{self, ParsedStep, StepFormat},
 };
 use crate::dialect::Reply;
-use listen::JsonListener;
+use listener::JsonListener;
 
-pub(super) use listen::Strings;
-pub(crate) use read::json_object;
-pub(super) use read::step as read_step;
+pub(super) use listener::StringScanner;
+pub(crate) use parser::json_object;
+pub(super) use parser::step as parse_step;
 
-/// Thought, tool and arguments as one JSON object a reply, for models without function calling.
+/// Thought, tool and arguments as one JSON object per reply, for models without function calling.
 ///
-/// The reply is constrained to a schema with one alternative for each tool, and [`FINISH`] with the answer, where
-/// the model can be constrained. What a model writes all the same, such as code fences or words around the object, is
-/// tolerated.
+/// By default, each reply is constrained to a schema with one alternative per tool, and one for
+/// [`FINISH`] with the answer. The parser also accepts common deviations: code fences, text around
+/// the object, and other key names.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
     constrained: bool,
 }
 
-/// For a model that can be constrained to a schema.
+/// The same as [`JsonReact::new`].
 impl Default for JsonReact {
     fn default() -> Self {
         Self::new()
@@ -41,12 +41,13 @@ impl Default for JsonReact {
 }
 
 impl JsonReact {
-    /// Speaks to a model that can be constrained to a schema.
+    /// Creates a dialect for models whose replies can be constrained to a schema.
     pub fn new() -> Self {
         Self { constrained: true }
     }
 
-    /// Speaks to a model that takes no schema: only words ask for the form.
+    /// Creates a dialect for models without constrained replies. Only the instructions describe the
+    /// format.
     pub fn unconstrained() -> Self {
         Self { constrained: false }
     }
@@ -58,7 +59,7 @@ impl Dialect for JsonReact {
     }
 
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        let mut request = step::request::<Json>(prompt);
+        let mut request = step::request::<JsonFormat>(prompt);
         if !self.constrained {
             request.response_format = ResponseFormat::Text;
         }
@@ -66,7 +67,7 @@ impl Dialect for JsonReact {
     }
 
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        step::fold::<Json>(response, outputs)
+        step::fold::<JsonFormat>(response, outputs)
     }
 
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
@@ -78,13 +79,13 @@ impl Dialect for JsonReact {
     }
 }
 
-/// A step as one JSON object.
-struct Json;
+/// The format of a step as one JSON object.
+struct JsonFormat;
 
-impl Form for Json {
-    const WRITTEN: &'static str = "one JSON object and nothing else";
+impl StepFormat for JsonFormat {
+    const DESCRIPTION: &'static str = "one JSON object and nothing else";
 
-    fn shape(thought: &str, tool_name: &str) -> String {
+    fn template(thought: &str, tool_name: &str) -> String {
         format!(
             "{{\"{}\": \"{thought}\", \"{}\": \"{tool_name}\", \"{}\": {{its arguments}}}}",
             key::THOUGHT,
@@ -97,16 +98,16 @@ impl Form for Json {
         json!({key::THOUGHT: thought, key::TOOL_NAME: tool_name, key::TOOL_ARGS: tool_args}).to_string()
     }
 
-    fn read(text: &str, _is_whole: bool, outputs: Option<&Schema>) -> Option<Step> {
-        read::step(text, outputs)
+    fn parse(text: &str, _is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
+        parser::step(text, outputs)
     }
 
-    fn format(offered: &[&ToolDefinition]) -> ResponseFormat {
-        format::step_of(offered)
+    fn response_format(tools: &[&ToolDefinition]) -> ResponseFormat {
+        format::step_format(tools)
     }
 }
 
-/// The keys of a step.
+/// The keys of a step object.
 mod key {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const TOOL_NAME: &str = "tool_name";

@@ -16,7 +16,7 @@ use crate::dialect::Reply;
 /// Function calling, for models whose API has it.
 ///
 /// The answer is the text of a reply without calls. Declared [outputs](Prompt::outputs) are the
-/// arguments of [`FINISH`], an additional tool that is never executed.
+/// arguments of [`FINISH`], an additional tool. A call of it ends the run, and is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
@@ -30,18 +30,19 @@ impl Dialect for NativeCalls {
         let (tools, tool_choice) = match (prompt.outputs, choice) {
             (None, choice) => (prompt.tools.clone(), choice.clone()),
             (Some(outputs), ToolChoice::Auto) => {
-                (Offered::of(prompt.tools, outputs).with_finish.clone(), ToolChoice::Required)
+                (FinishTools::cached(prompt.tools, outputs).with_finish.clone(), ToolChoice::Required)
             }
             (Some(outputs), ToolChoice::None) => {
-                (Offered::of(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
+                (FinishTools::cached(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
             }
-            // `FINISH` is a call, too, but not a required one.
+            // A call of `FINISH` would satisfy the API, but not the required call of a tool.
             (Some(outputs), ToolChoice::Required) => {
-                (Offered::of(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
+                (FinishTools::cached(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
             }
-            (Some(outputs), ToolChoice::Tool(name)) => {
-                (Offered::of(prompt.tools, outputs).with_finish.clone(), ToolChoice::Tool(name.clone()))
-            }
+            (Some(outputs), ToolChoice::Tool(name)) => (
+                FinishTools::cached(prompt.tools, outputs).with_finish.clone(),
+                ToolChoice::Tool(name.clone()),
+            ),
         };
         ChatRequest {
             instructions: prompt.instructions.cloned(),
@@ -67,7 +68,7 @@ impl Dialect for NativeCalls {
     }
 
     fn listener(&self, _outputs: Option<&Schema>) -> Box<dyn Listener> {
-        Box::new(Native)
+        Box::new(NativeListener)
     }
 
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
@@ -75,18 +76,18 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The tools of a prompt with [`FINISH`], cached for each list of tools.
-struct Offered {
+/// Lists of tools with and without [`FINISH`], cached per tool list.
+struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,
     without_finish: ToolList,
     finish: ToolList,
 }
 
-impl Offered {
-    fn of(tools: &ToolList, outputs: &Schema) -> Arc<Self> {
-        let kept = tools.rendering(|tools| Self::new(tools, outputs));
-        if kept.outputs == *outputs { kept } else { Arc::new(Self::new(tools, outputs)) }
+impl FinishTools {
+    fn cached(tools: &ToolList, outputs: &Schema) -> Arc<Self> {
+        let cached = tools.rendering(|tools| Self::new(tools, outputs));
+        if cached.outputs == *outputs { cached } else { Arc::new(Self::new(tools, outputs)) }
     }
 
     fn new(tools: &ToolList, outputs: &Schema) -> Self {
@@ -112,9 +113,9 @@ fn finish(outputs: &Schema) -> DynamicTool {
     })
 }
 
-struct Native;
+struct NativeListener;
 
-impl Listener for Native {
+impl Listener for NativeListener {
     fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
         match event {
             ChatEvent::TextDelta { text } => vec![Delta::Text(text.clone())],

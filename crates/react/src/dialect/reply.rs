@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 /// A reply of a model, independent of the dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The message: calls, an answer, or unreadable text.
+    /// The message: calls, an answer, or text that cannot be parsed.
     pub message: AssistantMessage,
     /// The finish reason.
     pub finish_reason: FinishReason,
     /// Tokens and cost.
     #[serde(default)]
     pub usage: Usage,
-    /// The problem with the reply, for the model, if it cannot be used.
+    /// The reason, for the model, for which the reply is rejected. `None` for a usable reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// For replies that are independent of a dialect already.
+/// Converts a response that needs no parsing, as in function calling.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

@@ -1,9 +1,10 @@
-//! What dialects have in common that write each step out: a thought, the name of a tool and its arguments.
+//! Shared parts of the dialects whose steps are text: a thought, the name of a tool, and its
+//! arguments.
 
-mod example;
-mod offer;
+mod delta_buffer;
+mod examples;
+mod prompt;
 mod render;
-mod told;
 
 use std::sync::Arc;
 
@@ -16,144 +17,148 @@ use serde_json::Value;
 
 use super::{FINISH, Prompt, take_finish};
 use crate::dialect::Reply;
-use offer::Offer;
-pub(super) use told::Told;
+pub(super) use delta_buffer::DeltaBuffer;
+use prompt::StepPrompt;
 
-/// The name of the answer among the arguments of [`FINISH`], where no outputs are declared.
+/// The argument of [`FINISH`] with the answer, if no outputs are declared.
 pub(super) const ANSWER: &str = "answer";
 
-/// How a step is written and read.
-pub(super) trait Form: Send + Sync + 'static {
-    /// What a step is written as.
-    const WRITTEN: &'static str;
+/// The text format of a step.
+pub(super) trait StepFormat: Send + Sync + 'static {
+    /// A description of the format, for the model.
+    const DESCRIPTION: &'static str;
 
-    /// The shape of a step, with words in the place of its thought and of the name of its tool.
-    fn shape(thought: &str, tool_name: &str) -> String;
+    /// Returns a template of a step, with these placeholders for the thought and the tool name.
+    fn template(thought: &str, tool_name: &str) -> String;
 
-    /// Writes a step.
+    /// Formats a step.
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String;
 
-    /// Reads the first step of what a model wrote; `is_whole` says whether the model ended it by itself. `outputs` is the
-    /// form of the answer, where it is data.
-    fn read(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Option<Step>;
+    /// Parses the first step of a reply. `is_complete` is set if the model stopped by itself, so
+    /// that nothing was truncated. `outputs` is the output schema, if the answer is structured.
+    fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep>;
 
-    /// What a reply is constrained to: a step with one of these tools.
-    fn format(_offered: &[&ToolDefinition]) -> ResponseFormat {
+    /// Returns the response format that constrains a reply to a step with one of these tools.
+    /// Default: unconstrained text.
+    fn response_format(_tools: &[&ToolDefinition]) -> ResponseFormat {
         ResponseFormat::Text
     }
 }
 
-/// A step as it was read.
+/// A step of a reply.
 #[derive(Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct ParsedStep {
     pub(super) thought: Option<String>,
-    pub(super) action: Action,
+    pub(super) action: StepAction,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, PartialEq)]
-pub(super) enum Action {
-    /// It calls a tool, with arguments as text.
+pub(super) enum StepAction {
+    /// A tool call, with unparsed arguments.
     Call { name: String, arguments: String },
-    /// It ends the run, with these arguments.
+    /// The end of the run, with the arguments of [`FINISH`].
     Finish(Value),
-    /// It ends the run, with this text.
+    /// The end of the run, with a text.
     Answer(String),
 }
 
-/// Puts a request together.
-pub(super) fn request<F: Form>(prompt: &Prompt<'_>) -> ChatRequest {
-    let offer = Offer::<F>::of(prompt);
+/// Builds a request.
+pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
+    let step_prompt = StepPrompt::<F>::cached(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
-    // Last, so that what stands before it is the same in every request.
-    let demand = if prompt.must_answer { None } else { offer::demand(choice) };
+    // The last message, so that the prefix of each request can be cached by the provider.
+    let directive = if prompt.must_answer { None } else { prompt::directive(choice) };
     let messages = prompt.messages.iter().map(render::message::<F>);
     ChatRequest {
-        instructions: Some(offer.system(prompt)),
-        messages: messages.chain(demand.map(Arc::new)).collect(),
-        response_format: offer.format(prompt.tools, choice),
+        instructions: Some(step_prompt.system_message(prompt)),
+        messages: messages.chain(directive.map(Arc::new)).collect(),
+        response_format: step_prompt.response_format(prompt.tools, choice),
         settings: prompt.settings.clone(),
         ..ChatRequest::default()
     }
 }
 
-/// Makes the words of the transcript of a reply.
-pub(super) fn fold<F: Form>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+/// Parses a reply into the form of the transcript.
+pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
-    // A refusal is no step.
+    // A refusal has no step. The run handles an empty reply.
     if reply.message.refusal.is_some() || reply.message.is_empty() {
         return reply;
     }
-    // A server may well have read the calls itself.
+    // Some servers parse calls in text by themselves.
     if !reply.message.tool_calls.is_empty() {
         if let Some(arguments) = take_finish(&mut reply.message) {
             finish::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
         }
         return reply;
     }
-    let is_whole = reply.finish_reason == FinishReason::Stop;
-    let Some(step) = F::read(&reply.message.text(), is_whole, outputs) else {
-        let shape = F::shape("why", &format!("a tool, or {FINISH}"));
-        reply.problem = Some(format!("Your reply cannot be read. Write {}:\n{shape}", F::WRITTEN));
+    let is_complete = reply.finish_reason == FinishReason::Stop;
+    let Some(step) = F::parse(&reply.message.text(), is_complete, outputs) else {
+        let template = F::template("why", &format!("a tool, or {FINISH}"));
+        reply.problem = Some(format!("Your reply cannot be read. Write {}:\n{template}", F::DESCRIPTION));
         return reply;
     };
     if let Some(thought) = step.thought.filter(|thought| !thought.trim().is_empty()) {
         let reasoning = reply.message.reasoning.take().filter(|reasoning| !reasoning.is_empty());
-        // What the server takes as thinking is kept beside what the model calls a thought.
         reply.message.reasoning =
-            Some(reasoning.map_or_else(|| thought.clone(), |reasoning| told::joined(&reasoning, &thought)));
+            Some(reasoning.map_or_else(
+                || thought.clone(),
+                |reasoning| delta_buffer::join_reasoning(&reasoning, &thought),
+            ));
     }
     match step.action {
-        Action::Call { name, arguments } => {
+        StepAction::Call { name, arguments } => {
             reply.message.content.clear();
             reply.message.tool_calls = vec![ToolCall::new("", name, arguments)];
         }
-        Action::Finish(arguments) => finish::<F>(&mut reply, arguments, outputs),
-        Action::Answer(text) => conclude::<F>(&mut reply, plain(Value::String(text)).map(Content::text)),
+        StepAction::Finish(arguments) => finish::<F>(&mut reply, arguments, outputs),
+        StepAction::Answer(text) => conclude::<F>(&mut reply, plain(Value::String(text)).map(Content::text)),
     }
     reply
 }
 
-/// Makes the answer of the arguments of [`FINISH`].
-fn finish<F: Form>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
+/// Sets the answer from the arguments of [`FINISH`].
+fn finish<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
     let answer = match outputs {
-        // Whether it has the form that was asked for, the run says.
+        // The run validates it against the schema.
         Some(_) => Some(Content::Json { value: arguments }),
-        None => answer(arguments).map(Content::text),
+        None => answer_text(arguments).map(Content::text),
     };
     conclude::<F>(reply, answer);
 }
 
-fn conclude<F: Form>(reply: &mut Reply, answer: Option<Content>) {
+/// Sets the answer, or the problem that there is none.
+fn conclude<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
         None => {
-            let right = F::write("why", FINISH, &serde_json::json!({ANSWER: "the answer"}));
-            reply.problem = Some(format!("Your reply has no answer. To end, write it so:\n{right}"));
+            let example = F::write("why", FINISH, &serde_json::json!({ANSWER: "the answer"}));
+            reply.problem = Some(format!("Your reply has no answer. To end, write it so:\n{example}"));
         }
     }
 }
 
-/// The text of an answer, however the arguments wrap it.
-fn answer(arguments: Value) -> Option<String> {
+/// Returns the text of an answer: the argument [`ANSWER`], the only argument, or the arguments
+/// themselves if they are not an object.
+fn answer_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Object(mut arguments) => match arguments.shift_remove(ANSWER) {
             Some(answer) => plain(answer),
-            // Under another name, if there is no doubt which.
             None if arguments.len() == 1 => {
                 arguments.into_iter().next().and_then(|(_, answer)| plain(answer))
             }
             None => None,
         },
         Value::String(text) => match serde_json::from_str(&text) {
-            Ok(arguments @ Value::Object(_)) => answer(arguments),
+            Ok(arguments @ Value::Object(_)) => answer_text(arguments),
             _ => plain(Value::String(text)),
         },
         other => plain(other),
     }
 }
 
-/// An answer as text, if it says anything.
+/// Returns an answer as text, or `None` if it is null or blank.
 pub(super) fn plain(answer: Value) -> Option<String> {
     match answer {
         Value::Null => None,

@@ -1,12 +1,12 @@
-//! ReAct as plain text: thought, action and arguments, a line each.
+//! ReAct as plain text: thought, action and arguments, one line each.
 
+mod answer_scanner;
 mod label;
-mod listen;
+mod lenient_json;
+mod listener;
 mod nesting;
-mod read;
-mod relaxed;
-mod sections;
-mod spoken;
+mod parser;
+mod section_parser;
 
 use haft_core::{
     Schema,
@@ -16,24 +16,29 @@ use serde_json::Value;
 
 use super::{
     Dialect, FINISH, Listener, Prompt,
-    step::{self, Form, Step},
+    step::{self, ParsedStep, StepFormat},
 };
 use crate::dialect::Reply;
-use listen::TextListener;
+use listener::TextListener;
 
-/// What the model would go on with by itself: what a tool returned, which it cannot know. A thought about observations is
-/// none of them.
-const STOP: [&str; 2] = ["\nObservation from", "\nObservation:"];
+/// Stop sequences: the start of an observation, which the model would make up. They do not match a
+/// thought about observations.
+const STOP_SEQUENCES: [&str; 2] = ["\nObservation from", "\nObservation:"];
 
-/// How many stop sequences servers take at most.
-const STOPS: usize = 4;
+/// Maximum number of stop sequences that servers accept.
+const MAX_STOP_SEQUENCES: usize = 4;
 
-/// Thought, action and arguments as lines of plain text, for any model that writes.
+/// Thought, action and arguments as lines of plain text, for any text model.
 ///
-/// The reply ends where the model would write the observation by itself, by a stop sequence. What models write all the same
-/// is tolerated: code fences, words around the lines, other names for the parts, bold ones, the markers of DSPy, a step as JSON;
-/// and in the arguments single quotes, trailing commas, Python's constants, missing last braces. What goes on behind the first
-/// step is left out. Arguments that may be cut are not completed: the tool refuses them. An answer is taken as it is written.
+/// A stop sequence ends the reply before an observation that the model would make up. The parser
+/// reads the first step of a reply and ignores the rest. It accepts common deviations:
+///
+/// - code fences, text around the lines, other or bold labels, the markers of DSPy, a step as JSON
+/// - in arguments: single quotes, trailing commas, Python's constants, missing closing braces at
+///   the end
+///
+/// Arguments that may be truncated are not completed, so that the call fails validation. The text
+/// of an answer is not changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextReact;
 
@@ -43,16 +48,16 @@ impl Dialect for TextReact {
     }
 
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        let mut request = step::request::<Text>(prompt);
+        let mut request = step::request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
-        // Those of the caller count: where the reply goes on, it is left out all the same.
-        let free = STOPS.saturating_sub(stop.len());
-        stop.extend(STOP.into_iter().take(free).map(str::to_owned));
+        // The caller's sequences have precedence. Without ours the parser ignores the observation.
+        let free = MAX_STOP_SEQUENCES.saturating_sub(stop.len());
+        stop.extend(STOP_SEQUENCES.into_iter().take(free).map(str::to_owned));
         request
     }
 
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        step::fold::<Text>(response, outputs)
+        step::fold::<TextFormat>(response, outputs)
     }
 
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
@@ -64,24 +69,24 @@ impl Dialect for TextReact {
     }
 }
 
-/// A step as three lines.
-struct Text;
+/// The format of a step as three lines.
+struct TextFormat;
 
-impl Form for Text {
-    const WRITTEN: &'static str = "three lines, of which the last is one JSON object";
+impl StepFormat for TextFormat {
+    const DESCRIPTION: &'static str = "three lines, of which the last is one JSON object";
 
-    fn shape(thought: &str, tool_name: &str) -> String {
+    fn template(thought: &str, tool_name: &str) -> String {
         lines(thought, tool_name, "{its arguments, as JSON}")
     }
 
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
-        // A line of a thought must not look like the next part.
+        // One line, so that no line of the thought looks like a label.
         let thought: Vec<_> = thought.split_whitespace().collect();
         lines(&thought.join(" "), tool_name, &tool_args.to_string())
     }
 
-    fn read(text: &str, is_whole: bool, outputs: Option<&Schema>) -> Option<Step> {
-        read::step(text, is_whole, outputs)
+    fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
+        parser::step(text, is_complete, outputs)
     }
 }
 

@@ -8,7 +8,8 @@ use haft_core::{
 };
 use serde_json::Value;
 
-/// The rest of a call, for a hook [around calls](super::Extension::around_calls).
+/// The continuation of a call, for a hook [around calls](super::Extension::around_calls): the inner
+/// hooks and the tool.
 #[derive(Clone)]
 pub struct NextCall {
     tool: Arc<dyn Tool>,
@@ -26,7 +27,7 @@ impl NextCall {
         &self.context
     }
 
-    /// Executes the call. Not called, the tool does not run.
+    /// Executes the call. Without it, the tool does not run.
     ///
     /// # Errors
     ///
@@ -53,18 +54,18 @@ pub(super) struct AroundCalls(pub(super) Arc<CallHook>);
 
 impl Adaptor for AroundCalls {
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
-        Some(Arc::new(Hooked { tool: Arc::clone(tool), hook: Arc::clone(&self.0) }))
+        Some(Arc::new(HookedTool { tool: Arc::clone(tool), hook: Arc::clone(&self.0) }))
     }
 }
 
 /// A tool with a hook around its calls.
-struct Hooked {
+struct HookedTool {
     tool: Arc<dyn Tool>,
     hook: Arc<CallHook>,
 }
 
 #[async_trait]
-impl Tool for Hooked {
+impl Tool for HookedTool {
     fn definition(&self) -> &ToolDefinition {
         self.tool.definition()
     }

@@ -9,7 +9,7 @@ use crate::Run;
 
 /// The view of a run in a hook. Cheap to clone.
 ///
-/// Tests of a hook start from the default, and set the fields that they need.
+/// In tests of a hook, start from the default and set the fields that the hook reads.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub struct StepContext {
     pub usage: Usage,
     /// The conversation so far.
     pub transcript: Transcript,
-    /// The saved entries of the extension. Hooks of an agent itself have those with an empty name.
+    /// The saved entries of the extension. Hooks of the builder have entries under an empty name.
     pub entries: Entries,
 }
 
@@ -51,8 +51,8 @@ impl StepContext {
         }
     }
 
-    /// The same view, with the entries of this extension.
-    pub(super) fn of(&self, extension: &str) -> Self {
+    /// Returns the context with the entries of this extension.
+    pub(super) fn for_extension(&self, extension: &str) -> Self {
         Self { entries: self.entries.of(extension), ..self.clone() }
     }
 }

@@ -15,9 +15,10 @@ pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 /// The entries of an [`Extension`](super::Extension) in the saved run: JSON values by name. Cheap
 /// to clone; clones share the entries.
 ///
-/// A hook finds those of its extension in [`StepContext::entries`](super::StepContext::entries). A
-/// tool takes the handle as state and selects the extension with [`of`](Self::of). Changes are
-/// part of the run from its next effect on. Entries are saved with each step: keep them small.
+/// A hook has the entries of its extension in
+/// [`StepContext::entries`](super::StepContext::entries). A tool takes the handle as state and
+/// selects the extension with [`of`](Self::of). Changes are saved with the next effect of the run.
+/// Entries are saved with each step: keep them small.
 ///
 /// # Examples
 ///
@@ -33,20 +34,20 @@ pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 #[derive(Clone, Default)]
 pub struct Entries {
     extension: Arc<str>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SharedEntries>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedEntries {
     saved: SavedEntries,
     is_changed: bool,
 }
 
 impl Entries {
-    /// Creates a handle for the [saved entries](crate::Run::entries) of a run. For drivers, which pass
-    /// it to tools as state.
+    /// Creates a handle for the [saved entries](crate::Run::entries) of a run. For drivers, which
+    /// pass it to tools as state.
     pub fn new(saved: SavedEntries) -> Self {
-        let shared = Shared { saved, is_changed: false };
+        let shared = SharedEntries { saved, is_changed: false };
         Self { shared: Arc::new(Mutex::new(shared)), ..Self::default() }
     }
 
@@ -78,9 +79,9 @@ impl Entries {
         Ok(())
     }
 
-    /// Changes an entry, starting from the default if it was not set. No other change of it happens
-    /// meanwhile, so that parallel calls do not overwrite each other. `change` must not use the
-    /// entries itself.
+    /// Changes an entry, starting from the default if it was not set. The change
+    /// is atomic: parallel calls do not overwrite each other. `change` must not use the entries, or
+    /// it deadlocks.
     ///
     /// # Errors
     ///
@@ -92,10 +93,10 @@ impl Entries {
         let mut shared = self.lock();
         let entry = shared.saved.get(&*self.extension).and_then(|entries| entries.get(name));
         let mut value = entry.map(T::deserialize).transpose()?.unwrap_or_default();
-        let returned = change(&mut value);
+        let output = change(&mut value);
         let value = serde_json::to_value(value)?;
         shared.set(&self.extension, name, value);
-        Ok(returned)
+        Ok(output)
     }
 
     /// Removes an entry. Returns `true` if it was set.
@@ -117,12 +118,12 @@ impl Entries {
         std::mem::take(&mut shared.is_changed).then(|| shared.saved.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, SharedEntries> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl SharedEntries {
     fn set(&mut self, extension: &str, name: &str, value: Value) {
         self.saved.entry(extension.to_owned()).or_default().insert(name.to_owned(), value);
         self.is_changed = true;

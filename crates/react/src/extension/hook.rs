@@ -23,22 +23,22 @@ pub(super) enum HookError {
 impl HookError {
     /// The result of a hook, or the error that ends the run.
     pub(super) fn flat<T>(
-        given: Result<Result<T, BoxError>, Self>,
+        result: Result<Result<T, BoxError>, Self>,
         hook: &'static str,
     ) -> Result<T, AgentErrorKind> {
-        let given = given.map_err(BoxError::from).and_then(|given| given);
-        given.map_err(|source| AgentErrorKind::Hook { hook, source })
+        let result = result.map_err(BoxError::from).and_then(|result| result);
+        result.map_err(|source| AgentErrorKind::Hook { hook, source })
     }
 }
 
-/// Runs a hook on a task of its own, on the runtime of the calls. A hook that panics or blocks does
-/// not affect the driver.
-pub(super) async fn within<F: Future<Output: Send + 'static> + Send>(
+/// Runs a hook on its own task, on the runtime for calls, so that a hook that panics or blocks its
+/// thread does not affect the driver.
+pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,
     hook: impl FnOnce(StepContext) -> F + Send + 'static,
 ) -> Result<F::Output, HookError> {
-    // Tokio panics if its timer is not enabled.
+    // Tokio panics if the runtime has no timer.
     let timer = catch_unwind(|| sleep(timeout)).map_err(|_no_timer| HookError::NoTimer)?;
     let runtime = cx.run.runtime.clone().unwrap_or_else(Handle::current);
     let cx = cx.clone();
@@ -50,12 +50,12 @@ pub(super) async fn within<F: Future<Output: Send + 'static> + Send>(
     }
 }
 
-/// The text of a panic may contain anything, so that it goes to the trace only.
+/// Logs a panic. Its text may contain sensitive data, so that it is not part of the error.
 fn panicked(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(panic = text.unwrap_or("(no text)"), "code that the agent was given panicked");
+        tracing::error!(panic = text.unwrap_or("(no text)"), "a hook panicked");
     }
     HookError::Panicked
 }

@@ -10,7 +10,7 @@ use haft_core::{
 
 use super::{
     Extension, StepContext, StepRequest,
-    hook::{HookError, within},
+    hook::{HookError, run_hook},
 };
 use crate::{Output, OutputError, dialect::Reply, extension::request::PreparedLists};
 
@@ -39,7 +39,7 @@ impl Extensions {
         self.added.push(extension);
     }
 
-    /// Returns `true` without an added extension: no code uses entries.
+    /// Returns `true` if no extension was added. Entries are not needed then.
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty()
     }
@@ -48,7 +48,7 @@ impl Extensions {
         [&self.own].into_iter().chain(&self.added)
     }
 
-    /// The first name that is empty or used twice.
+    /// Returns the first name that is empty or a duplicate.
     pub(crate) fn invalid_name(&self) -> Option<&str> {
         let mut names = BTreeSet::new();
         let mut added = self.added.iter().map(|extension| extension.name.as_str());
@@ -65,7 +65,7 @@ impl Extensions {
         adaptors.fold(model, |model, adapt| adapt(model))
     }
 
-    /// The paragraphs of the instructions that do not depend on the run.
+    /// Returns the paragraphs of the instructions that do not depend on the run.
     pub(crate) fn paragraphs(&self) -> Vec<String> {
         self.iter().flat_map(|extension| extension.paragraphs.iter().cloned()).collect()
     }
@@ -86,14 +86,14 @@ impl Extensions {
         self.iter().any(|extension| !extension.replies.is_empty())
     }
 
-    /// The paragraphs of the instructions that depend on the run.
+    /// Returns the paragraphs of the instructions that depend on the run.
     pub(crate) async fn dynamic_instructions(&self, cx: &StepContext) -> Result<Vec<String>, AgentErrorKind> {
         let mut paragraphs = Vec::new();
         for extension in self.iter() {
-            let cx = cx.of(&extension.name);
+            let cx = cx.for_extension(&extension.name);
             for hook in &extension.instructions {
                 let hook = Arc::clone(hook);
-                let text = within(self.timeout, &cx, move |cx| hook(cx)).await;
+                let text = run_hook(self.timeout, &cx, move |cx| hook(cx)).await;
                 paragraphs.push(HookError::flat(text, "dynamic instructions")?);
             }
         }
@@ -106,10 +106,10 @@ impl Extensions {
         cx: &StepContext,
     ) -> Result<StepRequest, AgentErrorKind> {
         for extension in self.iter() {
-            let cx = cx.of(&extension.name);
+            let cx = cx.for_extension(&extension.name);
             for hook in &extension.prepare {
                 let hook = Arc::clone(hook);
-                let prepared = within(self.timeout, &cx, move |cx| hook(request, cx)).await;
+                let prepared = run_hook(self.timeout, &cx, move |cx| hook(request, cx)).await;
                 request = HookError::flat(prepared, "prepare hook")?;
             }
         }
@@ -122,10 +122,10 @@ impl Extensions {
         cx: &StepContext,
     ) -> Result<Reply, AgentErrorKind> {
         for extension in self.iter().rev() {
-            let cx = cx.of(&extension.name);
+            let cx = cx.for_extension(&extension.name);
             for hook in extension.replies.iter().rev() {
                 let hook = Arc::clone(hook);
-                let changed = within(self.timeout, &cx, move |cx| hook(reply, cx)).await;
+                let changed = run_hook(self.timeout, &cx, move |cx| hook(reply, cx)).await;
                 reply = HookError::flat(changed, "reply hook")?;
             }
         }
@@ -134,10 +134,10 @@ impl Extensions {
 
     pub(crate) async fn validate(&self, mut output: Output, cx: &StepContext) -> Result<Output, OutputError> {
         for extension in self.iter() {
-            let cx = cx.of(&extension.name);
+            let cx = cx.for_extension(&extension.name);
             for validator in &extension.validators {
                 let validator = Arc::clone(validator);
-                let checked = within(self.timeout, &cx, move |cx| validator(output, cx)).await;
+                let checked = run_hook(self.timeout, &cx, move |cx| validator(output, cx)).await;
                 output = checked.map_err(|error| OutputError::Failed(error.into()))??;
             }
         }
@@ -145,20 +145,20 @@ impl Extensions {
     }
 }
 
-fn lowest(one: RunLimits, other: RunLimits) -> RunLimits {
-    fn low<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-        match (one, other) {
-            (Some(one), Some(other)) => Some(if other < one { other } else { one }),
-            (one, other) => one.or(other),
+fn lowest(a: RunLimits, b: RunLimits) -> RunLimits {
+    fn low<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+            (a, b) => a.or(b),
         }
     }
     RunLimits {
-        requests: low(one.requests, other.requests),
-        tool_calls: low(one.tool_calls, other.tool_calls),
-        total_tokens: low(one.total_tokens, other.total_tokens),
-        input_tokens: low(one.input_tokens, other.input_tokens),
-        output_tokens: low(one.output_tokens, other.output_tokens),
-        cost: low(one.cost, other.cost),
-        time: low(one.time, other.time),
+        requests: low(a.requests, b.requests),
+        tool_calls: low(a.tool_calls, b.tool_calls),
+        total_tokens: low(a.total_tokens, b.total_tokens),
+        input_tokens: low(a.input_tokens, b.input_tokens),
+        output_tokens: low(a.output_tokens, b.output_tokens),
+        cost: low(a.cost, b.cost),
+        time: low(a.time, b.time),
     }
 }

@@ -24,14 +24,14 @@ pub struct StepRequest {
     pub settings: ChatSettings,
     /// Paragraphs after the instructions, for this step.
     pub instructions: Vec<String>,
-    /// The definition of each tool of the list; `None` if it is hidden.
+    /// The definition of each tool of the list, or `None` for a hidden tool.
     tools: Vec<Option<ToolDefinition>>,
     pub(crate) model: Option<Arc<dyn ChatModel>>,
     pub(crate) dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl StepRequest {
-    /// Creates a request that offers all tools of a list. For tests of hooks.
+    /// Creates a request with all tools of a list, for tests of hooks.
     ///
     /// # Examples
     ///
@@ -60,25 +60,25 @@ impl StepRequest {
         Self { tool_choice, settings, instructions: Vec::new(), tools, model: None, dialect: None }
     }
 
-    /// The tools that are offered.
+    /// The tools of the request.
     pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         self.tools.iter().flatten()
     }
 
-    /// Hides the tool of this name, if it is offered. A call of it is an unknown tool.
+    /// Removes the tool of this name from the request. A call of it fails as an unknown tool.
     pub fn hide(&mut self, name: &str) {
         self.retain(|tool| *tool.name() != *name);
     }
 
-    /// Hides all other tools.
+    /// Removes all tools for which `keep` returns `false`.
     pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
         for tool in &mut self.tools {
             tool.take_if(|tool| !keep(tool));
         }
     }
 
-    /// Changes the definition of the tool of this name, if it is offered. Calls are validated
-    /// against the changed one. If the new name is that of another tool, the tool is hidden.
+    /// Changes the definition of the tool of this name. Calls are validated against the new
+    /// definition. If another tool has the new name, the changed tool is hidden.
     pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
@@ -125,15 +125,15 @@ impl StepRequest {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// The list of the offered tools.
-    pub(crate) fn list(&self, all: &ToolList, kept: &PreparedLists) -> ToolList {
+    /// Returns the list of the tools of the request.
+    pub(crate) fn list(&self, all: &ToolList, cached: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
         };
         if all.tools().iter().zip(&self.tools).all(is_same) {
             return all.clone();
         }
-        kept.get(all, &self.tools)
+        cached.get(all, &self.tools)
     }
 }
 
@@ -163,9 +163,9 @@ type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
 impl PreparedLists {
     fn get(&self, all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = lists.iter().position(|(id, tools, _)| *id == all.id() && tools == prepared);
-        let entry = place.and_then(|place| lists.remove(place));
-        let entry = entry.unwrap_or_else(|| (all.id(), prepared.to_vec(), gathered(all, prepared)));
+        let position = lists.iter().position(|(id, tools, _)| *id == all.id() && tools == prepared);
+        let entry = position.and_then(|position| lists.remove(position));
+        let entry = entry.unwrap_or_else(|| (all.id(), prepared.to_vec(), prepared_list(all, prepared)));
         let list = entry.2.clone();
         lists.truncate(CACHED_LISTS - 1);
         lists.push_front(entry);
@@ -173,13 +173,13 @@ impl PreparedLists {
     }
 }
 
-fn gathered(all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
-    let kept = all.tools().iter().zip(prepared).filter_map(|(tool, prepared)| {
+fn prepared_list(all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
+    let tools = all.tools().iter().zip(prepared).filter_map(|(tool, prepared)| {
         let prepared = prepared.as_ref()?;
         let tool = Arc::clone(tool);
         let is_same = tool.definition() == prepared;
         let tool = if is_same { tool } else { Arc::new(tool.with_definition(|_| prepared.clone())) };
         Some(("prepare", tool))
     });
-    ToolList::gather(kept, all.diagnostics().to_vec())
+    ToolList::gather(tools, all.diagnostics().to_vec())
 }

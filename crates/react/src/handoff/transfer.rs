@@ -1,4 +1,4 @@
-//! The tools for hand-offs, and their traces in a transcript.
+//! Hand-off tools, and hand-offs in a transcript.
 
 use std::{
     collections::BTreeSet,
@@ -18,15 +18,15 @@ use crate::{
     run::{hint, is_hint},
 };
 
-/// Set in the metadata of the message after a hand-off: the name of the agent.
-const HANDED_TO: &str = "handed_to";
+/// Key in the metadata of the message after a hand-off, with the name of the next agent.
+const HANDOFF_TARGET: &str = "handed_to";
 
-/// The name of the tool that hands off to an agent.
+/// Returns the name of the tool that hands off to an agent.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::sanitize(&format!("transfer_to_{agent}"))
 }
 
-/// A tool that hands the conversation to one agent.
+/// A tool that hands off the conversation to one agent.
 pub(super) struct Transfer {
     definition: ToolDefinition,
     to: String,
@@ -39,8 +39,8 @@ impl Transfer {
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
             "additionalProperties": false,
         });
-        // Sequential, so that the first hand-off of a reply counts. Idempotent, since the hand-off
-        // happens after the calls.
+        // Sequential, so that the first hand-off of a reply wins. Idempotent, since the call only
+        // records the target: the hand-off follows at the step boundary.
         let policy = ToolPolicy { sequential: true, idempotent: true, ..ToolPolicy::default() };
         let name = &route.name;
         let description =
@@ -60,26 +60,26 @@ impl Tool for Transfer {
     }
 
     async fn call(&self, _arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        cx.state::<Turn>()?.hand_to(&self.to)?;
+        cx.state::<AgentTurn>()?.hand_off_to(&self.to)?;
         Ok(format!("Handed to {}, who goes on from here.", self.to).into())
     }
 }
 
 /// The turn of an agent, shared by its hand-off tools.
 #[derive(Clone)]
-pub(super) struct Turn {
+pub(super) struct AgentTurn {
     limit: u32,
     /// Number of hand-offs before this turn.
     count: u32,
     to: Arc<Mutex<Option<String>>>,
 }
 
-impl Turn {
+impl AgentTurn {
     pub(super) fn new(limit: u32, count: u32) -> Self {
         Self { limit, count, to: Arc::default() }
     }
 
-    fn hand_to(&self, agent: &str) -> Result<(), ToolError> {
+    fn hand_off_to(&self, agent: &str) -> Result<(), ToolError> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = &*to {
             return Err(ToolError::Denied(format!("this reply hands the conversation to {first} already")));
@@ -95,10 +95,10 @@ impl Turn {
     }
 }
 
-/// The result of a hand-off that was not completed yet: of the first successful call of `transfers`
-/// in the last step.
+/// Returns the result of a hand-off that is not completed yet: that of the first successful call of
+/// `transfers` in the last step.
 ///
-/// A tool that ends the run has precedence: there is no hand-off beside it.
+/// Returns `None` if a return-direct tool of the same step ends the run.
 pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;
@@ -106,7 +106,7 @@ pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<Tool
     let own = run.transcript().messages().get(run.first_message()..).unwrap_or_default();
     let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
     let step = own.get(last..).unwrap_or_default();
-    if step.iter().any(|message| handed_to(message).is_some()) {
+    if step.iter().any(|message| handoff_target(message).is_some()) {
         return None;
     }
     let results = step.iter().filter_map(|message| match message.body() {
@@ -120,20 +120,20 @@ pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<Tool
     results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
 }
 
-/// The message about the hand-off for the next agent's model.
+/// Returns the message for the next agent's model.
 pub(super) fn note(to: &str, reason: &str) -> Message {
     let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();
-    metadata.insert(HANDED_TO.to_owned(), to.into());
+    metadata.insert(HANDOFF_TARGET.to_owned(), to.into());
     message.with_metadata(metadata)
 }
 
-/// The agent that a message hands the conversation to.
-pub(super) fn handed_to(message: &Message) -> Option<&str> {
-    message.metadata_value(HANDED_TO).filter(|_| is_hint(message))?.as_str()
+/// Returns the target of the hand-off that a message records.
+pub(super) fn handoff_target(message: &Message) -> Option<&str> {
+    message.metadata_value(HANDOFF_TARGET).filter(|_| is_hint(message))?.as_str()
 }
 
-/// The reason of a hand-off, from the arguments of its call.
+/// Returns the reason of a hand-off, from the arguments of its call.
 pub(super) fn reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

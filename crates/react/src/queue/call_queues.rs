@@ -4,17 +4,17 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset::ToolList};
 
-use super::{Pushed, QueueHandle, Quota};
+use super::{PushedCalls, QueueHandle, Quota};
 
-/// The calls that each call of a batch pushes, by its id. Only those of successful calls count: a
-/// failed call may be made again, and a suspended one starts again.
-pub(crate) struct CallQueues(BTreeMap<String, Arc<Pushed>>);
+/// The queue of each call of a batch, by call id. The pushed calls of a call are used only if it
+/// succeeds: a failed call may be repeated, and a suspended call restarts.
+pub(crate) struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
 
 impl CallQueues {
     /// Creates a queue for each call, if a quota is given.
     pub(crate) fn new(calls: &[ToolCall], quota: Option<&Arc<Quota>>) -> Self {
         let queues = |quota: &Arc<Quota>| {
-            calls.iter().map(|call| (call.id.clone(), Arc::new(Pushed::within(quota)))).collect()
+            calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::with_quota(quota)))).collect()
         };
         Self(quota.map(queues).unwrap_or_default())
     }
@@ -33,7 +33,7 @@ impl CallQueues {
         self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of a call, and returns the calls that count.
+    /// Closes the queue of a call. Returns its pushed calls if the call succeeded.
     pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
         let Some(pushed) = self.0.get(id) else { return Vec::new() };
         match outcome {
@@ -46,7 +46,7 @@ impl CallQueues {
     }
 }
 
-/// Abandoned calls have pushed nothing.
+/// Discards the pushed calls of abandoned calls.
 impl Drop for CallQueues {
     fn drop(&mut self) {
         self.0.values().for_each(|pushed| pushed.discard());

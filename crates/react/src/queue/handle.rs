@@ -10,23 +10,23 @@ use std::{
 use haft_core::{Pipeline, ToolCall, ToolError, limits, toolset::ToolList};
 use serde::Serialize;
 
-use super::results::{PREFIX, is_mentioned};
+use super::results::{PREFIX, contains_placeholder};
 
-/// Pushes calls to a [`PendingQueue`](super::PendingQueue), from code that cannot await their
-/// results. Cheap to clone.
+/// A handle that pushes calls to a [`PendingQueue`](super::PendingQueue) from synchronous code.
+/// Cheap to clone.
 ///
 /// In an agent each call has its own handle. The calls it pushes are executed if the call succeeds.
-/// If it fails, is abandoned or waits for a decision, they are discarded: a call that is executed
-/// again pushes once.
+/// If it fails, is abandoned or waits for a decision, they are discarded: a repeated call
+/// pushes again.
 #[derive(Clone)]
 pub struct QueueHandle {
-    pushed: Weak<Pushed>,
+    pushed: Weak<PushedCalls>,
     tools: ToolList,
     pipeline: Pipeline,
 }
 
 impl QueueHandle {
-    pub(crate) fn new(pushed: &Arc<Pushed>, tools: ToolList, pipeline: Pipeline) -> Self {
+    pub(crate) fn new(pushed: &Arc<PushedCalls>, tools: ToolList, pipeline: Pipeline) -> Self {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
     }
 
@@ -43,22 +43,22 @@ impl QueueHandle {
         let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
             // Arguments with placeholders are validated when the results are known.
-            Err(ToolError::InvalidArguments(_)) if is_mentioned(&call.arguments) => {}
+            Err(ToolError::InvalidArguments(_)) if contains_placeholder(&call.arguments) => {}
             checked => checked?,
         }
         pushed.push(call).map_err(ToolError::failed)
     }
 }
 
-/// The reason for which a queue rejects a call.
+/// An error of [`QueueHandle::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
     /// The queue was dropped, or the call of this handle has ended.
-    #[error("the queue is closed: nobody would execute what is pushed now")]
+    #[error("the queue is closed: the call would not be executed")]
     Closed,
     /// The quota is used up.
-    #[error("no more calls can be pushed: {0} are the most for one queue")]
+    #[error("no more calls can be pushed: {0} is the maximum for one queue")]
     Full(usize),
 }
 
@@ -68,23 +68,23 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// Pushed calls that were not taken yet.
-pub(crate) struct Pushed {
+/// The pushed calls of a queue.
+pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     calls: Vec<ToolCall>,
     /// Number of calls pushed so far.
     count: usize,
     is_closed: bool,
 }
 
-impl Pushed {
-    pub(crate) fn within(quota: &Arc<Quota>) -> Self {
+impl PushedCalls {
+    pub(crate) fn with_quota(quota: &Arc<Quota>) -> Self {
         Self { quota: Arc::clone(quota), keys: RandomState::new(), state: Mutex::default() }
     }
 
@@ -102,12 +102,12 @@ impl Pushed {
         Ok(id)
     }
 
-    /// The calls since the last time.
+    /// Takes the calls since the last call of this method.
     pub(super) fn take(&self) -> Vec<ToolCall> {
         mem::take(&mut lock(&self.state).calls)
     }
 
-    /// The remaining calls. Later ones are rejected.
+    /// Takes the remaining calls, and rejects later calls.
     pub(super) fn close(&self) -> Vec<ToolCall> {
         let mut state = lock(&self.state);
         state.is_closed = true;
@@ -123,13 +123,13 @@ impl Pushed {
         lock(&self.state).calls.clone()
     }
 
-    /// Number of calls that can still be pushed.
+    /// Remaining number of calls.
     pub(super) fn quota(&self) -> usize {
         self.quota.left()
     }
 }
 
-/// Number of calls that can be pushed, to one queue or to several that share it.
+/// The remaining number of calls, shared by one or more queues.
 pub(crate) struct Quota {
     capacity: usize,
     used: Mutex<usize>,
@@ -163,14 +163,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for Pushed {
+impl Default for PushedCalls {
     fn default() -> Self {
-        Self::within(&Quota::new(limits::QUEUED_CALLS))
+        Self::with_quota(&Quota::new(limits::QUEUED_CALLS))
     }
 }
 
-impl fmt::Debug for Pushed {
+impl fmt::Debug for PushedCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pushed").field("calls", &self.calls()).finish_non_exhaustive()
+        f.debug_struct("PushedCalls").field("calls", &self.calls()).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Replaces placeholders by results.
+//! Replacement of placeholders with results.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ impl<'r> PlaceholderResolver<'r> {
         self.is_open
     }
 
-    /// The text with results in place of placeholders, or `None` if it has none.
+    /// Replaces the placeholders in a text. Returns `None` if it has none.
     pub(super) fn text(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut places = text.match_indices(PREFIX).peekable();
         places.peek()?;
@@ -69,12 +69,12 @@ impl<'r> PlaceholderResolver<'r> {
     }
 
     fn inserted(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> String {
-        let known = self.texts.remove(&(id, depth));
-        let text = known.unwrap_or_else(|| {
+        let memoized = self.texts.remove(&(id, depth));
+        let text = memoized.unwrap_or_else(|| {
             let text = queued.text();
             self.text(&text, depth).unwrap_or_else(|| text.into_owned())
         });
-        let inserted = if self.reserve(text.len()) { text.clone() } else { left_out(queued) };
+        let inserted = if self.reserve(text.len()) { text.clone() } else { omitted_text(queued) };
         self.texts.insert((id, depth), text);
         inserted
     }
@@ -94,7 +94,7 @@ impl<'r> PlaceholderResolver<'r> {
             Value::String(text) => match self.results.find(text) {
                 Some((id, queued)) => match depth.checked_sub(1) {
                     Some(depth) => {
-                        *value = self.whole(id, queued, depth);
+                        *value = self.placeholder_value(id, queued, depth);
                         true
                     }
                     None => {
@@ -115,15 +115,15 @@ impl<'r> PlaceholderResolver<'r> {
         }
     }
 
-    fn whole(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> Value {
-        let known = self.values.remove(&(id, depth));
-        let (value, bytes) = known.unwrap_or_else(|| {
+    fn placeholder_value(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> Value {
+        let memoized = self.values.remove(&(id, depth));
+        let (value, bytes) = memoized.unwrap_or_else(|| {
             let mut value = queued.value();
             self.value(&mut value, depth);
             let bytes = value.to_string().len();
             (value, bytes)
         });
-        let inserted = if self.reserve(bytes) { value.clone() } else { left_out(queued).into() };
+        let inserted = if self.reserve(bytes) { value.clone() } else { omitted_text(queued).into() };
         self.values.insert((id, depth), (value, bytes));
         inserted
     }
@@ -133,7 +133,7 @@ impl<'r> PlaceholderResolver<'r> {
             return None;
         }
         let mut filled = content.to_vec();
-        let places = filled.iter_mut().filter_map(|piece| self.piece(piece).then_some(())).count();
+        let places = filled.iter_mut().filter_map(|part| self.part(part).then_some(())).count();
         (places > 0).then_some(filled)
     }
 
@@ -141,16 +141,16 @@ impl<'r> PlaceholderResolver<'r> {
         Some(match body {
             MessageBody::System { content } => MessageBody::System { content: self.content(content)? },
             MessageBody::User { content } => MessageBody::User { content: self.content(content)? },
-            MessageBody::Assistant(said) => {
-                let content = self.content(&said.content)?;
-                MessageBody::Assistant(AssistantMessage { content, ..said.clone() })
+            MessageBody::Assistant(reply) => {
+                let content = self.content(&reply.content)?;
+                MessageBody::Assistant(AssistantMessage { content, ..reply.clone() })
             }
             MessageBody::Tool(result) => MessageBody::Tool(self.result(result)?.into()),
         })
     }
 
-    fn piece(&mut self, piece: &mut Content) -> bool {
-        match piece {
+    fn part(&mut self, part: &mut Content) -> bool {
+        match part {
             Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
                 self.text(text, DEPTH).map(|filled| *text = filled).is_some()
             }
@@ -175,12 +175,13 @@ impl<'r> PlaceholderResolver<'r> {
         let mut data = PlaceholderResolver::new(self.results, INSERTED);
         let structured = output.structured.as_ref().and_then(|value| data.filled(value));
         self.is_open |= data.is_open;
-        let is_written = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
-        // Text that is the JSON of the data stays JSON. Inserting into the text could break it.
-        let written = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_written));
-        let written = written.map(|filled| ToolOutput::structured(filled.clone()).content);
-        let most = bytes(&output.content).saturating_add(self.room);
-        let content = written.filter(|it| bytes(it) <= most).or_else(|| self.content(&output.content));
+        let is_json_text = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
+        // Text that is the JSON of the data is generated again: an insertion into the text could
+        // make it invalid.
+        let json_text = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_json_text));
+        let json_text = json_text.map(|filled| ToolOutput::structured(filled.clone()).content);
+        let max_bytes = bytes(&output.content).saturating_add(self.room);
+        let content = json_text.filter(|it| bytes(it) <= max_bytes).or_else(|| self.content(&output.content));
         (content.is_some() || structured.is_some()).then(|| ToolOutput {
             content: content.unwrap_or_else(|| output.content.clone()),
             structured: structured.or_else(|| output.structured.clone()),
@@ -188,7 +189,7 @@ impl<'r> PlaceholderResolver<'r> {
         })
     }
 
-    /// The value with results in place of placeholders, or `None` if it has none.
+    /// Replaces the placeholders in a copy of a value. Returns `None` if it has none.
     pub(super) fn filled(&mut self, value: &Value) -> Option<Value> {
         if !may_refer(value) {
             return None;
@@ -199,7 +200,7 @@ impl<'r> PlaceholderResolver<'r> {
 }
 
 /// The text in place of a result that is too long.
-fn left_out(queued: &Queued) -> String {
+fn omitted_text(queued: &Queued) -> String {
     let why = "left out: there are too many results in one text";
     match queued.stored() {
         Some(handle) => format!("[{why}; the whole result is stored as {handle:?}]"),
@@ -208,12 +209,12 @@ fn left_out(queued: &Queued) -> String {
 }
 
 fn bytes(content: &[Content]) -> usize {
-    content.iter().map(|piece| piece.as_text().len()).sum()
+    content.iter().map(|part| part.as_text().len()).sum()
 }
 
 /// Returns `true` if there may be a placeholder. Content without one is not copied.
-fn content_may_refer(piece: &Content) -> bool {
-    match piece {
+fn content_may_refer(part: &Content) -> bool {
+    match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
             text.contains(PREFIX)
         }

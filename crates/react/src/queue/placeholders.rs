@@ -15,7 +15,7 @@ use super::{
 };
 use crate::run::{Output, Resolver, Selection, call_results};
 
-/// Shows the results of queued calls in place of their placeholders, for the [`Resolver`] of a
+/// A [`Resolver`] that replaces placeholders with the results of queued calls, for a
 /// [`Step`](crate::Step).
 ///
 /// Derived from the transcript, never saved. It reads only the messages that are new since the last
@@ -51,8 +51,8 @@ impl Placeholders {
         Self::default()
     }
 
-    /// Returns `true` if a call with this id can be queued: only placeholders can be found in a
-    /// text.
+    /// Returns `true` if the id has the form of a placeholder. Only calls with such ids can be
+    /// queued, since other ids cannot be recognised in a text.
     pub fn is_placeholder(id: &str) -> bool {
         is_placeholder(id)
     }

@@ -18,8 +18,8 @@ pub(super) const LENGTH: usize = PREFIX.len() + 32;
 
 /// Results of queued calls, by placeholder.
 ///
-/// From a [queue](super::PendingQueue::results), or from the [messages](super::PendingQueue::note)
-/// of a conversation.
+/// They come from a [queue](super::PendingQueue::results), or from the
+/// [messages](super::PendingQueue::note) of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueuedResults(BTreeMap<String, Queued>);
@@ -31,15 +31,15 @@ pub struct QueuedResults(BTreeMap<String, Queued>);
 pub enum Queued {
     /// The result.
     Executed(Arc<ToolResult>),
-    /// The call was not executed, or not to its end.
+    /// The call was not executed, or has no result yet.
     Unexecuted {
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
 }
 
 impl QueuedResults {
-    /// The results that a conversation records.
+    /// Reads the results that a conversation records.
     pub fn of(transcript: &Transcript) -> Self {
         let mut results = Self::default();
         results.read(transcript.messages());
@@ -74,7 +74,7 @@ impl QueuedResults {
         self.0.iter().map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// Returns `true` if there was no call.
+    /// Returns `true` if there are no calls.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -89,7 +89,7 @@ impl QueuedResults {
         self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
     }
 
-    /// The message that records these results in a conversation.
+    /// Returns the message with these results for a conversation.
     pub(crate) fn note(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;
@@ -97,7 +97,7 @@ impl QueuedResults {
             .then(|| call_results_note(format!("Results of calls:\n{}", lines.join("\n")), value))
     }
 
-    /// The tool of a call that failed or was not executed.
+    /// Returns the tool of a failed or unexecuted call.
     pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             Queued::Executed(result) if result.is_success() => None,
@@ -106,40 +106,42 @@ impl QueuedResults {
         }
     }
 
-    /// The text with outcomes in place of placeholders. At most 1 MiB is inserted.
+    /// Replaces the placeholders in a text with outcomes. At most 1 MiB is inserted.
     pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         PlaceholderResolver::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// The value with outcomes in place of placeholders, or `None` if it has none. A string that is
-    /// a placeholder becomes the value of the result.
+    /// Replaces the placeholders in a copy of a value with outcomes. Returns `None` if it has none.
+    /// A string that is a placeholder becomes the value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
         PlaceholderResolver::new(self, INSERTED).filled(value)
     }
 
-    /// The message with outcomes in place of placeholders, or `None` if it has none. Tool calls are
-    /// unchanged.
+    /// Replaces the placeholders in a copy of a message with outcomes. Returns `None` if it has
+    /// none. Tool calls are unchanged.
     pub fn in_message(&self, message: &Message) -> Option<Message> {
         self.message(message).0
     }
 
-    /// The same, and `true` if more results may change it.
+    /// Like [`in_message`](Self::in_message). The flag is set if later results may change the
+    /// message.
     pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
         let room = if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { INSERTED };
         let mut resolver = PlaceholderResolver::new(self, room);
         let body = resolver.body(message.body());
         let resolved = body.map(|body| {
-            let shown = Message::new(body).with_metadata(message.metadata().clone());
+            let copy = Message::new(body).with_metadata(message.metadata().clone());
             match message.created_at() {
-                Some(time) => shown.at(time),
-                None => shown,
+                Some(time) => copy.at(time),
+                None => copy,
             }
         });
         (resolved, resolver.is_open())
     }
 
-    /// The result with outcomes in place of placeholders, or `None` if it has none. At most
-    /// [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the text for the model.
+    /// Replaces the placeholders in a copy of a result with outcomes. Returns `None` if it has
+    /// none. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the text
+    /// for the model.
     pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
         PlaceholderResolver::new(self, limits::RESULT_BYTES).result(result)
     }
@@ -157,7 +159,7 @@ pub(super) enum NewResults {
 }
 
 impl Queued {
-    /// The text in place of the placeholder.
+    /// Returns the text that replaces the placeholder.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Executed(result) if result.is_success() => result.model_text(),
@@ -184,13 +186,13 @@ impl Queued {
 }
 
 /// The placeholders in a text, with or without a call.
-pub(super) fn mentioned(text: &str) -> Vec<String> {
+pub(super) fn placeholders_in(text: &str) -> Vec<String> {
     let starts = text.match_indices(PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
     starts.map(str::to_owned).collect()
 }
 
-pub(super) fn is_mentioned(text: &str) -> bool {
-    !mentioned(text).is_empty()
+pub(super) fn contains_placeholder(text: &str) -> bool {
+    !placeholders_in(text).is_empty()
 }
 
 pub(super) fn is_placeholder(id: &str) -> bool {
@@ -200,6 +202,6 @@ pub(super) fn is_placeholder(id: &str) -> bool {
 /// The placeholder at the start of a text.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..LENGTH)?;
-    let is_one = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());
-    is_one.then_some(placeholder)
+    let is_placeholder = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());
+    is_placeholder.then_some(placeholder)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::ToolCall;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{PendingQueue, Pushed, QueuedResults, Quota};
+use super::{PendingQueue, PushedCalls, QueuedResults, Quota};
 use crate::open_calls::OpenCalls;
 
 impl PendingQueue {
@@ -14,7 +14,7 @@ impl PendingQueue {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Form {
+struct QueueForm {
     version: u32,
     /// Number of calls that can still be pushed.
     #[serde(default)]
@@ -29,7 +29,7 @@ struct Form {
 
 impl Serialize for PendingQueue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let form = Form {
+        let form = QueueForm {
             version: Self::VERSION,
             quota: self.pushed.quota(),
             waiting: self.waiting.iter().cloned().chain(self.pushed.calls()).collect(),
@@ -51,7 +51,8 @@ impl<'de> Deserialize<'de> for PendingQueue {
             );
             return Err(D::Error::custom(text));
         }
-        let Form { quota, waiting, open, results, .. } = Form::deserialize(form).map_err(D::Error::custom)?;
-        Ok(Self { pushed: Arc::new(Pushed::within(&Quota::new(quota))), waiting, open, results })
+        let QueueForm { quota, waiting, open, results, .. } =
+            QueueForm::deserialize(form).map_err(D::Error::custom)?;
+        Ok(Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(quota))), waiting, open, results })
     }
 }

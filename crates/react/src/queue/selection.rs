@@ -2,35 +2,34 @@
 
 use haft_core::{ToolCall, schema::JsonText};
 
-use super::{QueuedResults, results::mentioned};
+use super::{QueuedResults, results::placeholders_in};
 use crate::run::Selection;
 
-/// Selects the calls whose arguments need no result but those in `results`, and resolves their
-/// arguments.
+/// Selects the calls whose arguments need only results in `results`, and resolves their arguments.
 pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
     let mut selection = Selection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
     for mut call in calls {
-        let needed = mentioned(&call.arguments);
+        let needed = placeholders_in(&call.arguments);
         if let Some(name) = needed.iter().find_map(|id| results.failed(id)) {
-            let why = format!("not run: it needs the result of {name}, which failed");
-            selection.failed.push((call, why));
+            let reason = format!("not run: it needs the result of {name}, which failed");
+            selection.failed.push((call, reason));
         } else if needed.iter().any(|id| ids.contains(id)) {
             selection.waiting.push(call);
         } else {
-            call.arguments = resolved(&call.arguments, results);
+            call.arguments = resolve_arguments(&call.arguments, results);
             selection.ready.push(call);
         }
     }
     if selection.ready.is_empty() && selection.failed.is_empty() {
-        let why = "not run: it needs a result that needs its own";
+        let reason = "not run: it needs a result that needs its own";
         let waiting = std::mem::take(&mut selection.waiting);
-        selection.failed = waiting.into_iter().map(|call| (call, why.to_owned())).collect();
+        selection.failed = waiting.into_iter().map(|call| (call, reason.to_owned())).collect();
     }
     selection
 }
 
-fn resolved(arguments: &JsonText, results: &QueuedResults) -> JsonText {
+fn resolve_arguments(arguments: &JsonText, results: &QueuedResults) -> JsonText {
     let value = arguments.value().ok().and_then(|value| results.in_value(value));
     value.map_or_else(|| arguments.clone(), JsonText::from)
 }

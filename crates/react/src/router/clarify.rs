@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::RouteTable;
 
-/// Set in the metadata of clarifying questions.
+/// Key in the metadata of clarifying questions.
 const CLARIFICATION: &str = "clarification";
 
 /// Returns `true` for a clarifying question of a router.
@@ -18,14 +18,15 @@ pub(super) fn is_clarification(message: &Message) -> bool {
     message.metadata_value(CLARIFICATION) == Some(&Value::Bool(true))
 }
 
-/// A question for one of the candidates, or of all routes if there are no candidates.
+/// Returns a question that names the candidates, or all routes if there are no candidates.
 pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     if let Some(question) = &table.question {
         return question.clone();
     }
-    let is_asked = |name: &str| candidates.is_empty() || candidates.iter().any(|candidate| candidate == name);
-    let asked = table.routes.iter().filter(|route| is_asked(&route.name));
-    let descriptions: Vec<_> = asked.map(|route| route.description.trim_end_matches('.')).collect();
+    let is_candidate =
+        |name: &str| candidates.is_empty() || candidates.iter().any(|candidate| candidate == name);
+    let routes = table.routes.iter().filter(|route| is_candidate(&route.name));
+    let descriptions: Vec<_> = routes.map(|route| route.description.trim_end_matches('.')).collect();
     match descriptions.as_slice() {
         [] => "What do you want?".to_owned(),
         [only] => format!("Do you want {only}?"),
@@ -33,10 +34,10 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     }
 }
 
-/// The answer of a run that asks a clarifying question.
+/// Returns the answer of a run with a clarifying question.
 pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
-    let mark = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
-    let message = Message::assistant(question.as_str()).with_metadata(mark);
+    let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
+    let message = Message::assistant(question.as_str()).with_metadata(metadata);
     transcript.push(message.at(Timestamp::now()));
     RunAnswer {
         text: question,

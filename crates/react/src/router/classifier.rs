@@ -5,14 +5,15 @@ use haft_core::{Message, agent::AgentError, export::async_trait, message::Messag
 use super::{RouteTable, clarify::is_clarification};
 use crate::run::is_from_user;
 
-/// A classifier of tasks.
+/// A classifier of tasks: [`Keywords`](super::Keywords), a [model](super::ModelClassifier), or your
+/// own.
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// Chooses a route for the last task of a conversation, or none.
+    /// Chooses a route for the last task of a conversation, or no route if it is not clear.
     ///
     /// # Errors
     ///
-    /// Fails if its model fails. The error contains the usage.
+    /// Fails if the classifier fails, for example its model. The error contains the usage.
     async fn classify(&self, table: &RouteTable, conversation: &[Arc<Message>])
     -> Result<Choice, AgentError>;
 }
@@ -28,7 +29,7 @@ impl<C: Classifier + ?Sized> Classifier for Arc<C> {
     }
 }
 
-/// A route with the reason for it.
+/// The decision of a [`Classifier`]: a route, or candidates, with the reason.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
     /// The name of the route, or `None` if it is not clear.
@@ -41,23 +42,23 @@ pub struct Choice {
     pub usage: Usage,
 }
 
-/// The current task: the user messages since the last answer, including replies to clarifying
-/// questions.
+/// Returns the current task: the user messages since the last answer, including replies to
+/// clarifying questions.
 pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
     let since = last_answer(conversation).map_or(0, |last| last + 1);
-    let said = conversation.iter().skip(since).filter(|message| is_from_user(message));
-    said.map(|message| message.text()).collect()
+    let messages = conversation.iter().skip(since).filter(|message| is_from_user(message));
+    messages.map(|message| message.text()).collect()
 }
 
-/// The current task with its context: the last answer, the message before it, and the clarifying
-/// questions.
+/// Returns the current task with its context: the last answer, the user message before it, and the
+/// clarifying questions.
 pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
-    let asked = earlier.iter().rfind(|message| is_from_user(message));
+    let question = earlier.iter().rfind(|message| is_from_user(message));
     let since = conversation.iter().skip(answer.unwrap_or_default());
     let is_part = |message: &&Arc<Message>| is_from_user(message) || is_reply(message);
-    asked.into_iter().chain(since.filter(is_part))
+    question.into_iter().chain(since.filter(is_part))
 }
 
 fn last_answer(conversation: &[Arc<Message>]) -> Option<usize> {

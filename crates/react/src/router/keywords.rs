@@ -4,8 +4,11 @@ use haft_core::{Message, agent::AgentError, export::async_trait};
 
 use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::task};
 
-/// Chooses the route whose keywords weigh most in what a person wants. Where none is found, or two routes weigh the same, none
-/// is chosen.
+/// A classifier by keywords: it chooses the route with the highest total weight of the keywords in
+/// the task.
+///
+/// No route is chosen if no keyword is found, or if two routes have the same weight. A reply to a
+/// clarifying question is tried alone first, then the whole task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keywords;
 
@@ -17,13 +20,12 @@ impl Classifier for Keywords {
         conversation: &[Arc<Message>],
     ) -> Result<Choice, AgentError> {
         let task = task(conversation);
-        // The answer to a question back decides; where it does not, all that was said is one task.
         let last = task.last().map(|last| choose(table, last)).filter(|choice| choice.route.is_some());
         Ok(last.unwrap_or_else(|| choose(table, &task.join("\n"))))
     }
 }
 
-/// What speaks for one route.
+/// The score of one route.
 struct Score<'t> {
     route: &'t Route,
     weight: f64,
@@ -54,12 +56,13 @@ fn choose(table: &RouteTable, task: &str) -> Choice {
 }
 
 fn score<'t>(route: &'t Route, words: &[String]) -> Score<'t> {
-    let found: Vec<_> = route.keywords.iter().filter(|keyword| is_in(&keyword.text, words)).collect();
+    let found: Vec<_> =
+        route.keywords.iter().filter(|keyword| contains_phrase(&keyword.text, words)).collect();
     Score { route, weight: found.iter().map(|keyword| keyword.weight).sum(), found }
 }
 
-fn is_equal(one: &Score<'_>, other: &Score<'_>) -> bool {
-    (one.weight - other.weight).abs() < f64::EPSILON
+fn is_equal(a: &Score<'_>, b: &Score<'_>) -> bool {
+    (a.weight - b.weight).abs() < f64::EPSILON
 }
 
 fn explain(score: &Score<'_>) -> String {
@@ -67,8 +70,8 @@ fn explain(score: &Score<'_>) -> String {
     format!("{} has {} by {}", score.route.name, score.weight, found.join(", "))
 }
 
-/// The words of a text: letters and digits, with `+` and `#` behind them and a `.` before them, as in `C++` and `.NET`. Where a
-/// script has no spaces, each sign is a word.
+/// Splits a text into lower-case words: letters and digits, with a trailing `+` or `#` and a
+/// leading `.`, as in `C++` and `.NET`. In scripts without spaces, each character is a word.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in
@@ -79,7 +82,7 @@ fn words(text: &str) -> Vec<String> {
         let (stem, signs) = part.split_at(part.len() - signs);
         let is_dotted = stem.starts_with('.') && !stem.starts_with("..");
         let first = words.len();
-        words.extend(stem.split(|letter: char| !letter.is_alphanumeric()).flat_map(spaced));
+        words.extend(stem.split(|letter: char| !letter.is_alphanumeric()).flat_map(split_unspaced));
         if let (true, Some(word)) = (is_dotted, words.get_mut(first)) {
             word.insert(0, '.');
         }
@@ -90,35 +93,35 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// A word, or its signs one by one where they are written without spaces.
-fn spaced(word: &str) -> Vec<String> {
+/// Splits a word before and after each character of a script without spaces.
+fn split_unspaced(word: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;
     for letter in word.chars() {
-        let stands_alone = is_without_spaces(letter);
+        let is_word = is_unspaced(letter);
         match words.last_mut() {
-            Some(last) if is_open && !stands_alone => last.push(letter),
+            Some(last) if is_open && !is_word => last.push(letter),
             _ => words.push(letter.to_string()),
         }
-        is_open = !stands_alone;
+        is_open = !is_word;
     }
     words
 }
 
-/// Whether a letter is of a script that is written without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
-fn is_without_spaces(letter: char) -> bool {
+/// Returns `true` for scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
+fn is_unspaced(letter: char) -> bool {
     matches!(letter,
         '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{2E80}'..='\u{9FFF}'
         | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9F}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Whether a phrase stands in these words.
-fn is_in(keyword: &str, text: &[String]) -> bool {
-    let (phrase, is_start) = keyword.strip_suffix('*').map_or((keyword, false), |start| (start, true));
+/// Returns `true` if these words contain the phrase.
+fn contains_phrase(keyword: &str, text: &[String]) -> bool {
+    let (phrase, is_prefix) = keyword.strip_suffix('*').map_or((keyword, false), |prefix| (prefix, true));
     let phrase = words(phrase);
     let Some((last, first)) = phrase.split_last() else { return false };
     text.windows(phrase.len()).any(|window| {
         let Some((end, before)) = window.split_last() else { return false };
-        before == first && if is_start { end.starts_with(last.as_str()) } else { end == last }
+        before == first && if is_prefix { end.starts_with(last.as_str()) } else { end == last }
     })
 }

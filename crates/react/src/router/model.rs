@@ -17,20 +17,22 @@ use super::{
 };
 use crate::{dialect::json_object, run::is_from_user};
 
-/// The reply of the model if no route fits.
+/// The route in the reply of the model if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// Maximum number of bytes of each earlier message.
-const PIECE: usize = 1_000;
+/// Maximum size of each message before the current task, in bytes.
+const MESSAGE_BYTES: usize = 1_000;
 
-/// Maximum number of messages, counted from the latest.
-const LATEST: usize = 12;
+/// Maximum number of messages; older messages are omitted.
+const MAX_MESSAGES: usize = 12;
 
 /// Maximum number of requests for one choice.
-const TRIES: u32 = 2;
+const MAX_REQUESTS: u32 = 2;
 
-/// A classifier that asks a model. The reply is constrained to the known routes, if the model
-/// supports that. An unknown route is requested once more.
+/// A classifier by a model.
+///
+/// The reply is constrained to the known routes if the model supports it. After an invalid reply,
+/// the request is repeated once, with the problem.
 #[derive(Clone)]
 pub struct ModelClassifier(Arc<dyn ChatModel>);
 
@@ -48,95 +50,96 @@ impl Classifier for ModelClassifier {
         table: &RouteTable,
         conversation: &[Arc<Message>],
     ) -> Result<Choice, AgentError> {
-        let form = form(table);
+        let schema = reply_schema(table);
         let mut messages = vec![Message::user(question(conversation))];
         let mut usage = Usage::default();
-        for _ in 0..TRIES {
-            let response = self.0.chat(&self.request(table, &form, messages.clone())).await;
+        for _ in 0..MAX_REQUESTS {
+            let response = self.0.chat(&self.request(table, &schema, messages.clone())).await;
             let response = response.map_err(|error| {
                 AgentError::from(error).with_run(Transcript::new(), usage + Usage::failed_request())
             })?;
             usage += response.usage.of_reply();
-            match read(table, &form, &response) {
+            match parse(table, &schema, &response) {
                 Ok(choice) => return Ok(Choice { usage, ..choice }),
                 Err(problem) => {
-                    let said = Some(response.message).filter(|message| !message.is_empty());
-                    messages.extend(said.map(Message::assistant));
+                    let reply = Some(response.message).filter(|message| !message.is_empty());
+                    messages.extend(reply.map(Message::assistant));
                     messages.push(Message::user(problem));
                 }
             }
         }
-        let reason = "the model chose no route that there is".to_owned();
+        let reason = "the model chose an unknown route".to_owned();
         Ok(Choice { reason, usage, ..Choice::default() })
     }
 }
 
 impl ModelClassifier {
-    fn request(&self, table: &RouteTable, form: &Schema, messages: Vec<Message>) -> ChatRequest {
+    fn request(&self, table: &RouteTable, schema: &Schema, messages: Vec<Message>) -> ChatRequest {
         let mut request = ChatRequest::new(messages);
-        request.instructions = Some(Message::system(instructions(table, form)).into());
+        request.instructions = Some(Message::system(instructions(table, schema)).into());
         if self.0.profile().json_schema {
             let name = ToolName::sanitize("choice");
-            request.response_format = ResponseFormat::JsonSchema { name, schema: form.clone() };
+            request.response_format = ResponseFormat::JsonSchema { name, schema: schema.clone() };
         }
         request
     }
 }
 
-/// [`UNCLEAR`], with a number if a route has that name.
+/// Returns [`UNCLEAR`], with a number if a route has that name.
 fn unclear(table: &RouteTable) -> String {
     let numbered = (2..).map(|number| format!("{UNCLEAR}_{number}"));
     let mut words = iter::once(UNCLEAR.to_owned()).chain(numbered);
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
-/// The text for the model: the task, and its context if there is one.
+/// Returns the text for the model: the task, with its context if there is any.
 fn question(conversation: &[Arc<Message>]) -> String {
-    let said: Vec<_> = exchange(conversation).collect();
-    let said = said.get(said.len().saturating_sub(LATEST)..).unwrap_or_default();
-    if said.iter().all(|message| is_from_user(message)) {
+    let messages: Vec<_> = exchange(conversation).collect();
+    let messages = messages.get(messages.len().saturating_sub(MAX_MESSAGES)..).unwrap_or_default();
+    if messages.iter().all(|message| is_from_user(message)) {
         return task(conversation).join("\n");
     }
-    let last = said.iter().rposition(|message| !is_from_user(message)).unwrap_or_default();
-    let lines = said.iter().enumerate().map(|(place, message)| {
-        let who = if is_from_user(message) { "user" } else { "assistant" };
+    let last = messages.iter().rposition(|message| !is_from_user(message)).unwrap_or_default();
+    let lines = messages.iter().enumerate().map(|(index, message)| {
+        let role = if is_from_user(message) { "user" } else { "assistant" };
         let text = message.text();
-        let most = if place > last { text.len() } else { PIECE };
-        let start = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-        format!("{who}: {start}{}\n", if start.len() < text.len() { "…" } else { "" })
+        let max_len = if index > last { text.len() } else { MESSAGE_BYTES };
+        let start = text.get(..text.floor_char_boundary(max_len)).unwrap_or_default();
+        format!("{role}: {start}{}\n", if start.len() < text.len() { "…" } else { "" })
     });
     format!("This was said last:\n{}\nDecide by what the user wants now.", lines.collect::<String>())
 }
 
-fn instructions(table: &RouteTable, form: &Schema) -> String {
+fn instructions(table: &RouteTable, schema: &Schema) -> String {
     let routes: Vec<_> = table.routes.iter().map(|it| format!("- {}: {}", it.name, it.description)).collect();
     format!(
         "Decide who is to do what the user wants. Do not do it yourself. These can be chosen:\n{}\n- {}: it is not clear which \
          of them is meant\nReply with one JSON object of this schema: {}",
         routes.join("\n"),
         unclear(table),
-        form.as_value()
+        schema.as_value()
     )
 }
 
-fn form(table: &RouteTable) -> Schema {
+/// Returns the schema of the reply.
+fn reply_schema(table: &RouteTable) -> Schema {
     let routes: Vec<_> = table.names().map(str::to_owned).chain([unclear(table)]).collect();
-    let form = json!({
+    let schema = json!({
         "type": "object",
         "properties": {"reason": {"type": "string"}, "route": {"type": "string", "enum": routes}},
         "required": ["reason", "route"],
         "additionalProperties": false,
     });
-    Schema::new(form).unwrap_or_else(|_| Schema::object())
+    Schema::new(schema).unwrap_or_else(|_| Schema::object())
 }
 
-/// The choice in a reply, or the problem with the reply.
-fn read(table: &RouteTable, form: &Schema, response: &ChatResponse) -> Result<Choice, String> {
+/// Parses the choice in a reply. The error is the problem with the reply, for the model.
+fn parse(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<Choice, String> {
     let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
-        return Err(format!("Reply with one JSON object of this schema: {}", form.as_value()));
+        return Err(format!("Reply with one JSON object of this schema: {}", schema.as_value()));
     };
-    let (value, _) = repair(form, Value::Object(object), RepairPolicy::Default);
-    form.validate(&value).map_err(|violations| violations.to_string())?;
+    let (value, _) = repair(schema, Value::Object(object), RepairPolicy::Default);
+    schema.validate(&value).map_err(|violations| violations.to_string())?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let route = Some(text("route")).filter(|route| *route != unclear(table));
     Ok(Choice { route, reason: text("reason"), ..Choice::default() })

@@ -2,73 +2,76 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Where tasks can go, as data.
+/// The routes to the agents of a [`Router`](super::Router), as data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
     /// The routes.
     pub routes: Vec<Route>,
-    /// What is asked back where it is not clear which route is meant. Default: a question that names them.
+    /// The clarifying question if no route is clear. Default: a question that lists the
+    /// descriptions of the routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
 
-/// What one agent is for.
+/// The purpose of one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// Its name, which is that of its agent.
+    /// The name, which is also that of the agent.
     pub name: String,
-    /// What it is for, in a few words: a person reads it in the question back, a model in its choice.
+    /// The purpose in a few words. It is part of clarifying questions and of the prompt of a
+    /// [`ModelClassifier`](super::ModelClassifier).
     pub description: String,
-    /// What speaks for it, for [`Keywords`](super::Keywords).
+    /// Words that indicate the route, for [`Keywords`](super::Keywords). Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<Keyword>,
 }
 
-/// A word or phrase that speaks for a route: a text, or `{"text": …, "weight": …}`.
+/// A word or phrase that indicates a route: a text, or `{"text": …, "weight": …}`.
 ///
-/// It is found as whole words, whatever their case; with `*` at its end, as the beginning of one. Signs belong to a word as in
-/// `C++`, `C#` and `.NET`. In scripts without spaces, such as Chinese, Japanese and Thai, it is found anywhere.
+/// It matches whole words, regardless of case. With `*` at its end, it matches the start of a word.
+/// Signs are part of a word as in `C++`, `C#` and `.NET`. In scripts without spaces, such as
+/// Chinese, Japanese and Thai, it matches anywhere.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "KeywordForm", into = "KeywordForm")]
 pub struct Keyword {
     /// The word or phrase.
     pub text: String,
-    /// How much it speaks for the route. Default: 1. What speaks against it is below 0.
+    /// The weight. A negative weight counts against the route. Default: 1.
     pub weight: f64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum KeywordForm {
     Plain(String),
     Weighted {
         text: String,
-        #[serde(default = "usual_weight")]
+        #[serde(default = "default_weight")]
         weight: f64,
     },
 }
 
-fn usual_weight() -> f64 {
+fn default_weight() -> f64 {
     1.0
 }
 
-/// Why there can be no router of a table.
+/// An error of a [`RouteTable`] and its agents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouterError {
     /// The table is empty.
     #[error("the table has no route")]
     NoRoute,
-    /// Two routes have one name.
+    /// Two routes have the same name.
     #[error("two routes are named {0:?}: rename one")]
     DuplicateRoute(String),
     /// A route has no agent.
     #[error("the route {0:?} has no agent: give one of that name")]
     NoAgent(String),
-    /// Two agents have one name.
+    /// Two agents have the same name.
     #[error("two agents are named {0:?}: rename one, or leave one out")]
     DuplicateAgent(String),
-    /// A keyword is in no text.
+    /// A keyword has no letter and no digit, so that it can never match.
     #[error(
         "the keyword {keyword:?} of the route {route:?} can never be found: it has no letter and no digit"
     )]
@@ -83,13 +86,13 @@ pub enum RouterError {
     UnknownRoute {
         /// The name of the agent.
         agent: String,
-        /// The routes that there are.
+        /// The known routes.
         routes: Vec<String>,
     },
 }
 
 impl RouteTable {
-    /// Makes a table of routes.
+    /// Creates a table.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         Self { routes: routes.into_iter().collect(), question: None }
     }
@@ -137,12 +140,12 @@ impl Route {
         })
     }
 
-    /// Makes a route without keywords.
+    /// Creates a route without keywords.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), keywords: Vec::new() }
     }
 
-    /// Adds what speaks for it.
+    /// Adds keywords.
     #[must_use]
     pub fn with_keywords<K: Into<Keyword>>(mut self, keywords: impl IntoIterator<Item = K>) -> Self {
         self.keywords.extend(keywords.into_iter().map(Into::into));
@@ -162,16 +165,16 @@ impl From<(&str, f64)> for Keyword {
     }
 }
 
-impl From<Written> for Keyword {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Plain(text) => Self { text, weight: 1.0 },
-            Written::Weighted { text, weight } => Self { text, weight },
+impl From<KeywordForm> for Keyword {
+    fn from(form: KeywordForm) -> Self {
+        match form {
+            KeywordForm::Plain(text) => Self { text, weight: 1.0 },
+            KeywordForm::Weighted { text, weight } => Self { text, weight },
         }
     }
 }
 
-impl From<Keyword> for Written {
+impl From<Keyword> for KeywordForm {
     fn from(keyword: Keyword) -> Self {
         match keyword {
             Keyword { text, weight: 1.0 } => Self::Plain(text),

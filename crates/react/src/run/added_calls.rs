@@ -1,4 +1,4 @@
-//! Calls that the host adds to a run.
+//! Calls added to a run by the host.
 
 use std::{mem, sync::Arc};
 
@@ -8,7 +8,7 @@ use super::{Resolver, Run, RunError, RunState, Selection, marks};
 use crate::open_calls::{OpenCalls, not_run};
 
 impl Run {
-    /// Adds calls that no reply asked for, for example those of a
+    /// Adds calls that are not part of a reply, for example those of a
     /// [`PendingQueue`](crate::PendingQueue).
     ///
     /// They are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary: after
@@ -17,11 +17,11 @@ impl Run {
     /// [`stop_on`](super::RunConfig::stop_on) does not end the run here.
     ///
     /// The results are recorded in one message of the transcript, which
-    /// [`call_results`](super::call_results) reads. Without a [`Resolver`], the model is shown this
-    /// message.
+    /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
+    /// the model.
     ///
-    /// A driver that adds calls for a tool adds them before it reports the tool's result, so that a
-    /// saved run has both.
+    /// A driver adds the calls of a tool before it reports the result of the tool, so that a saved
+    /// run has both.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Run {
         Ok(())
     }
 
-    /// Number of calls that can still be [added](Self::add_calls) to this run.
+    /// Remaining number of calls that can be [added](Self::add_calls) to this run.
     pub fn added_calls_left(&self) -> usize {
         limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
     }
@@ -86,7 +86,7 @@ impl Run {
         }
     }
 
-    /// Closes the added calls that were not returned yet.
+    /// Closes the added calls that are not returned yet.
     pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
         let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
         let results = open.close(kind, why, self.head.now()).collect();

@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Run {
-    /// The answer, from `output` if it differs from the last message of the model.
+    /// Returns the answer: `output`, or the last message of the model.
     pub(super) fn answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
         let last = self.transcript.messages().last().map(|message| message.body());
         let Output { text, outputs, .. } = match (output, last) {
@@ -55,7 +55,8 @@ impl Run {
             outputs: data.cloned().unwrap_or_default(),
             stop_reason: StopReason::Tool,
         };
-        // The schema holds for the resolved output: a placeholder is a text, whatever its value is.
+        // Validate the resolved output: a placeholder is a string, but its value may have another
+        // type.
         let mut output = Box::new(self.resolved(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));
@@ -71,7 +72,7 @@ impl Run {
         Ok(None)
     }
 
-    /// The output in a message of the model.
+    /// Returns the output in a message of the model.
     pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
         let outputs = match (&message.refusal, message.content.as_slice()) {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),

@@ -9,7 +9,7 @@ use haft_core::{
 use super::{Effect, Resolver, Run, RunError, marks, state::State};
 
 impl Run {
-    /// Starts a summary of all but the last step, if there is more than that. A summary is a
+    /// Starts a summary of all steps but the last, if there are more. A summary is a
     /// request, which the limits must allow.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
@@ -66,7 +66,8 @@ impl Run {
     }
 }
 
-/// The text of a summary. A truncated summary is rejected: what is still to do comes last.
+/// Returns the text of a summary. A truncated summary is rejected, since its end lists the open
+/// work.
 fn complete(response: ChatResponse) -> Result<String, ModelError> {
     let text = response.message.text();
     match response.finish_reason {

@@ -35,8 +35,8 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// The behaviour at a limit. Default: the run fails.
     pub at_limit: AtLimit,
-    /// The schema of the input: an object, as [JSON content](haft_core::content::Content::json) of the new
-    /// message. Default: any message.
+    /// The schema of the input: an object, as [JSON content](haft_core::content::Content::json) of
+    /// the new message. Default: any message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
     /// The schema of the answer: an object. Default: the answer is text.
@@ -44,7 +44,7 @@ pub struct RunConfig {
     pub outputs: Option<Schema>,
     /// The request that returns the outputs. Default: the last step.
     pub output_strategy: OutputStrategy,
-    /// The tool choice of requests. A model that must call a tool has to do so once in a run.
+    /// The tool choice of requests, until the model has made the required call.
     /// Default: [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
@@ -76,8 +76,8 @@ pub enum OutputStrategy {
     /// The last step: the outputs are the arguments of the call that finishes the run.
     #[default]
     Finish,
-    /// A separate request after the work is done, with all steps in its context. For models that do
-    /// one thing at a time better.
+    /// A separate request after the work is done, with all steps in its context. Some models do
+    /// one task at a time better.
     Extraction,
 }
 
@@ -89,7 +89,7 @@ pub enum AtLimit {
     /// The run fails with [`LimitReached`](haft_core::agent::AgentErrorKind::LimitReached).
     #[default]
     Fail,
-    /// One more request, in which the model must answer with what it has. The stop reason is
+    /// The run makes a final request, in which the model must answer. The stop reason is
     /// [`StopReason::LimitReached`](haft_core::agent::StopReason::LimitReached).
     Answer,
 }

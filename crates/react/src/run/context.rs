@@ -1,4 +1,4 @@
-//! The part of the conversation that is sent to the model. The transcript keeps everything.
+//! The part of the conversation in requests. The transcript is always complete.
 
 use std::{ops::Range, sync::Arc};
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Resolver, Run, marks::summarized, segments};
 
-/// The part of a conversation that is sent to the model.
+/// The part of a conversation in requests.
 ///
 /// Messages are omitted in whole segments: a turn of an earlier run with all its calls, or a step
 /// of this run. A step is a reply with calls, their results, and messages without calls after them.
 /// The input of the run and its last step are always sent. Only the latest summary is sent, in
-/// place of what it summarizes; a later run of the conversation continues from it.
+/// place of the messages that it summarizes; a later run of the conversation continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
@@ -38,7 +38,7 @@ impl Default for ContextConfig {
     }
 }
 
-/// The part of the transcript that is sent to the model.
+/// The part of the transcript in requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextWindow {
@@ -46,7 +46,7 @@ pub(super) struct ContextWindow {
     pub(super) earlier: usize,
     /// Index of the first message of the run's steps.
     pub(super) steps: usize,
-    /// Index of the summary of what is not sent.
+    /// Index of the summary of the messages before the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
     /// Consecutive omissions.
@@ -60,8 +60,8 @@ pub(super) struct ContextWindow {
 }
 
 impl ContextWindow {
-    /// The window at the start of a run: its input and everything before, or the last summary and
-    /// what that does not cover.
+    /// Returns the window at the start of a run: its input and all earlier messages, or the last
+    /// summary and the messages after its range.
     pub(super) fn of(messages: &[Arc<Message>], first_message: usize) -> Self {
         let earlier = messages.iter().take(first_message);
         let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarized(it)?))).last();
@@ -69,8 +69,8 @@ impl ContextWindow {
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// The window for another model: that at the start of the run, with the steps from index
-    /// `steps` on.
+    /// Returns the window for another model: the initial window, with the steps from index `steps`
+    /// on.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }
@@ -121,7 +121,7 @@ impl Run {
         (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
     }
 
-    /// Omits the oldest turn or step. Returns `false` if there is none that may be omitted.
+    /// Omits the oldest turn or step. Returns `false` if no segment can be omitted.
     pub(super) fn omit(&mut self) -> bool {
         if self.head.window.omissions >= self.head.config.context.omissions {
             return false;

@@ -12,13 +12,13 @@ use haft_core::{
 use super::{Output, Resolver};
 use crate::Dialect;
 
-/// The inputs of a step: what cannot be saved with the run.
+/// The inputs of a step, which are not saved with the run.
 ///
 /// Create one with [`new`](Self::new), then set the fields that differ.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Step<'a> {
-    /// The tools that are offered.
+    /// The tools that the model can call.
     pub tools: &'a ToolList,
     /// The dialect of the model.
     pub dialect: &'a dyn Dialect,
@@ -85,6 +85,6 @@ pub enum Effect {
 pub struct CallBatch {
     /// The calls.
     pub calls: Vec<ToolCall>,
-    /// The decisions for those of them that waited.
+    /// The decisions for the calls that were suspended.
     pub resumed: ResumedCalls,
 }

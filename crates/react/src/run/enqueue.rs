@@ -21,7 +21,7 @@ pub enum When {
 
 /// An enqueued message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Enqueued {
+pub(super) struct EnqueuedMessage {
     message: Message,
     when: When,
 }
@@ -34,8 +34,8 @@ impl Run {
     /// running.
     ///
     /// It is delivered at a step boundary, never between calls and their results, in the order of
-    /// the calls of this method. It is saved with the run. The limits hold: a message that a limit
-    /// leaves no request for is not delivered, see [`undelivered`](Self::undelivered).
+    /// the calls of this method. It is saved with the run. The limits apply: if a limit allows no
+    /// further request, the message is not delivered, see [`undelivered`](Self::undelivered).
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///
@@ -70,7 +70,7 @@ impl Run {
         if self.head.enqueued.len() >= Self::MAX_ENQUEUED {
             return Err(RunError::TooManyMessages(Self::MAX_ENQUEUED));
         }
-        self.head.enqueued.push(Enqueued { message, when });
+        self.head.enqueued.push(EnqueuedMessage { message, when });
         Ok(())
     }
 
@@ -114,15 +114,15 @@ impl Run {
         self.deliver(enqueued);
     }
 
-    fn deliver(&mut self, enqueued: Vec<Enqueued>) {
-        for Enqueued { message, .. } in enqueued {
+    fn deliver(&mut self, enqueued: Vec<EnqueuedMessage>) {
+        for EnqueuedMessage { message, .. } in enqueued {
             let time = message.created_at().unwrap_or(self.head.now());
             self.transcript.push(marks::enqueued(message).at(time));
         }
     }
 
-    /// Returns `true` if enqueued messages continue a run that has an answer. A limit is not
-    /// exceeded for them: the answer is worth more than an error.
+    /// Returns `true` if enqueued messages continue a run that has an answer. If a
+    /// limit allows no further request, the run finishes with its answer instead of an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached
@@ -130,8 +130,8 @@ impl Run {
     }
 }
 
-/// Checks that a message can be [enqueued](Run::enqueue): that it does not break the pairs of calls
-/// and results.
+/// Checks that a message can be [enqueued](Run::enqueue) without separating calls from their
+/// results.
 ///
 /// # Errors
 ///

@@ -2,8 +2,7 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
-/// Misuse of a run, such as an outcome that does not belong to the last effect. The run is
-/// unchanged.
+/// Misuse of a run, such as an outcome without its effect. The run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -30,28 +29,28 @@ pub enum RunError {
         /// Number of messages of this transcript.
         found: usize,
     },
-    /// A result for a call that is not under way.
+    /// A result without a call under way.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),
-    /// Calls or messages for a run that is over.
+    /// Calls or messages after the end of the run.
     #[error("the run is over")]
     Over,
-    /// A message that is appended between step boundaries.
+    /// A message appended between step boundaries.
     #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]
     NotAtBoundary(RunState),
-    /// A message that would break the pairs of calls and results.
+    /// A message that would separate calls from their results.
     #[error("only messages of a user or the system can be added to a run under way")]
     NotEnqueueable,
     /// More enqueued messages than a run keeps.
     #[error("no more messages can be enqueued: {0} wait for their delivery")]
     TooManyMessages(usize),
-    /// An added call without an id, or with an id that was used before.
+    /// An added call without a unique id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     DuplicateCallId(String),
     /// More added calls than a run executes.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
-    /// A decision for a call that does not wait.
+    /// A decision for a call that is not waiting.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {
         /// The call id of the decision.

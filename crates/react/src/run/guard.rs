@@ -21,7 +21,7 @@ const ROUND: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
     fingerprints: Vec<u64>,
-    /// Number of messages of the run that were read.
+    /// Number of read messages of the run.
     read: usize,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     );
     match &mut result.outcome {
         Outcome::Done(_) => result.warnings.push(text),
-        // A model reads no warnings of a failure.
+        // Warnings of a failure are not sent to the model.
         Outcome::Failed(failure) => failure.message = format!("{}\n{text}", failure.message),
     }
 }

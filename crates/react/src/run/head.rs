@@ -8,7 +8,7 @@ use std::{
 use haft_core::{Message, Timestamp, ToolCall, model::ToolChoice, usage::Usage};
 use serde::{Deserialize, Serialize};
 
-use super::{RunConfig, context::ContextWindow, enqueue::Enqueued, limits::RunClock, state::Machine};
+use super::{RunConfig, context::ContextWindow, enqueue::EnqueuedMessage, limits::RunClock, state::Machine};
 use crate::extension::SavedEntries;
 
 /// The saved part of a run besides its transcript. Its size does not depend on the length of the
@@ -29,23 +29,23 @@ pub(super) struct Head {
     pub(super) usage: Usage,
     pub(super) requests: u32,
     pub(super) tool_calls: u32,
-    /// Consecutive replies that were rejected.
+    /// Consecutive rejected replies.
     pub(super) rejected_replies: u32,
     /// Consecutive replies with the same calls.
     pub(super) repeated_calls: u32,
     /// Consecutive retries requested by each tool.
     pub(super) tool_retries: BTreeMap<String, u32>,
-    /// The part of the transcript that is sent to the model.
+    /// The part of the transcript in requests.
     pub(super) window: ContextWindow,
-    /// Calls added by the host that were not returned yet.
+    /// Calls added by the host and not yet returned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
     /// Number of calls added by the host so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) added_total: usize,
-    /// Messages that were enqueued and are not delivered yet.
+    /// Enqueued messages that are not delivered yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) enqueued: Vec<Enqueued>,
+    pub(super) enqueued: Vec<EnqueuedMessage>,
     /// The entries of extensions.
     #[serde(default, skip_serializing_if = "SavedEntries::is_empty")]
     pub(super) entries: SavedEntries,
@@ -104,7 +104,7 @@ impl Head {
         self.clock.now
     }
 
-    /// Lets the model decide about calls. A model that had to call a tool has done so.
+    /// Resets the tool choice to `Auto`, after the required call.
     pub(super) fn release_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {
@@ -116,12 +116,12 @@ impl Head {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(value: &usize) -> bool {
     *value == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(super) fn is_false(value: &bool) -> bool {
     !value
 }

@@ -1,4 +1,4 @@
-//! Validation of the input as data.
+//! Validation of structured input.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(super) fn check(
     let new = messages.get(start..).and_then(<[_]>::last);
     let last = new.or_else(|| messages.iter().rfind(|message| is_from_user(message)));
     let Some(value) = last.and_then(|message| data(message)) else {
-        let said = "the inputs must be given as data: one JSON object, by `Content::json`, of the schema";
-        return Err(AgentErrorKind::InvalidInput(format!("{said} {}", schema.as_value())));
+        let problem = "the inputs must be given as data: one JSON object, by `Content::json`, of the schema";
+        return Err(AgentErrorKind::InvalidInput(format!("{problem} {}", schema.as_value())));
     };
     let invalid = |violations| AgentErrorKind::InvalidInput(format!("the inputs do not fit: {violations}"));
     schema.validate(value).map_err(invalid)
@@ -27,7 +27,7 @@ pub(super) fn check(
 
 fn data(message: &Message) -> Option<&Value> {
     let MessageBody::User { content } = message.body() else { return None };
-    content.iter().find_map(|piece| match piece {
+    content.iter().find_map(|part| match part {
         Content::Json { value } => Some(value),
         _ => None,
     })

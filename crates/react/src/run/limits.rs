@@ -19,8 +19,7 @@ use super::{
 /// The state to enter, and the error that ends the run for its driver.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
-/// The time of a run: that of its steps. Time without a driver and while the run is suspended is
-/// not counted.
+/// The clock of a run. It stops while the run has no driver or is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
     /// The time of the last step.
@@ -54,7 +53,7 @@ impl RunClock {
 }
 
 impl Run {
-    /// The limit that allows no further request, if there is one.
+    /// Returns the limit that allows no further request, if any.
     pub(super) fn exhausted(&self) -> Option<Limit> {
         let Head { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
@@ -72,8 +71,8 @@ impl Run {
         reached.into_iter().flatten().next()
     }
 
-    /// The time that the run has left, if it is limited. The final request after a limit is not
-    /// limited.
+    /// The remaining time of the run, or `None` without a time limit. The final request after a
+    /// limit has no time limit.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;
@@ -118,8 +117,8 @@ impl Run {
         self.head.clock.tick(now);
     }
 
-    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit). A model that had to answer has
-    /// no second chance.
+    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit). After the final request,
+    /// the run fails.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
         match (self.head.config.at_limit, purpose.limit()) {
             (AtLimit::Fail, _) => {
@@ -151,7 +150,8 @@ impl Run {
         (State::ReadyToRequest { purpose }, if is_too_many { Err(error()) } else { Ok(()) })
     }
 
-    /// The limit that forbids calls, where `total` is the number of calls of the run with them.
+    /// Returns the limit that forbids calls, if any. `total` is the number of calls of the run,
+    /// with the new calls.
     pub(super) fn call_limit(&self, purpose: Purpose, total: u32) -> Option<Limit> {
         let Head { config, repeated_calls, .. } = &self.head;
         let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);

@@ -6,15 +6,15 @@ use haft_core::{Message, ToolResult};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// Set on messages that the run wrote, not a user.
+/// Set on messages of the run itself, in the role of a user.
 const HINT: &str = "hint";
-/// Set on messages of the model that are neither calls nor an accepted answer.
+/// Set on unusable messages of the model: neither calls nor an accepted answer.
 const UNUSABLE: &str = "unusable";
-/// Set on answers that a validator rejected.
+/// Set on answers rejected by a validator.
 const REJECTED: &str = "rejected";
-/// Set on messages that were enqueued while the run was under way.
+/// Set on messages enqueued during the run.
 const ENQUEUED: &str = "enqueued";
-/// Set on summaries: the number of messages right before it that it does not cover.
+/// Set on summaries: the number of uncovered messages directly before the summary.
 const SUMMARY: &str = "summary";
 /// Set on results of added calls: the results by call id.
 const CALL_RESULTS: &str = "queued";
@@ -31,14 +31,14 @@ pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
-/// The number of messages right before a summary that it does not cover, or `None` if the message
-/// is no summary.
+/// Returns the number of uncovered messages directly before a summary, or `None` if the message is
+/// not a summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
 }
 
-/// Creates the message that records results of calls that no reply asked for. `results` is an
+/// Creates the message that records results of added calls. `results` is an
 /// object by call id, which [`call_results`] returns.
 pub fn call_results_note(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
@@ -76,25 +76,24 @@ pub(super) fn enqueued(message: Message) -> Message {
     marked(message, ENQUEUED)
 }
 
-/// Returns `true` for an answer that a validator rejected.
+/// Returns `true` for an answer rejected by a validator.
 pub fn is_rejected(message: &Message) -> bool {
     is_marked(message, REJECTED)
 }
 
-/// Returns `true` for a message that was [enqueued](super::Run::enqueue) while the run was under
-/// way.
+/// Returns `true` for a message [enqueued](super::Run::enqueue) during a run.
 pub fn is_enqueued(message: &Message) -> bool {
     is_marked(message, ENQUEUED)
 }
 
-/// Returns `true` for a message that the run wrote, not a user: a hint to the model.
+/// Returns `true` for a hint: a message of the run itself to the model, in the role of a user.
 ///
 /// Programs that display a conversation usually omit it.
 pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT)
 }
 
-/// Returns `true` for a message of the model that is neither calls nor an accepted answer. It is
+/// Returns `true` for an unusable message of the model: neither calls nor an accepted answer. It is
 /// followed by a [hint](is_hint), or by the end of a failed run.
 pub fn is_unusable(message: &Message) -> bool {
     is_marked(message, UNUSABLE)

@@ -15,9 +15,9 @@ use super::{Run, RunError, marks, state::State};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// The output as text; its JSON, if it is data.
+    /// The output as text, or the JSON text of structured output.
     pub text: String,
-    /// The output as data, if outputs were declared.
+    /// The structured output, if outputs are declared.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The stop reason, if the output is accepted.
@@ -48,7 +48,7 @@ impl Output {
     }
 }
 
-/// The reason for which an output is not accepted.
+/// The verdict of a validator that does not accept an output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
@@ -57,17 +57,18 @@ pub enum OutputError {
     #[error("{0}")]
     Retry(String),
     /// The validation failed: the run ends.
-    #[error("the answer cannot be checked")]
+    #[error("the validation of the answer failed")]
     Failed(#[source] BoxError),
 }
 
 impl OutputError {
-    /// Makes the model answer again. The model reads `problem`.
+    /// Rejects the output. The model receives `problem` and answers again.
     pub fn retry(problem: impl Into<String>) -> Self {
         Self::Retry(problem.into())
     }
 
-    /// Ends the run with an error, which the model never sees. An `OutputError` is kept as it is.
+    /// Ends the run with an error, which is not sent to the model. An `OutputError` is returned
+    /// unchanged.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         match error.into().downcast::<Self>() {
             Ok(error) => *error,
@@ -80,7 +81,7 @@ impl Run {
     /// Reports the verdict on the output of [`Effect::Check`](super::Effect::Check).
     ///
     /// A changed output must still fit the declared schema. The transcript keeps the message of the
-    /// model. If only the data was changed, the text follows the data.
+    /// model. If only the data was changed, the text is generated from the data.
     ///
     /// # Errors
     ///
@@ -101,7 +102,7 @@ impl Run {
                 if let Some(message) = message {
                     self.push(marks::rejected(Message::assistant(message)));
                 }
-                // The model reads this text.
+                // This text is sent to the model.
                 let problem = format!("Your answer was rejected: {problem}\nAnswer again.");
                 let (next, result) = self.request_correction(purpose, problem);
                 self.head.state.finish_check(next);

@@ -1,4 +1,4 @@
-//! Answers as data.
+//! Structured answers.
 
 use haft_core::{
     Schema,

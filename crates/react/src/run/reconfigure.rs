@@ -5,10 +5,10 @@ use super::{Run, RunConfig, context::ContextWindow};
 impl Run {
     /// Replaces the configuration, for example because another agent takes over.
     ///
-    /// The limits of the run and the overrides of its input stay. The model is shown the
-    /// conversation from the beginning again: what was omitted or summarised was so for the other
-    /// model. Counters of rejected replies and retries start again, and the next effect before a
-    /// request is [`Effect::Prepare`](super::Effect::Prepare).
+    /// The limits of the run and the overrides of its input stay. The whole conversation is sent
+    /// again: omissions and summaries were specific to the previous model. Counters of rejected
+    /// replies and retries start again, and the next effect before a request is
+    /// [`Effect::Prepare`](super::Effect::Prepare).
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };
@@ -19,8 +19,8 @@ impl Run {
         head.state.discard_inputs();
     }
 
-    /// Hides the steps of this run so far from the model. Its input and what follows are still
-    /// shown.
+    /// Omits the steps of this run so far from requests. The input of the run and later steps are
+    /// still sent.
     pub fn hide_steps(&mut self) {
         self.head.window.hide_steps(self.transcript.len());
     }

@@ -17,7 +17,7 @@ use super::{
 use crate::{dialect::Reply, open_calls::OpenCalls};
 
 impl Run {
-    /// Applies a reply: its calls are opened, it is an answer, or the model is asked again.
+    /// Applies a reply: opens its calls, accepts it as the answer, or rejects it.
     pub(super) fn apply_reply(&mut self, resolver: Option<&dyn Resolver>) -> Result<(), AgentErrorKind> {
         let Some((request, reply)) = self.head.state.take_reply() else { return Ok(()) };
         let (next, result) = self.read_reply(&request, reply, resolver);
@@ -30,8 +30,10 @@ impl Run {
         let message = reply.message;
         match reply.finish_reason {
             // A truncated reply goes into the error, not into the transcript.
-            FinishReason::Length => return again(purpose, Err(truncated(message))),
-            FinishReason::ContentFilter => return again(purpose, Err(AgentErrorKind::ContentFiltered)),
+            FinishReason::Length => return repeat_request(purpose, Err(truncated(message))),
+            FinishReason::ContentFilter => {
+                return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered));
+            }
             _ => {}
         }
         if let Some(problem) = reply.problem {
@@ -93,7 +95,7 @@ impl Run {
             self.push(Message::assistant(message));
             self.head.rejected_replies = 0;
             self.push(marks::hint("Now give the outputs, from what was said and found."));
-            return again(Purpose::Outputs { limit: None }, Ok(()));
+            return repeat_request(Purpose::Outputs { limit: None }, Ok(()));
         }
         let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
         if self.head.config.check_outputs {
@@ -105,7 +107,8 @@ impl Run {
         (State::finishing(stop_reason, None), Ok(()))
     }
 
-    /// Tells the model the problem with its reply, unless there were too many in a row.
+    /// Rejects a reply and sends the problem to the model, unless too many replies in a row were
+    /// rejected.
     fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {
@@ -114,7 +117,7 @@ impl Run {
         self.request_correction(purpose, problem)
     }
 
-    /// Tells the model what to correct, unless that happened too often in a row.
+    /// Requests a correction, unless too many replies in a row were rejected.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
@@ -124,8 +127,8 @@ impl Run {
         (next, result)
     }
 
-    /// The problems that the model read about its replies from index `message` on. Each of these
-    /// replies is in the transcript, marked as [unusable](super::is_unusable).
+    /// The problems of rejected replies, as sent to the model, from index `message` on. Each of
+    /// these replies is in the transcript, marked as [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
@@ -133,8 +136,8 @@ impl Run {
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// The number of times in a row that the model made its last calls. The model is warned before
-    /// the run is stopped, even if a single reply repeats a call more often than the limit.
+    /// Returns the number of times in a row that the model made its last calls. The model is warned
+    /// before the run is stopped, even if a single reply repeats a call more often than the limit.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);
@@ -144,8 +147,8 @@ impl Run {
     }
 }
 
-/// Makes the request again.
-fn again(purpose: Purpose, result: Result<(), AgentErrorKind>) -> Transition {
+/// Repeats the request.
+fn repeat_request(purpose: Purpose, result: Result<(), AgentErrorKind>) -> Transition {
     (State::ReadyToRequest { purpose }, result)
 }
 

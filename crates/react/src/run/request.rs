@@ -18,7 +18,7 @@ impl Run {
     }
 
     pub(super) fn request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        // Calls and messages that came while the inputs were prepared.
+        // Calls and messages that arrived while the inputs were prepared.
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
         }
@@ -54,10 +54,9 @@ impl Run {
 
     /// Reports the reply to [`Effect::Chat`], as the dialect [folds](crate::Dialect::fold) it.
     ///
-    /// After an error the request can be made again. An empty, unreadable or truncated reply is
-    /// tolerated as often as
-    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) allows. Nothing of
-    /// such a reply is kept, and none of its calls is executed.
+    /// After an error the request can be repeated. Empty, unreadable and truncated replies are
+    /// tolerated up to [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries)
+    /// times in a row. They are discarded, and their calls are not executed.
     ///
     /// # Errors
     ///
@@ -93,8 +92,8 @@ impl Run {
                 }
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
-            // No request follows the last one: the partial reply is worth more than the name of the
-            // limit.
+            // No request follows. The error contains the partial reply, which is more useful than
+            // the name of the limit.
             ModelError::Truncated { .. } if purpose.limit().is_some() => {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }

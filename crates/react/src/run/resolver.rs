@@ -9,9 +9,10 @@ use haft_core::{
 
 use super::{Output, Run};
 
-/// Resolves references to the results of [added calls](Run::add_calls), where a run shows them.
+/// Resolves references to the results of [added calls](Run::add_calls) in messages, arguments and
+/// outputs.
 ///
-/// The transcript itself is never rewritten. [`PendingQueue`](crate::PendingQueue) implements it
+/// The transcript itself is never changed. [`PendingQueue`](crate::PendingQueue) implements it
 /// for placeholders, as [`Placeholders`](crate::queue::Placeholders).
 ///
 /// # Examples
@@ -46,13 +47,13 @@ use super::{Output, Run};
 /// }
 /// ```
 pub trait Resolver: Debug + Send + Sync {
-    /// The messages that a view shows in place of those of the transcript, by index.
+    /// Returns the messages that replace messages of the transcript in a request, by index.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
     /// Resolves the references in an output.
     fn output(&self, transcript: &Transcript, output: Output) -> Output;
 
-    /// The result of a call with its references resolved, or `None` if it has none.
+    /// Returns the result of a call with its references resolved, or `None` if it has none.
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
     /// Selects the added calls that can be executed now, with the references in their arguments

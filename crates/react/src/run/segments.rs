@@ -36,8 +36,8 @@ pub(super) fn without_notes(
         .filter(|it| !it.is_empty())
 }
 
-/// Returns `true` for a message of a user. Hints of a run are user messages for the model, but not
-/// for a program.
+/// Returns `true` for a message of a user. Hints of a run have the role of a user, but
+/// are not from a user.
 pub fn is_from_user(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
 }

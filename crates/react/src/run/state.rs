@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{Output, head::is_auto};
 use crate::{dialect::Reply, open_calls::OpenCalls};
 
-/// A state of a run, with the data that only this state has.
+/// A state of a run, with its own data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub(super) enum State {
@@ -60,7 +60,7 @@ pub(super) enum State {
     },
     /// The final request was made, and its reply was not an answer.
     LimitReached { purpose: Purpose },
-    /// There is an answer. Messages that were enqueued meanwhile continue the run.
+    /// There is an answer. Enqueued messages continue the run.
     Finishing(Answer),
     /// The answer was returned.
     Finished(Answer),
@@ -78,14 +78,14 @@ pub(super) enum Purpose {
     /// The declared outputs, after the work is done
     /// ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
     Outputs {
-        /// The limit after which this is the last request.
+        /// The limit that made this the final request.
         limit: Option<Limit>,
     },
     /// The answer, since a limit was reached.
     FinalAnswer { limit: Limit },
 }
 
-/// A request that was made.
+/// A sent request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Request {
     #[serde(default, skip_serializing_if = "Purpose::is_step")]
@@ -94,7 +94,7 @@ pub(super) struct Request {
     pub(super) tool_choice: ToolChoice,
 }
 
-/// Calls that are executed together.
+/// A batch of calls under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: OpenCalls,
@@ -218,7 +218,7 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
 #[serde(transparent)]
 pub(super) struct Machine {
     state: State,
-    /// The state whose data was taken, until the transition ends.
+    /// The state before the current transition, while its data is moved out.
     #[serde(skip)]
     taken: Option<RunState>,
 }
@@ -234,7 +234,7 @@ impl Machine {
         &self.state
     }
 
-    /// The calls that have no result in the transcript yet.
+    /// The calls without a result in the transcript.
     pub(super) fn batch(&self) -> Option<&Batch> {
         match &self.state {
             State::CallingTools(batch) | State::Suspended(batch) => Some(batch),
@@ -458,7 +458,8 @@ impl Machine {
         }
     }
 
-    /// Takes the state. If a bug leaves it so, the run is over and its calls stay closed.
+    /// Takes the state, and leaves [`State::Cancelled`] in its place: if a bug does not set the
+    /// next state, the run is over.
     fn take(&mut self) -> State {
         self.taken = Some(self.state.name());
         mem::replace(&mut self.state, State::Cancelled)
@@ -517,7 +518,7 @@ impl Purpose {
         !matches!(self, Self::Step)
     }
 
-    /// The limit after which this is the last request.
+    /// The limit that made this the final request.
     pub(super) fn limit(self) -> Option<Limit> {
         match self {
             Self::Step => None,

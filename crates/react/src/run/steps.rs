@@ -10,12 +10,12 @@ use haft_core::{
 
 /// The calls in these messages with their results, in order. Calls without a result are omitted.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
-    let replies = (0..).zip(messages).filter_map(|(place, message)| match message.body() {
-        MessageBody::Assistant(reply) => Some((place, reply)),
+    let replies = (0..).zip(messages).filter_map(|(index, message)| match message.body() {
+        MessageBody::Assistant(reply) => Some((index, reply)),
         _ => None,
     });
-    let steps = (1..).zip(replies).flat_map(|(step_number, (place, reply))| {
-        let after = messages.get(place..).unwrap_or_default();
+    let steps = (1..).zip(replies).flat_map(|(step_number, (index, reply))| {
+        let after = messages.get(index..).unwrap_or_default();
         reply.tool_calls.iter().filter_map(move |call| {
             Some(AgentStep {
                 step_number,
@@ -38,7 +38,7 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResu
     results.find(|result| result.call_id == id)
 }
 
-/// The reasoning of a reply, or else the text beside its calls.
+/// Returns the reasoning of a reply, or the text beside its calls if it has none.
 pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
     let text = || Some(reply.text()).filter(|text| !text.is_empty());
     reply.reasoning.clone().or_else(text)

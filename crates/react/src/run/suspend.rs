@@ -8,7 +8,7 @@ use haft_core::{
 use super::Run;
 
 impl Run {
-    /// The run as a [`SuspendedRun`] value: the calls that wait, and everything needed to continue.
+    /// Saves the run as a [`SuspendedRun`] value: the waiting calls, and the state to continue.
     ///
     /// # Errors
     ///

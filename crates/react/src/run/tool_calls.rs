@@ -16,7 +16,8 @@ use super::{
 use crate::open_calls::OpenCalls;
 
 impl Run {
-    /// Reports the result of a call. Returns the result as it is recorded, which may contain more.
+    /// Reports the result of a call. Returns the recorded result, which may differ: the run adds a
+    /// warning to a repeated call, and limits retries.
     ///
     /// # Errors
     ///

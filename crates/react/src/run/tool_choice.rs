@@ -10,8 +10,7 @@ use super::{
 impl Run {
     /// The tool choice of the next request, unless its [step](Step::tool_choice) overrides it.
     ///
-    /// A model that had to call a tool has to do so once in a run. After that the choice is
-    /// [`ToolChoice::Auto`].
+    /// After the required call, the choice is [`ToolChoice::Auto`].
     pub fn tool_choice(&self) -> ToolChoice {
         self.head.config.tool_choice.clone()
     }

@@ -315,8 +315,8 @@ async fn state_comes_from_the_agent_or_from_the_run() {
     let error = ReactAgent::new(ScriptedModel::new(), tools()).err().unwrap().to_string();
     assert_eq!(
         error,
-        "the tool \"number\" asks for state of type u32: give it by `state`, or say by `state_per_run` that each run \
-         brings it"
+        "the tool \"number\" needs state of type u32: set it with `state`, or declare with `state_per_run` that each \
+         run has it"
     );
 
     let of_agent =

@@ -342,8 +342,10 @@ async fn invalid_agents_are_an_error_at_construction() {
     assert!(matches!(&duplicate, HandoffError::Agent { agent, .. } if agent == "reception"), "{duplicate}");
     let inputs = Schema::new(json!({"properties": {"x": {"type": "integer"}}})).unwrap();
     let inputs = error(three(ReactAgent::builder(model.clone()).inputs(inputs).build().unwrap()));
-    expect![[r#"nobody can hand off to "reception": it takes named inputs, and a conversation has none"#]]
-        .assert_eq(&inputs.to_string());
+    expect![[
+        r#"cannot hand off to "reception": the agent has named inputs, which a conversation does not provide"#
+    ]]
+    .assert_eq(&inputs.to_string());
     let two = [("reception", agent(&model, Toolset::new())), ("cellar", agent(&model, Toolset::new()))];
     assert!(matches!(Handoffs::new(table(), two).unwrap_err(), HandoffError::Table(_)));
 }

@@ -154,7 +154,7 @@ async fn queue_handle_is_closed_after_its_call() {
     let late = output.results_of("late").next().unwrap();
     assert_eq!(
         (late.failure().unwrap().kind, &*late.model_text()),
-        (FailureKind::Failed, "the queue is closed: nobody would execute what is pushed now")
+        (FailureKind::Failed, "the queue is closed: the call would not be executed")
     );
     assert_eq!(count.load(Ordering::Relaxed), 0);
 }

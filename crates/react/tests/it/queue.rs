@@ -217,10 +217,10 @@ async fn queue_is_bounded() {
     let queue = reloaded(&queue);
     let calls = handle(&queue, &tools).await;
     calls.push("fail", json!({})).unwrap();
-    expect!["no more calls can be pushed: 1 are the most for one queue"]
+    expect!["no more calls can be pushed: 1 is the maximum for one queue"]
         .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
     drop(queue);
-    expect!["the queue is closed: nobody would execute what is pushed now"]
+    expect!["the queue is closed: the call would not be executed"]
         .assert_eq(&calls.push("fail", json!({})).unwrap_err().to_string());
 }
 

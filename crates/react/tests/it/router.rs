@@ -151,7 +151,7 @@ async fn classifier_chooses_an_existing_route() {
 
     // The classifier has one retry.
     expect![[r#"
-        None: the model chose no route that there is
+        None: the model chose an unknown route
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
     .assert_eq(&decision_and_answer(&events(&router, "Draw").await));
     expect![[r#"

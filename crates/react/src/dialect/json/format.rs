@@ -1,4 +1,4 @@
-//! The schema of a step.
+//! The response format of a step.
 
 use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
 use serde_json::Value;
@@ -6,11 +6,12 @@ use serde_json::{Map, json};
 
 use super::{embed::embed, key};
 
-/// A step with one of these tools. Where the schemas together are more than the engine accepts, any JSON object.
-pub(super) fn step_of(offered: &[&ToolDefinition]) -> ResponseFormat {
+/// Returns the response format of a step with one of these tools. Any JSON object is accepted if
+/// the combined schema is not valid, for example because it is too large.
+pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {
     let mut definitions = Map::new();
     let alternatives: Vec<_> =
-        offered.iter().map(|definition| alternative(definition, &mut definitions)).collect();
+        tools.iter().map(|definition| alternative(definition, &mut definitions)).collect();
     let mut root = Map::from_iter([("anyOf".to_owned(), Value::Array(alternatives))]);
     if !definitions.is_empty() {
         root.insert("$defs".to_owned(), Value::Object(definitions));
@@ -18,7 +19,7 @@ pub(super) fn step_of(offered: &[&ToolDefinition]) -> ResponseFormat {
     match Schema::new(Value::Object(root)) {
         Ok(schema) => ResponseFormat::JsonSchema { name: ToolName::sanitize("step"), schema },
         Err(error) => {
-            tracing::warn!(%error, "replies are not constrained: the schemas of the tools do not go together");
+            tracing::warn!(%error, "replies are not constrained: the schemas of the tools cannot be combined");
             ResponseFormat::JsonObject
         }
     }

@@ -31,7 +31,7 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
 }
 
 #[test]
-fn a_call_is_read_however_it_is_written() {
+fn call_is_parsed_in_all_known_spellings() {
     check_call(r#"{"thought":"so","tool_name":"add","tool_args":{"x":1}}"#, Some("so"), r#"{"x":1}"#);
     check_call("```json\r\n{\"tool_name\":\"add\",\r\n \"tool_args\":{}}\r\n```", None, "{}");
     check_call(r#"{"name":"add","arguments":{"x":1}} and {"name":"sub"}"#, None, r#"{"x":1}"#);
@@ -40,7 +40,7 @@ fn a_call_is_read_however_it_is_written() {
 }
 
 #[test]
-fn an_answer_is_read_however_it_is_written() {
+fn answer_is_parsed_in_all_known_spellings() {
     assert_eq!(fold(r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"42"}}"#).text(), "42");
     assert_eq!(fold(r#"{"tool_name":"finish","tool_args":"42"}"#).text(), "42");
     assert_eq!(fold(r#"{"tool_name":"finish","answer":42}"#).text(), "42");
@@ -53,9 +53,9 @@ fn an_answer_is_read_however_it_is_written() {
     );
 }
 
-/// Some servers read calls out of a text by themselves.
+/// Some servers parse calls in text by themselves.
 #[test]
-fn the_end_is_known_as_a_call_too() {
+fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
     let fold = |tool_calls| {
         let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
@@ -65,9 +65,9 @@ fn the_end_is_known_as_a_call_too() {
     assert_eq!(fold(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
 }
 
-/// An answer that is data may come without the step around it, whatever its fields are called.
+/// A structured answer may have no step around it, even if its fields have the names of a step.
 #[test]
-fn outputs_are_an_answer_as_they_are() {
+fn bare_outputs_are_the_answer() {
     let outputs =
         Schema::arguments(json!({"properties": {"name": {"type": "string"}}, "required": ["name"]})).unwrap();
     let fold = |text: &str| JsonReact::new().fold(ChatResponse::new(text), Some(&outputs)).message;
@@ -76,17 +76,17 @@ fn outputs_are_an_answer_as_they_are() {
 }
 
 #[test]
-fn what_is_no_step_has_a_problem() {
+fn text_without_a_step_has_a_problem() {
     for text in [
         "It is 42.",
         "{\"thought\":\"hm\"}",
         "{\"tool_name\":\"add\",",
         "[]",
-        // Parts of a step are none.
+        // Objects inside an incomplete step are not steps.
         r#"{"thought":"x","tool_name":"log","tool_args":{"action":"delete_all"}"#,
         "{\"thought\":\"a\nb\",\"tool_name\":\"submit\",\"tool_args\":{\"answer\":\"42\"}}",
         r#"{"thought":"x","tool_args":{"action":"delete_all"}}"#,
-        // The end without an answer.
+        // `finish` without an answer.
         r#"{"tool_name":"finish"}"#,
         r#"{"tool_name":"finish","tool_args":{"answer":" "}}"#,
         r#"{"tool_name":"finish","tool_args":{"a":1,"b":2}}"#,
@@ -94,18 +94,18 @@ fn what_is_no_step_has_a_problem() {
         let reply = JsonReact::new().fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // Nothing at all is the run's to judge.
+    // The run handles an empty reply.
     assert_eq!(JsonReact::new().fold(ChatResponse::new(""), None).problem, None);
 }
 
 #[test]
-fn an_object_is_found_within_bounds() {
+fn search_for_an_object_is_bounded() {
     assert!(json_object(&"{".repeat(1_000_000), |_| true).is_none());
     assert!(json_object(r#"{"sum":3,"parts":{"a":1}"#, |_| true).is_none());
     assert_eq!(json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
 }
 
-/// The schema of a step with one tool that takes these arguments.
+/// Returns the schema of a step with one tool that has these parameters.
 fn step_schema(arguments: Value) -> Schema {
     let definition =
         ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::arguments(arguments).unwrap());
@@ -132,9 +132,9 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
 }
 
-/// OpenAI constrains a reply only where each object says what it may have.
+/// The strict mode of OpenAI requires `additionalProperties: false` in each object.
 #[test]
-fn a_step_is_strict_with_a_tool_without_arguments() {
+fn step_with_a_tool_without_parameters_is_strict() {
     let strict = |arguments| step_schema(arguments).wrapped_in_object("value");
     for (arguments, is_strict) in [
         (json!({}), true),
@@ -148,7 +148,7 @@ fn a_step_is_strict_with_a_tool_without_arguments() {
 }
 
 #[test]
-fn references_follow_a_schema_into_the_step() {
+fn references_are_rebased_in_the_step_schema() {
     check_arguments(
         json!({"properties": {"n": {"const": {"$ref": "#/data"}}}}),
         &expect![[r##"{"type":"object","properties":{"n":{"const":{"$ref":"#/data"}}}} null"##]],
@@ -171,7 +171,7 @@ fn references_follow_a_schema_into_the_step() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_moved_leaves_its_tool_unconstrained_and_no_other() {
+fn schema_with_anchors_is_replaced_by_any_object() {
     check_arguments(
         json!({"properties": {"n": {"$ref": "#here"}}, "$defs": {"n": {"$anchor": "here", "type": "integer"}}}),
         &expect![[r#"{"type":"object"} null"#]],
@@ -195,9 +195,9 @@ fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
 proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
-    /// Any re-chunking of a reply gives the thought and the answer that the whole reply has.
+    /// The streamed thought and answer do not depend on the chunks.
     #[test]
-    fn what_is_heard_is_what_is_said(thought: String, answer: String, pretty: bool, ascii: bool, cuts in vec(any::<u8>(), 0..20)) {
+    fn chunked_step_streams_thought_and_answer(thought: String, answer: String, pretty: bool, ascii: bool, cuts in vec(any::<u8>(), 0..20)) {
         let step = json!({
             "thought": thought,
             "tool_name": "finish",
@@ -219,7 +219,7 @@ proptest! {
     }
 }
 
-/// JSON text with every character outside ASCII escaped, as some servers write it.
+/// Escapes all characters outside ASCII, as some servers do.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for char in text.chars() {
@@ -232,10 +232,10 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Behaviour C77, for replies that are not quite as they should be: what was not heard on the way
-/// is told at the end.
+/// Behaviour C77: text that could not be streamed, for example because of the order of the keys, is
+/// emitted at the end of the reply.
 #[test]
-fn an_odd_reply_is_heard_at_its_end() {
+fn unusual_step_is_emitted_at_the_end_of_the_reply() {
     for text in [
         r#"{"tool_args":{"answer":"42"},"tool_name":"finish","thought":"so"}"#,
         r#"Let me see {x}. {"thought":"so","tool_name":"finish","tool_args":{"answer":"42"}}"#,
@@ -256,7 +256,7 @@ fn an_odd_reply_is_heard_at_its_end() {
 }
 
 #[test]
-fn a_call_streams_its_thought_only() {
+fn call_streams_only_its_thought() {
     let step = r#"{"thought":"I look.","tool_name":"search","tool_args":{"answer":"protocol"}}"#;
     assert_eq!(deltas([step.to_owned()]), ("I look.".to_owned(), String::new()));
     assert_eq!(deltas(["Sure! \"thought\": \"x\"".to_owned()]), (String::new(), String::new()));

@@ -9,29 +9,29 @@ use haft_core::{
 };
 use serde_json::json;
 
-use super::{super::FINISH, ANSWER, Form};
+use super::{super::FINISH, ANSWER, StepFormat};
 use crate::run::{is_rejected, is_unusable, reasoning};
 
 /// A rendered message, cached in the slot of its original.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
 
-pub(super) fn message<F: Form>(message: &Arc<Message>) -> Arc<Message> {
+pub(super) fn message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
     match message.body() {
         MessageBody::Assistant(reply) => {
-            keep::<F>(message, |message| Message::assistant(steps::<F>(message, reply)))
+            cached::<F>(message, |message| Message::assistant(steps::<F>(message, reply)))
         }
-        MessageBody::Tool(result) => keep::<F>(message, |_| observation(result)),
+        MessageBody::Tool(result) => cached::<F>(message, |_| observation(result)),
         // Messages of users and programs do not depend on the dialect.
         MessageBody::System { .. } | MessageBody::User { .. } => Arc::clone(message),
     }
 }
 
-fn keep<F: Form>(message: &Message, write: impl FnOnce(&Message) -> Message) -> Arc<Message> {
+fn cached<F: StepFormat>(message: &Message, write: impl FnOnce(&Message) -> Message) -> Arc<Message> {
     Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
-/// A reply as steps of this dialect. Other text is unchanged.
-fn steps<F: Form>(message: &Message, reply: &AssistantMessage) -> String {
+/// Formats a reply as steps of this dialect. Unusable text and refusals are unchanged.
+fn steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
         let steps =
@@ -47,14 +47,14 @@ fn steps<F: Form>(message: &Message, reply: &AssistantMessage) -> String {
     }
 }
 
-pub(super) fn observed(tool_name: &str, result: &str) -> String {
+pub(super) fn observation_text(tool_name: &str, result: &str) -> String {
     format!("Observation from {tool_name}: {result}")
 }
 
 fn observation(result: &ToolResult) -> Message {
-    let text = observed(&result.name, &result.model_text());
+    let text = observation_text(&result.name, &result.model_text());
     let media = result.output().map_or(&[][..], |output| &output.content);
-    let media = media.iter().filter(|piece| matches!(piece, Content::Image { .. } | Content::Audio { .. }));
+    let media = media.iter().filter(|part| matches!(part, Content::Image { .. } | Content::Audio { .. }));
     let content = std::iter::once(Content::text(text)).chain(media.cloned()).collect();
     Message::new(MessageBody::User { content })
 }

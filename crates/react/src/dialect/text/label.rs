@@ -1,24 +1,25 @@
-//! The names of the parts of a step, as models write them.
+//! Labels of the sections of a step, as models write them.
 
-/// How long the name of a part may be with what stands around it, in bytes.
-const LONGEST: usize = 48;
+/// Maximum length of a label with the markup around it, in bytes.
+const MAX_LABEL_LEN: usize = 48;
 
-/// A part of what a model writes.
+/// A section of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
-    /// What comes before the first name of a part.
+    /// The text before the first label.
     Preamble,
     Thought,
     Action,
     Arguments,
     Answer,
-    /// What was asked, or what is asked next, is not the model's to write.
+    /// A question that the model repeats or makes up. Its text is ignored.
     Question,
-    /// Neither is an observation. Nothing counts behind it.
+    /// An observation that the model makes up, or the end marker of DSPy. All text after it is
+    /// ignored.
     End,
 }
 
-/// The names of parts that models are known to use, in lower case.
+/// The known labels, in lower case.
 const NAMES: [(&str, Section); 28] = [
     ("thought", Section::Thought),
     ("thoughts", Section::Thought),
@@ -50,43 +51,48 @@ const NAMES: [(&str, Section); 28] = [
     ("completed", Section::End),
 ];
 
-/// The name of a part at the beginning of a line.
+/// A label at the start of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) section: Section,
-    /// As DSPy writes it: `[[ ## answer ## ]]`.
+    /// Set for the markers of DSPy: `[[ ## answer ## ]]`.
     pub(super) is_bracketed: bool,
-    /// Whether it is written so that it is hardly a word or a key.
+    /// Set if it is bracketed or capitalised, which a word or a key rarely is.
     pub(super) is_marked: bool,
 }
 
-/// What a line begins with, as far as it is known.
-pub(super) enum Line {
+/// The classification of the start of a line.
+pub(super) enum LineStart {
+    /// More characters are needed.
     Undecided,
     Content,
     Label(Label),
 }
 
-/// Tells what a line begins with, one character after the other.
-pub(super) fn begin(line: &str) -> Line {
+/// Classifies the start of a line.
+pub(super) fn line_start(line: &str) -> LineStart {
     if line.ends_with('\n') {
-        return Line::Content;
+        return LineStart::Content;
     }
     let is_bracketed = line.trim_start().starts_with("[[");
     let name = if is_bracketed { line.strip_suffix("]]") } else { line.strip_suffix([':', '：']) };
     if let Some(name) = name {
-        return label(name, is_bracketed).map_or(Line::Content, Line::Label);
+        return label(name, is_bracketed).map_or(LineStart::Content, LineStart::Label);
     }
     let is_possible = |letter: char| letter.is_ascii_alphanumeric() || " \t_*#>-`.[]".contains(letter);
-    if line.len() > LONGEST || !line.chars().all(is_possible) { Line::Content } else { Line::Undecided }
+    if line.len() > MAX_LABEL_LEN || !line.chars().all(is_possible) {
+        LineStart::Content
+    } else {
+        LineStart::Undecided
+    }
 }
 
-/// The part that is named so, whatever marks and numbers stand around the name.
+/// Parses a label. Markup and numbers around the name are ignored.
 fn label(written: &str, is_bracketed: bool) -> Option<Label> {
     let is_mark = |letter: char| !letter.is_ascii_alphabetic();
     let name = written.trim_matches(is_mark);
     let is_marked = is_bracketed || name.starts_with(|letter: char| letter.is_ascii_uppercase());
-    // In small letters it is an item of a list.
+    // In lower case it is a list item.
     if !is_marked && written.trim_start().starts_with(['-', '>']) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! Nesting of the braces and strings in arguments that arrive in pieces.
+//! Nesting of braces and strings in streamed arguments.
 
 use haft_core::text::StringTracker;
 
-/// Depth in objects and lists, and whether a string is open.
+/// A tracker of open objects, lists and strings.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
@@ -10,16 +10,16 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    pub(super) fn take(&mut self, written: char) {
-        if self.strings.push_inside(written) {
+    pub(super) fn push(&mut self, character: char) {
+        if self.strings.push_inside(character) {
             return;
         }
-        match written {
+        match character {
             '{' => self.depth += 1,
             '[' if self.is_open() => self.depth += 1,
             '}' | ']' => self.depth = self.depth.saturating_sub(1),
-            // Outside of an object it may be an apostrophe.
-            '"' | '\'' if self.is_open() => self.strings.open(written),
+            // Outside an object it may be an apostrophe.
+            '"' | '\'' if self.is_open() => self.strings.open(character),
             _ => {}
         }
     }

@@ -24,7 +24,7 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
 
 /// Behaviour C24.
 #[test]
-fn a_call_is_read_however_it_is_written() {
+fn call_is_parsed_in_all_known_spellings() {
     let both = r#"{"x":17,"y":25}"#;
     for arguments in [
         r#"{"x": 17, "y": 25}"#,
@@ -77,9 +77,8 @@ fn a_call_is_read_however_it_is_written() {
     check_call("Thought: I have a\n- tool: hammer\nAction: add", Some("I have a\n- tool: hammer"), "{}");
 }
 
-/// What a model thinks of is not what it does.
 #[test]
-fn a_thought_is_no_call() {
+fn call_inside_a_thought_is_not_executed() {
     check_call(
         "Thought: It had\nparameters: {\"x\": 99}\nAction: add\nArguments: {\"x\": 1}",
         Some("It had\nparameters: {\"x\": 99}"),
@@ -109,9 +108,9 @@ fn a_thought_is_no_call() {
     }
 }
 
-/// What a tool takes may look like a part of a step, and may hold anything.
+/// Argument values may contain labels, fences and brackets.
 #[test]
-fn arguments_are_kept_as_they_are() {
+fn argument_values_are_unchanged() {
     let text = json!({"text": "Thought: no\nAction: sub\n```sh\nls {a}\n```", "n": [1.5, {"q": "it's"}], "none": null});
     check_call(&format!("Action: add\nArguments: {text}"), None, &text.to_string());
     let pretty = serde_json::to_string_pretty(&json!({"action": "x", "input": "\u{1F980}"})).unwrap();
@@ -145,9 +144,9 @@ Arguments: {"pattern": "\d+\s\\"}"#,
     );
 }
 
-/// Half an argument is none: the tool's error says so, and the model writes it again.
+/// The call fails validation, so that the model repeats it.
 #[test]
-fn what_is_cut_is_not_completed() {
+fn truncated_arguments_are_not_completed() {
     for cut in [
         r#"{"path": "/home/u"#,
         r#"{"path": "#,
@@ -163,7 +162,7 @@ fn what_is_cut_is_not_completed() {
         "x='1',",
         "title: 'x'",
         "whatever",
-        // Which of them, or what of them, nobody knows.
+        // Ambiguous or invalid.
         r#"[{"path":"a"},{"path":"b"}]"#,
         r#"{"path":"a"}, {"path":"b"}"#,
         r#"{"a":{"b":1}}, "c": 2}"#,
@@ -177,9 +176,9 @@ fn what_is_cut_is_not_completed() {
     check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
 }
 
-/// Behaviour M8: a server that stops for a reason of its own may have stopped anywhere.
+/// Behaviour M8: after an unknown finish reason, the reply may be truncated anywhere.
 #[test]
-fn nothing_is_completed_of_a_reply_that_was_broken_off() {
+fn aborted_reply_is_not_completed() {
     let folded = |text: &str, finish_reason| {
         TextReact.fold(ChatResponse { finish_reason, ..ChatResponse::new(text) }, None)
     };
@@ -196,7 +195,7 @@ fn nothing_is_completed_of_a_reply_that_was_broken_off() {
 }
 
 #[test]
-fn an_answer_is_read_however_it_is_written() {
+fn answer_is_parsed_in_all_known_spellings() {
     for text in [
         "Thought: I know.\nAction: finish\nArguments: {\"answer\": \"42\"}",
         "Action: Finish\nArguments: {'answer': '42'}",
@@ -228,7 +227,7 @@ fn an_answer_is_read_however_it_is_written() {
 }
 
 #[test]
-fn an_answer_is_taken_as_it_is() {
+fn answer_text_is_unchanged() {
     for answer in [
         "14:30",
         "x = 5",
@@ -250,7 +249,7 @@ fn an_answer_is_taken_as_it_is() {
 }
 
 #[test]
-fn what_is_no_step_has_a_problem() {
+fn text_without_a_step_has_a_problem() {
     for text in [
         "Thought: hm\nAnswer: we need the population first.\nAction: search\nArguments: {}",
         "Action: finish\nArguments: {\"answer\": \"4",
@@ -264,6 +263,6 @@ fn what_is_no_step_has_a_problem() {
         let reply = TextReact.fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // Nothing at all is the run's to judge.
+    // The run handles an empty reply.
     assert_eq!(TextReact.fold(ChatResponse::new(""), None).problem, None);
 }

@@ -17,7 +17,7 @@ fn name(state: RunState) -> String {
 }
 
 #[test]
-fn the_diagram_in_the_book_has_the_transitions_of_the_code() {
+fn diagram_in_the_book_matches_the_transitions() {
     let ends = [RunState::Finished, RunState::Cancelled].map(|end| (name(end), "[*]".to_owned()));
     let code: BTreeSet<_> = TRANSITIONS
         .iter()
@@ -34,25 +34,25 @@ fn the_diagram_in_the_book_has_the_transitions_of_the_code() {
 }
 
 #[test]
-fn every_state_but_the_last_ones_can_be_left() {
+fn every_state_except_final_states_has_a_successor() {
     let states: BTreeSet<_> = TRANSITIONS.iter().flat_map(|(from, to)| [name(*from), name(*to)]).collect();
     let left: BTreeSet<_> = TRANSITIONS.iter().map(|(from, _)| name(*from)).collect();
     let last: Vec<_> = states.difference(&left).collect();
     assert_eq!(last, [&name(RunState::Finished)]);
-    // Cancelled is reached from each, and not in the list.
+    // Every state can become `Cancelled`, which is not in the list.
     assert_eq!(states.len(), 12);
 }
 
 #[test]
-fn no_transition_is_listed_twice() {
+fn transitions_are_unique() {
     for (index, transition) in TRANSITIONS.iter().enumerate() {
         assert!(!TRANSITIONS[..index].contains(transition), "{transition:?}");
     }
 }
 
-/// A driver outside of the crate can do whatever ours does.
+/// A driver in another crate has the same methods as `ReactAgent`.
 #[test]
-fn the_run_keeps_nothing_for_drivers_of_this_crate() {
+fn run_has_no_crate_private_methods_for_drivers() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file()).chain([format!("{folder}.rs").into()]);

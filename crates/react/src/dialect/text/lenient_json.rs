@@ -1,56 +1,59 @@
-//! Reads an object that is nearly JSON.
+//! Lenient parser for JSON objects and Python keyword arguments.
 
 use haft_core::text::surrogates;
 use serde_json::Value;
 use serde_json::{Map, Number};
 
-/// How deep values may be inside each other.
-const DEPTH: usize = 64;
+/// Maximum nesting depth of values.
+const MAX_DEPTH: usize = 64;
 
 pub(super) type Object = Map<String, Value>;
 
-/// An object as it was read.
-pub(super) struct Read<'t> {
+/// An object, and the text after it.
+pub(super) struct ParsedObject<'t> {
     pub(super) object: Object,
-    /// Whether it ends by itself, so that nothing can be missing.
-    pub(super) is_whole: bool,
-    pub(super) behind: &'t str,
+    /// Set if the object has its closing bracket, so that it is not truncated.
+    pub(super) is_complete: bool,
+    pub(super) rest: &'t str,
 }
 
-/// Reads an object of which the text begins with the first brace.
+/// Parses an object at the start of a text.
 ///
-/// Single quotes, names without quotes, commas before a bracket, Python's constants, line breaks in strings and brackets that
-/// are missing at the end are tolerated. A string, a number or a list of members that is cut is not: nobody knows the rest.
-pub(super) fn object(text: &str) -> Option<Read<'_>> {
+/// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
+/// strings, and missing closing brackets at the end. Rejects a truncated string, number or member,
+/// because its rest is unknown.
+pub(super) fn object(text: &str) -> Option<ParsedObject<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
-        let behind = text.get(strict.byte_offset()..).unwrap_or_default();
-        return Some(Read { object, is_whole: true, behind });
+        let rest = text.get(strict.byte_offset()..).unwrap_or_default();
+        return Some(ParsedObject { object, is_complete: true, rest });
     }
-    let mut reader = Reader { rest: text, is_whole: true };
-    match reader.value(DEPTH)? {
-        Value::Object(object) => Some(reader.read(object)),
+    let mut parser = LenientParser { rest: text, is_complete: true };
+    match parser.value(MAX_DEPTH)? {
+        Value::Object(object) => Some(parser.parsed(object)),
         _ => None,
     }
 }
 
-/// Reads arguments as Python writes them in a call: `x=17, y="a"`.
-pub(super) fn keywords(text: &str) -> Option<Read<'_>> {
-    let mut reader = Reader { rest: text, is_whole: true };
-    let object = reader.members(DEPTH, ')', &['='])?;
-    let is_all =
-        reader.rest.trim_matches(|letter: char| letter.is_whitespace() || "`;.".contains(letter)).is_empty();
-    (!object.is_empty() && is_all).then(|| reader.read(object))
+/// Parses Python keyword arguments: `x=17, y="a"`.
+pub(super) fn keywords(text: &str) -> Option<ParsedObject<'_>> {
+    let mut parser = LenientParser { rest: text, is_complete: true };
+    let object = parser.members(MAX_DEPTH, ')', &['='])?;
+    let is_all = parser
+        .rest
+        .trim_matches(|character: char| character.is_whitespace() || "`;.".contains(character))
+        .is_empty();
+    (!object.is_empty() && is_all).then(|| parser.parsed(object))
 }
 
-struct Reader<'t> {
+struct LenientParser<'t> {
     rest: &'t str,
-    is_whole: bool,
+    is_complete: bool,
 }
 
-impl<'t> Reader<'t> {
-    fn read(self, object: Object) -> Read<'t> {
-        Read { object, is_whole: self.is_whole, behind: self.rest }
+impl<'t> LenientParser<'t> {
+    fn parsed(self, object: Object) -> ParsedObject<'t> {
+        ParsedObject { object, is_complete: self.is_complete, rest: self.rest }
     }
 
     fn value(&mut self, depth: usize) -> Option<Value> {
@@ -72,7 +75,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The members of an object up to its end, which may be missing behind one of them.
+    /// Parses the members of an object up to `end`, which may be missing after a member. `equals`
+    /// are the accepted separators between key and value.
     fn members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
         let mut members = Map::new();
         loop {
@@ -113,7 +117,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether more may come: behind a comma or before the end, but not where the text ends.
+    /// Returns `true` if another member or `end` follows, and `false` at the end of the text.
+    /// Returns `None` for any other character.
     fn separator(&mut self, end: char) -> Option<bool> {
         match self.peek() {
             Some(',') => {
@@ -122,7 +127,7 @@ impl<'t> Reader<'t> {
             }
             Some(next) => (next == end).then_some(true),
             None => {
-                self.is_whole = false;
+                self.is_complete = false;
                 Some(false)
             }
         }
@@ -130,7 +135,8 @@ impl<'t> Reader<'t> {
 
     fn string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
-        // A backslash that is no escape is meant as it stands, but then those that are one may be meant so as well.
+        // An invalid escape such as `\d` is a literal backslash. Beside it, a valid escape such as
+        // `\n` could be literal too, so that a string with both is rejected.
         let (mut has_escape, mut has_backslash) = (false, false);
         loop {
             match self.next()? {
@@ -138,17 +144,17 @@ impl<'t> Reader<'t> {
                 '\\' if self.rest.starts_with(['"', '\'', '\\', '/']) => text.extend(self.next()),
                 '\\' if self.rest.starts_with(['n', 't', 'r', 'b', 'f', 'u']) => {
                     has_escape = true;
-                    text.push(self.escaped()?);
+                    text.push(self.escape()?);
                 }
-                written => {
-                    has_backslash |= written == '\\';
-                    text.push(written);
+                character => {
+                    has_backslash |= character == '\\';
+                    text.push(character);
                 }
             }
         }
     }
 
-    fn escaped(&mut self) -> Option<char> {
+    fn escape(&mut self) -> Option<char> {
         Some(match self.next()? {
             'n' => '\n',
             't' => '\t',
@@ -179,22 +185,22 @@ impl<'t> Reader<'t> {
             "null" | "None" => Value::Null,
             number => {
                 let number = number.parse::<Number>().ok()?;
-                // More digits may have been to come.
+                // At the end of the text, digits may be missing.
                 (!self.rest.is_empty()).then_some(Value::Number(number))?
             }
         })
     }
 
-    /// A run of letters, digits and what numbers have besides.
+    /// Parses a run of letters, digits and the signs of numbers and names.
     fn word(&mut self) -> Option<&'t str> {
-        let is_part = |letter: char| letter.is_alphanumeric() || "_+-.$".contains(letter);
-        let length = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
+        let is_word_character = |character: char| character.is_alphanumeric() || "_+-.$".contains(character);
+        let length = self.rest.find(|character| !is_word_character(character)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(word)
     }
 
-    /// The next character that is no space.
+    /// Skips whitespace, and returns the next character without consuming it.
     fn peek(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()

@@ -9,12 +9,12 @@ use proptest::{
 };
 use serde_json::json;
 
-use super::super::{Form, TextReact};
+use super::super::{StepFormat, TextReact};
 use super::*;
 use crate::{Dialect, JsonReact};
 
-/// What a watcher is told of a reply in these pieces, and of the whole reply at its end.
-fn heard(chunks: impl IntoIterator<Item = String>) -> (String, String) {
+/// Returns the streamed thought and answer of a reply in these chunks.
+fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let chunks: Vec<_> = chunks.into_iter().collect();
     let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()).into());
     let mut listener = TextReact.listener(None);
@@ -30,11 +30,11 @@ fn heard(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     (thought, answer)
 }
 
-/// Behaviour C77: at once, and without the protocol.
+/// Behaviour C77: thought and answer are streamed without the labels around them.
 #[test]
-fn thought_and_answer_are_heard_while_they_come() {
+fn thought_and_answer_are_streamed() {
     let mut listener = TextReact.listener(None);
-    let mut told = String::new();
+    let mut emitted = String::new();
     for text in [
         "Thou",
         "ght: I",
@@ -47,26 +47,26 @@ fn thought_and_answer_are_heard_while_they_come() {
         "\"}",
     ] {
         let deltas = listener.push(&ChatEvent::TextDelta { text: text.to_owned() });
-        told += &format!("{deltas:?}");
+        emitted += &format!("{deltas:?}");
     }
     expect_test::expect![[
         r#"[][Thought("I")][Thought(" know")][Thought(" it.")][][][Text("4")][Text("2")][]"#
     ]]
-    .assert_eq(&told);
-    let heard = |text: &str| heard([text.to_owned()]);
+    .assert_eq(&emitted);
+    let streamed = |text: &str| streamed([text.to_owned()]);
     let pair = |thought: &str, answer: &str| (thought.to_owned(), answer.to_owned());
-    assert_eq!(heard("I look.\nAction: search\nArguments: {\"answer\": \"no\"}"), pair("I look.", ""));
-    assert_eq!(heard("Thought: So.\nFinal Answer: It is\n42.\n"), pair("So.", "It is\n42."));
-    assert_eq!(heard("Action: finish\nArguments: {'answer': '42'}"), pair("", "42"));
-    assert_eq!(heard("It is 42."), pair("", ""));
-    assert_eq!(heard("Action: add\nArguments: {}\nFinal Answer: 43"), pair("", ""));
-    assert_eq!(heard("Action: finish\nArguments: {\"answer\":\"42\"}\nFinal Answer: 43"), pair("", "42"));
-    assert_eq!(heard("Answer: {\"answer\": \"42\"}"), pair("", "42"));
+    assert_eq!(streamed("I look.\nAction: search\nArguments: {\"answer\": \"no\"}"), pair("I look.", ""));
+    assert_eq!(streamed("Thought: So.\nFinal Answer: It is\n42.\n"), pair("So.", "It is\n42."));
+    assert_eq!(streamed("Action: finish\nArguments: {'answer': '42'}"), pair("", "42"));
+    assert_eq!(streamed("It is 42."), pair("", ""));
+    assert_eq!(streamed("Action: add\nArguments: {}\nFinal Answer: 43"), pair("", ""));
+    assert_eq!(streamed("Action: finish\nArguments: {\"answer\":\"42\"}\nFinal Answer: 43"), pair("", "42"));
+    assert_eq!(streamed("Answer: {\"answer\": \"42\"}"), pair("", "42"));
 }
 
-/// What the server takes as thinking and what the model calls a thought are both kept, apart.
+/// A server may separate reasoning from the text, which then has a thought section of its own.
 #[test]
-fn reasoning_and_thought_are_both_kept() {
+fn reasoning_precedes_the_thought() {
     for (dialect, text) in [
         (&TextReact as &dyn Dialect, "Thought: I look.\nAction: search\nArguments: {}"),
         (&JsonReact::new(), r#"{"thought":"I look.","tool_name":"search","tool_args":{}}"#),
@@ -92,40 +92,40 @@ proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn what_is_heard_is_what_is_said(thought in "[a-zA-Z ,.:\n*é]{0,60}", answer in "[^\u{0}]{1,40}", plain: bool, cuts in vec(any::<u8>(), 1..20)) {
-        let written = if plain {
+    fn chunked_step_streams_the_text_of_the_whole_step(thought in "[a-zA-Z ,.:\n*é]{0,60}", answer in "[^\u{0}]{1,40}", plain: bool, cuts in vec(any::<u8>(), 1..20)) {
+        let reply_text = if plain {
             format!("Thought: {thought}\nFinal Answer: {answer}")
         } else {
-            Text::write(&thought, FINISH, &json!({"answer": answer}))
+            TextFormat::write(&thought, FINISH, &json!({"answer": answer}))
         };
-        check_heard(&written, cuts)?;
+        check_chunks(&reply_text, cuts)?;
     }
 
-    /// Whatever a model writes, it is read without a panic, and what is heard of it is what is
-    /// read.
+    /// No text causes a panic, and the streamed text equals that of the complete reply.
     #[test]
-    fn anything_can_be_read(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
-        check_heard(&text, cuts)?;
+    fn arbitrary_text_streams_what_is_parsed(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
+        check_chunks(&text, cuts)?;
     }
 }
 
-/// Any re-chunking of a reply is heard as the same words, and they are those of the whole reply.
-fn check_heard(written: &str, cuts: Vec<u8>) -> Result<(), TestCaseError> {
+/// Checks that the streamed text does not depend on the chunks, and equals that of the complete
+/// reply.
+fn check_chunks(reply_text: &str, cuts: Vec<u8>) -> Result<(), TestCaseError> {
     let mut chunks = vec![String::new()];
     let mut cuts = cuts.into_iter().cycle();
-    for char in written.chars() {
+    for char in reply_text.chars() {
         if cuts.next().is_some_and(|cut| cut % 4 == 0) {
             chunks.push(String::new());
         }
         chunks.last_mut().unwrap().push(char);
     }
-    let told = heard(chunks);
-    prop_assert_eq!(&told, &heard([written.to_owned()]));
-    let reply = TextReact.fold(ChatResponse::new(written), None);
+    let deltas = streamed(chunks);
+    prop_assert_eq!(&deltas, &streamed([reply_text.to_owned()]));
+    let reply = TextReact.fold(ChatResponse::new(reply_text), None);
     if reply.problem.is_none() {
         let message = reply.message;
         let answer = if message.tool_calls.is_empty() { message.text() } else { String::new() };
-        prop_assert_eq!(told, (message.reasoning.unwrap_or_default(), answer));
+        prop_assert_eq!(deltas, (message.reasoning.unwrap_or_default(), answer));
     }
     Ok(())
 }

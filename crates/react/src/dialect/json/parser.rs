@@ -1,4 +1,4 @@
-//! Reads a step out of what a model wrote.
+//! Parser for steps in JSON.
 
 use haft_core::Schema;
 use serde_json::Map;
@@ -7,28 +7,28 @@ use serde_json::Value;
 use super::{
     super::{
         FINISH,
-        step::{ANSWER, Action, Step},
+        step::{ANSWER, ParsedStep, StepAction},
     },
     key,
 };
 
 type Object = Map<String, Value>;
 
-/// Where in a text an object is looked for at most.
-const CANDIDATES: usize = 64;
+/// Maximum number of `{` that are tried as the start of the object.
+const MAX_CANDIDATES: usize = 64;
 
-/// The names under which models that ignore the schema are known to put the parts of a step.
+/// Keys for the parts of a step, as used by models that ignore the schema.
 const THOUGHTS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const NAMES: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const ARGS: [&str; 6] = [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
-/// The keys under which a step is wrapped as a whole.
+/// Keys of objects that wrap a whole step.
 const WRAPPERS: [&str; 3] = ["function", "tool_call", "step"];
 
-/// Reads a step, or an answer without the step around it.
-pub(in super::super) fn step(text: &str, outputs: Option<&Schema>) -> Option<Step> {
+/// Parses a step, or an answer without a step around it.
+pub(in super::super) fn step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut step = json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
-        return Some(Step { thought: None, action: Action::Finish(Value::Object(step)) });
+        return Some(ParsedStep { thought: None, action: StepAction::Finish(Value::Object(step)) });
     }
     let thought = match take(&mut step, &THOUGHTS) {
         Some(Value::String(thought)) => Some(thought),
@@ -41,11 +41,11 @@ pub(in super::super) fn step(text: &str, outputs: Option<&Schema>) -> Option<Ste
                 Some(Value::String(text)) => text,
                 Some(arguments) => arguments.to_string(),
             };
-            Action::Call { name, arguments }
+            StepAction::Call { name, arguments }
         }
-        _finish => Action::Finish(take(&mut step, &ARGS).unwrap_or(Value::Object(step))),
+        _finish => StepAction::Finish(take(&mut step, &ARGS).unwrap_or(Value::Object(step))),
     };
-    Some(Step { thought, action })
+    Some(ParsedStep { thought, action })
 }
 
 fn is_step(object: &Object, outputs: Option<&Schema>) -> bool {
@@ -54,7 +54,7 @@ fn is_step(object: &Object, outputs: Option<&Schema>) -> bool {
         || is_answer(object, outputs)
 }
 
-/// Whether an object is the answer itself, without the step around it.
+/// Returns `true` for an answer without a step around it.
 fn is_answer(object: &Object, outputs: Option<&Schema>) -> bool {
     !object.contains_key(key::TOOL_NAME)
         && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
@@ -64,19 +64,19 @@ fn take(object: &mut Object, names: &[&str]) -> Option<Value> {
     names.iter().find_map(|name| object.shift_remove(*name))
 }
 
-/// The first JSON object in a text that is wanted, whatever stands around it.
+/// Returns the first JSON object in a text that satisfies `is_match`. Other text is skipped.
 ///
-/// What begins like an object and cannot be read ends the search: what is inside it is a part of something, and no step
-/// of its own.
-pub(crate) fn json_object(text: &str, wanted: impl Fn(&Object) -> bool) -> Option<Object> {
+/// An invalid object ends the search. The objects inside it are parts of it, for example arguments,
+/// and must not be executed as steps.
+pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Option<Object> {
     let mut rest = text;
-    for _ in 0..CANDIDATES {
+    for _ in 0..MAX_CANDIDATES {
         rest = rest.get(rest.find('{')?..)?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Object>();
         let length = match values.next()? {
-            Ok(object) if wanted(&object) => return Some(object),
+            Ok(object) if is_match(&object) => return Some(object),
             Ok(mut object) => match take(&mut object, &WRAPPERS) {
-                Some(Value::Object(inner)) if wanted(&inner) => return Some(inner),
+                Some(Value::Object(inner)) if is_match(&inner) => return Some(inner),
                 _ => values.byte_offset(),
             },
             Err(_) if begins_object(rest) => return None,
@@ -87,7 +87,7 @@ pub(crate) fn json_object(text: &str, wanted: impl Fn(&Object) -> bool) -> Optio
     None
 }
 
-/// Whether a brace is followed by a key, and is not a brace in prose.
+/// Returns `true` if the first brace is followed by a key, unlike a brace in prose.
 fn begins_object(text: &str) -> bool {
     text.get(1..).is_some_and(|text| text.trim_start().starts_with('"'))
 }

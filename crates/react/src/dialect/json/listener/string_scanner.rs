@@ -1,0 +1,162 @@
+use std::mem;
+
+use haft_core::text::surrogates;
+
+/// An incremental scanner for the string values of a JSON object.
+///
+/// It emits each decoded character with the path of its value. Text before and after the first
+/// object is skipped. Invalid JSON is not an error, but may result in wrong text.
+#[derive(Default)]
+pub(in super::super::super) struct StringScanner {
+    /// The keys on the path to the current value; an array has an empty one.
+    path: Vec<String>,
+    /// The open containers: `true` for an object, `false` for an array.
+    containers: Vec<bool>,
+    state: ScanState,
+    escape: Escape,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum ScanState {
+    /// Before the object.
+    #[default]
+    Before,
+    /// Inside the object and outside a string. `key` is set if the next string is a key.
+    Between {
+        key: bool,
+    },
+    Key,
+    Value,
+    /// After the object.
+    After,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Escape {
+    #[default]
+    None,
+    /// After a backslash.
+    Begun,
+    /// In `\uXXXX`: the value and the number of the digits so far.
+    Unit { unit: u16, digits: u8 },
+    /// After a high surrogate.
+    High(u16),
+    /// After a high surrogate and a backslash.
+    HighBegun(u16),
+    /// In the low surrogate.
+    Low { high: u16, unit: u16, digits: u8 },
+}
+
+impl StringScanner {
+    /// Scans one character. Returns the character of a string value that it completes, with the
+    /// path of the value.
+    pub(in super::super::super) fn push(&mut self, character: char) -> Option<(&[String], char)> {
+        match self.state {
+            ScanState::Before if character == '{' => self.enter(true),
+            ScanState::Between { key } => self.between(character, key),
+            ScanState::Key | ScanState::Value => return self.string_character(character),
+            ScanState::Before | ScanState::After => {}
+        }
+        None
+    }
+
+    fn between(&mut self, character: char, key: bool) {
+        match character {
+            '"' if key => {
+                if let Some(last) = self.path.last_mut() {
+                    last.clear();
+                }
+                self.state = ScanState::Key;
+            }
+            '"' => self.state = ScanState::Value,
+            '{' => self.enter(true),
+            '[' => self.enter(false),
+            '}' | ']' => self.leave(),
+            ':' => self.state = ScanState::Between { key: false },
+            ',' => self.state = ScanState::Between { key: self.containers.last() == Some(&true) },
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, object: bool) {
+        self.containers.push(object);
+        self.path.push(String::new());
+        self.state = ScanState::Between { key: object };
+    }
+
+    fn leave(&mut self) {
+        self.containers.pop();
+        self.path.pop();
+        self.state =
+            if self.containers.is_empty() { ScanState::After } else { ScanState::Between { key: false } };
+    }
+
+    fn string_character(&mut self, character: char) -> Option<(&[String], char)> {
+        let decoded = match self.escape {
+            Escape::None if character == '"' => {
+                self.state = ScanState::Between { key: false };
+                return None;
+            }
+            _ => self.unescape(character)?,
+        };
+        if self.state == ScanState::Value {
+            return Some((&self.path, decoded));
+        }
+        if let Some(key) = self.path.last_mut() {
+            key.push(decoded);
+        }
+        None
+    }
+
+    /// Returns the decoded character that this one completes.
+    fn unescape(&mut self, character: char) -> Option<char> {
+        let (next, decoded) = match (mem::take(&mut self.escape), character) {
+            (Escape::None, '\\') => (Escape::Begun, None),
+            (Escape::None, decoded) => (Escape::None, Some(decoded)),
+            (Escape::Begun, 'u') => (Escape::Unit { unit: 0, digits: 0 }, None),
+            (Escape::Begun, letter) => (Escape::None, Some(short_escape(letter))),
+            (Escape::Unit { unit, digits }, digit) => {
+                let unit = unit << 4 | hex(digit);
+                match digits {
+                    3 if surrogates::is_high(unit) => (Escape::High(unit), None),
+                    3 => (Escape::None, Some(or_replacement(char::from_u32(unit.into())))),
+                    _ => (Escape::Unit { unit, digits: digits + 1 }, None),
+                }
+            }
+            (Escape::High(high), '\\') => (Escape::HighBegun(high), None),
+            (Escape::HighBegun(high), 'u') => (Escape::Low { high, unit: 0, digits: 0 }, None),
+            // A lone high surrogate is dropped.
+            (Escape::High(_) | Escape::HighBegun(_), decoded) => (Escape::None, Some(decoded)),
+            (Escape::Low { high, unit, digits }, digit) => {
+                let unit = unit << 4 | hex(digit);
+                if digits == 3 {
+                    (Escape::None, Some(or_replacement(surrogates::join(high, unit))))
+                } else {
+                    (Escape::Low { high, unit, digits: digits + 1 }, None)
+                }
+            }
+        };
+        self.escape = next;
+        decoded
+    }
+}
+
+fn short_escape(letter: char) -> char {
+    match letter {
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        other => other,
+    }
+}
+
+/// Returns the value of a hex digit, or 0 for any other character.
+fn hex(digit: char) -> u16 {
+    digit.to_digit(16).and_then(|digit| u16::try_from(digit).ok()).unwrap_or_default()
+}
+
+fn or_replacement(character: Option<char>) -> char {
+    character.unwrap_or(char::REPLACEMENT_CHARACTER)
+}

@@ -1,0 +1,162 @@
+//! The system message and the response formats of text steps.
+
+use std::{
+    marker::PhantomData,
+    sync::{Arc, OnceLock},
+};
+
+use haft_core::{
+    Message, Schema, ToolDefinition, ToolName,
+    model::{ResponseFormat, ToolChoice},
+    toolset::ToolList,
+};
+use serde_json::json;
+
+use super::{
+    super::{FINISH, Prompt},
+    ANSWER, StepFormat,
+    examples::examples,
+};
+
+/// The parts of a request that depend on the tools only, cached per tool list.
+pub(super) struct StepPrompt<F> {
+    format: PhantomData<F>,
+    outputs: Option<Schema>,
+    /// The rules, tools and examples, which follow the instructions in the system message.
+    rules: Arc<str>,
+    /// The instructions of the first request.
+    instructions: Option<Arc<Message>>,
+    /// The system message with these instructions.
+    system_message: Arc<Message>,
+    any_step: ResponseFormat,
+    finish_step: ResponseFormat,
+    tool_step: OnceLock<ResponseFormat>,
+}
+
+/// A system message, cached in the slot of its instructions.
+struct SystemMessage {
+    rules: Arc<str>,
+    message: Arc<Message>,
+}
+
+impl<F: StepFormat> StepPrompt<F> {
+    pub(super) fn cached(prompt: &Prompt<'_>) -> Arc<Self> {
+        let cached = prompt.tools.rendering(|tools| Self::new(tools, prompt));
+        if cached.outputs.as_ref() == prompt.outputs {
+            cached
+        } else {
+            Arc::new(Self::new(prompt.tools, prompt))
+        }
+    }
+
+    fn new(tools: &ToolList, prompt: &Prompt<'_>) -> Self {
+        let finish = finish(prompt.outputs);
+        let offered: Vec<_> = definitions(tools).chain([&finish]).collect();
+        let rules: Arc<str> = rules::<F>(prompt, &offered).into();
+        Self {
+            format: PhantomData,
+            outputs: prompt.outputs.cloned(),
+            instructions: prompt.instructions.cloned(),
+            system_message: append_rules(prompt.instructions, &rules),
+            rules,
+            any_step: F::response_format(&offered),
+            finish_step: F::response_format(&[&finish]),
+            tool_step: OnceLock::new(),
+        }
+    }
+
+    /// Returns the system message: the instructions and the rules. Equal instructions result in the
+    /// same message.
+    pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
+        match prompt.instructions {
+            instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),
+            None => append_rules(None, &self.rules),
+            Some(instructions) => {
+                let cached = instructions.rendering(|_: &Message| SystemMessage {
+                    rules: Arc::clone(&self.rules),
+                    message: append_rules(Some(instructions), &self.rules),
+                });
+                if Arc::ptr_eq(&cached.rules, &self.rules) {
+                    Arc::clone(&cached.message)
+                } else {
+                    append_rules(Some(instructions), &self.rules)
+                }
+            }
+        }
+    }
+
+    /// Returns the response format for this tool choice.
+    pub(super) fn response_format(&self, tools: &ToolList, choice: &ToolChoice) -> ResponseFormat {
+        match choice {
+            ToolChoice::Auto => self.any_step.clone(),
+            ToolChoice::None => self.finish_step.clone(),
+            ToolChoice::Required => {
+                let format = || F::response_format(&definitions(tools).collect::<Vec<_>>());
+                self.tool_step.get_or_init(format).clone()
+            }
+            ToolChoice::Tool(name) => {
+                let tool = tools.get(name.as_str());
+                tool.map_or(ResponseFormat::Text, |tool| F::response_format(&[tool.definition()]))
+            }
+        }
+    }
+}
+
+/// Returns the message that enforces a tool choice, or `None` if the model can choose.
+pub(super) fn directive(choice: &ToolChoice) -> Option<Message> {
+    let text = match choice {
+        ToolChoice::Auto => return None,
+        ToolChoice::None => format!("No tool can be used now: the next step is \"{FINISH}\"."),
+        ToolChoice::Required => format!("The next step is one of the tools, not \"{FINISH}\"."),
+        ToolChoice::Tool(name) => format!("The next step is \"{name}\"."),
+    };
+    Some(Message::user(text))
+}
+
+fn append_rules(instructions: Option<&Arc<Message>>, rules: &str) -> Arc<Message> {
+    let text = instructions.map(|message| message.text() + "\n\n").unwrap_or_default();
+    Arc::new(Message::system(text + rules))
+}
+
+/// Returns the definitions of the tools, without one named [`FINISH`]: a call of it would end the
+/// run.
+fn definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
+    let definitions = tools.tools().iter().map(|tool| tool.definition());
+    definitions.filter(|definition| {
+        let is_reserved = *definition.name() == *FINISH;
+        if is_reserved {
+            tracing::warn!("a tool named {FINISH:?} is withheld: the name is taken; rename or prefix it");
+        }
+        !is_reserved
+    })
+}
+
+fn finish(outputs: Option<&Schema>) -> ToolDefinition {
+    let schema = match outputs {
+        Some(outputs) => outputs.clone(),
+        None => Schema::new(json!({
+            "type": "object",
+            "properties": {ANSWER: {"type": "string"}},
+            "required": [ANSWER],
+            "additionalProperties": false,
+        }))
+        .unwrap_or_else(|_| Schema::object()),
+    };
+    ToolDefinition::new(ToolName::sanitize(FINISH), schema).with_description(
+        "Gives the final answer and ends. Use it as soon as the observations answer the question.",
+    )
+}
+
+fn rules<F: StepFormat>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
+    let mut text = format!(
+        "You work in steps. Each of your replies is one step, written as {}:\n{}\n\
+         After each step you are told the observation: what the tool returned. When the observations answer the \
+         question, the next step is \"{FINISH}\".\n\nTools:",
+        F::DESCRIPTION,
+        F::template("what to do next, and why", "one of the tools below")
+    );
+    for (number, definition) in (1..).zip(offered) {
+        text += &format!("\n{number}. {definition}");
+    }
+    text + "\n\n" + &examples::<F>(prompt.outputs.is_some())
+}

@@ -1,0 +1,89 @@
+//! Parser for the thought and the answer in an incomplete text.
+
+use haft_core::{Schema, model::ChatEvent};
+
+use super::{
+    super::{Delta, FINISH, Listener, step::DeltaBuffer},
+    TextFormat,
+    answer_scanner::AnswerScanner,
+    parser::split_call,
+    section_parser::SectionParser,
+};
+
+/// The parser for one reply. Ambiguous text is emitted at its end.
+pub(super) struct TextListener {
+    sections: SectionParser,
+    deltas: DeltaBuffer,
+    /// Number of emitted bytes of the thought.
+    thought_len: usize,
+    /// Number of emitted bytes of the answer section.
+    answer_len: usize,
+    answer_argument: AnswerScanner,
+    /// The output schema. A structured answer emits no text.
+    outputs: Option<Schema>,
+}
+
+impl TextListener {
+    pub(super) fn new(outputs: Option<&Schema>) -> Self {
+        Self {
+            sections: SectionParser::default(),
+            deltas: DeltaBuffer::default(),
+            thought_len: 0,
+            answer_len: 0,
+            answer_argument: AnswerScanner::default(),
+            outputs: outputs.cloned(),
+        }
+    }
+
+    fn emit_sections(&mut self) {
+        let sections = self.sections.sections();
+        self.deltas.push_thought(new_text(&sections.thought, &mut self.thought_len));
+        if self.outputs.is_some() {
+            return;
+        }
+        match sections.actions.as_slice() {
+            // It may be an object that contains the answer.
+            [] if sections.answer.trim_start().starts_with(['{', '`']) => {}
+            [] => self.deltas.push_answer(new_text(&sections.answer, &mut self.answer_len)),
+            [action] if is_finish(action) => {
+                self.deltas.push_answer(&self.answer_argument.new_text(&sections.arguments));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Listener for TextListener {
+    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
+        match event {
+            ChatEvent::TextDelta { text } => {
+                self.sections.push(text);
+                self.emit_sections();
+            }
+            ChatEvent::ReasoningDelta { text } => self.deltas.push_reasoning(text),
+            ChatEvent::Finished(response) => {
+                self.sections.finish();
+                self.emit_sections();
+                self.deltas.complete::<TextFormat>(response, self.outputs.as_ref());
+            }
+            _ => {}
+        }
+        self.deltas.take()
+    }
+}
+
+/// Returns the text after the first `emitted` bytes, and updates `emitted`. The text is trimmed
+/// first.
+fn new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
+    let new = text.trim().get(*emitted..).unwrap_or_default();
+    *emitted += new.len();
+    new
+}
+
+fn is_finish(action: &str) -> bool {
+    let (name, rest) = split_call(action);
+    name.eq_ignore_ascii_case(FINISH) && rest.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

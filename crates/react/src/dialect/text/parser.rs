@@ -1,0 +1,200 @@
+//! Parser for steps in plain text.
+
+use haft_core::{
+    Schema,
+    text::{CLOSE_TAG, OPEN_TAG},
+};
+use serde_json::Value;
+
+use super::{
+    super::{
+        FINISH, json,
+        step::{ANSWER, ParsedStep, StepAction, plain},
+    },
+    lenient_json::{self, Object},
+    section_parser::{SectionParser, StepSections},
+};
+
+/// Parses the first step of a text, which may also be a JSON object.
+///
+/// If `is_complete` is `false`, the text may be truncated anywhere, and missing ends are not added.
+pub(super) fn step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
+    let mut parser = SectionParser::default();
+    parser.push(text);
+    let reader = StepReader { sections: parser.finish(), is_complete, outputs };
+    let non_empty = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let thought = non_empty(&reader.sections.thought);
+    if reader.sections.is_ambiguous {
+        return None;
+    }
+    if reader.sections.actions.is_empty() && reader.sections.answer.trim().is_empty() {
+        let text = after_thinking(text);
+        // An object within a line of a thought is only mentioned there.
+        let text = if thought.is_some() { skip_to_object(text)? } else { text };
+        let step = json::parse_step(text, outputs)?;
+        return Some(ParsedStep { thought: thought.or(step.thought), ..step });
+    }
+    // Without a thought section, the preamble is the thought.
+    let thought = thought.or_else(|| non_empty(&reader.sections.preamble));
+    Some(ParsedStep { thought, action: reader.action()? })
+}
+
+/// Returns the text after a leading `<think>` block.
+fn after_thinking(text: &str) -> &str {
+    match text.trim_start().strip_prefix(OPEN_TAG) {
+        Some(thinking) => thinking.split_once(CLOSE_TAG).map_or("", |(_, rest)| rest),
+        None => text,
+    }
+}
+
+/// Returns the text from the first line that starts with an object or a fence.
+fn skip_to_object(text: &str) -> Option<&str> {
+    let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
+        let start = *end;
+        *end += line.len();
+        Some((start, line))
+    });
+    let (start, _) = lines.find(|(_, line)| line.trim_start().starts_with(['{', '`']))?;
+    text.get(start..)
+}
+
+/// The conversion of sections to an action.
+struct StepReader<'a> {
+    sections: &'a StepSections,
+    is_complete: bool,
+    outputs: Option<&'a Schema>,
+}
+
+impl StepReader<'_> {
+    fn action(&self) -> Option<StepAction> {
+        let Some(action) = self.sections.actions.last() else { return self.answer() };
+        let (name, rest) = split_call(action);
+        if self.sections.actions.iter().any(|other| split_call(other).0 != name) {
+            return None;
+        }
+        if name.is_empty() {
+            let as_json = json::parse_step(action, self.outputs).map(|step| step.action);
+            return as_json.or_else(|| self.answer());
+        }
+        let arguments = self.sections.arguments.trim_start();
+        let text = if arguments.is_empty() { rest } else { arguments };
+        if name.eq_ignore_ascii_case(FINISH) {
+            return match text.trim() {
+                "" => self.answer().or_else(|| Some(StepAction::Answer(String::new()))),
+                inline if arguments.is_empty() => self.finish(strip_brackets(inline)),
+                text => self.finish(text),
+            };
+        }
+        if name.eq_ignore_ascii_case("none") && text.trim().is_empty() {
+            return self.answer();
+        }
+        let has_both = !arguments.is_empty() && self.arguments(rest).is_some();
+        // A call with two sets of arguments, or without arguments before an answer, is ambiguous.
+        if has_both || (text.is_empty() && !self.sections.answer.trim().is_empty()) {
+            return None;
+        }
+        self.call(name, text)
+    }
+
+    fn call(&self, name: &str, text: &str) -> Option<StepAction> {
+        let is_closed = text.contains(')');
+        let arguments = match self.arguments(text) {
+            Some(arguments) => Value::Object(arguments).to_string(),
+            None if is_blank(text) && (is_closed || !text.contains('(')) => {
+                // In a truncated reply, the arguments may be missing.
+                (self.is_complete || is_closed).then(|| "{}".to_owned())?
+            }
+            // Unparsed, so that the validation error of the call explains the problem.
+            None => text.trim().to_owned(),
+        };
+        Some(StepAction::Call { name: name.to_owned(), arguments })
+    }
+
+    fn answer(&self) -> Option<StepAction> {
+        let answer = self.sections.answer.trim();
+        if answer.is_empty() {
+            return None;
+        }
+        let wrapped = || lenient_json::object(strip_fence(answer)).filter(|parsed| is_blank(parsed.rest));
+        self.finish_with(answer, wrapped().map(|parsed| parsed.object))
+    }
+
+    /// Returns the end of the run with this text of the arguments of [`FINISH`].
+    fn finish(&self, text: &str) -> Option<StepAction> {
+        if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
+            return Some(StepAction::Answer(text.to_owned()));
+        }
+        let arguments = self.arguments(text);
+        // A truncated answer is not used.
+        if arguments.is_none() && strip_fence(text).starts_with('{') {
+            return None;
+        }
+        self.finish_with(text, arguments)
+    }
+
+    /// Returns the end of the run with this text, or with the object that was parsed from it.
+    fn finish_with(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
+        if self.outputs.is_some() {
+            let object = object.or_else(|| self.arguments(text));
+            return Some(StepAction::Finish(object.map_or_else(|| text.into(), Value::Object)));
+        }
+        let answer = object.and_then(|mut object| object.shift_remove(ANSWER));
+        Some(StepAction::Answer(match answer {
+            Some(answer) => plain(answer).unwrap_or_default(),
+            None => text.to_owned(),
+        }))
+    }
+
+    /// Parses arguments: an object, or Python keyword arguments. Returns `None` if they are
+    /// invalid, truncated, or followed by more arguments.
+    fn arguments(&self, text: &str) -> Option<Object> {
+        let text = strip_fence(text).trim_start_matches(is_markup);
+        let text = text.strip_prefix('(').map_or(text, str::trim_start);
+        let parsed =
+            if text.starts_with('{') { lenient_json::object(text) } else { lenient_json::keywords(text) }?;
+        let rest = parsed.rest.trim_start();
+        // Another object, or more members.
+        let continues = rest.starts_with('{') || rest.strip_prefix(',').is_some_and(|more| !is_blank(more));
+        ((parsed.is_complete || self.is_complete) && !continues).then_some(parsed.object)
+    }
+}
+
+/// Splits an action, such as `add(x=1)`, into the name of the tool and the rest.
+pub(super) fn split_call(action: &str) -> (&str, &str) {
+    let action = strip_fence(action).trim_start_matches(is_markup);
+    let is_name_character = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
+    let length = action.find(|letter| !is_name_character(letter)).unwrap_or(action.len());
+    let (name, rest) = action.split_at_checked(length).unwrap_or((action, ""));
+    (name.trim_end_matches('.'), rest.trim_start_matches(|letter| is_markup(letter) || letter == '.'))
+}
+
+fn is_markup(letter: char) -> bool {
+    letter.is_whitespace() || "*`\"'".contains(letter)
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim_matches(|letter| is_markup(letter) || "().,;".contains(letter)).is_empty()
+}
+
+/// Removes the brackets and quotes of an inline answer, as in `Finish[42]`.
+fn strip_brackets(text: &str) -> &str {
+    let closed = text.trim_end_matches(|letter| is_markup(letter) || letter == '.');
+    let inside = |open, close| closed.strip_prefix(open)?.strip_suffix(close);
+    // Keyword arguments and objects are parsed as arguments.
+    let is_named = |inside: &&str| inside.contains(['=', '{']);
+    let Some(inside) = inside('[', ']').or_else(|| inside('(', ')').filter(|inside| !is_named(inside)))
+    else {
+        return text;
+    };
+    let quoted = |quote: char| inside.strip_prefix(quote)?.strip_suffix(quote);
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(inside)
+}
+
+/// Removes the opening code fence of a text, with its language.
+fn strip_fence(text: &str) -> &str {
+    let text = text.trim_start();
+    let Some(fenced) = text.strip_prefix("```") else { return text };
+    let after_language = fenced.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+    let after_space = after_language.trim_start_matches([' ', '\t']);
+    if after_space.starts_with(['\n', '{']) { after_space.trim_start() } else { fenced }
+}

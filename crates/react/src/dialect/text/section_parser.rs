@@ -1,0 +1,240 @@
+//! Incremental parser for the sections of a step.
+
+use std::mem;
+
+use haft_core::text::{ThinkSplit, ThinkTagParser};
+
+use super::{
+    label::{self, Label, LineStart, Section},
+    nesting::Nesting,
+    parser::split_call,
+};
+
+/// The text of each section of a step, without the labels.
+#[derive(Default)]
+pub(super) struct StepSections {
+    pub(super) preamble: String,
+    pub(super) thought: String,
+    /// The action sections. There are several if the model repeats the tool before its arguments.
+    pub(super) actions: Vec<String>,
+    pub(super) arguments: String,
+    pub(super) answer: String,
+    /// Set if a call follows an answer directly, so that the step could be either.
+    pub(super) is_ambiguous: bool,
+}
+
+/// A parser that takes text in chunks, up to the end of the first step.
+///
+/// The result does not depend on the chunk boundaries.
+pub(super) struct SectionParser {
+    sections: StepSections,
+    current: Section,
+    position: Position,
+    nesting: Nesting,
+    think_tags: ThinkTagParser,
+    ambiguity: Ambiguity,
+    /// Text that belongs to the answer, unless the ambiguity turns out to be the next step.
+    ambiguous_text: String,
+}
+
+/// The position of the next character.
+enum Position {
+    /// Before the first character of the step.
+    Start,
+    /// At the start of a line that may be a label, with the characters so far.
+    Line(String),
+    /// After a bold label, where closing asterisks may follow.
+    AfterLabel,
+    /// In the text of a section.
+    Content,
+    /// After the step. Further text depends on an observation that does not exist yet.
+    Over,
+}
+
+/// A label inside an answer, which may be part of its text or start the next step.
+#[derive(Clone, Copy)]
+enum Ambiguity {
+    None,
+    Question,
+    Thought,
+    /// An action, with the index of its name in the ambiguous text.
+    Action(usize),
+}
+
+impl Default for SectionParser {
+    fn default() -> Self {
+        Self {
+            sections: StepSections::default(),
+            current: Section::Preamble,
+            position: Position::Start,
+            nesting: Nesting::default(),
+            think_tags: ThinkTagParser::default(),
+            ambiguity: Ambiguity::None,
+            ambiguous_text: String::new(),
+        }
+    }
+}
+
+impl SectionParser {
+    /// Returns the sections so far, without ambiguous text.
+    pub(super) fn sections(&self) -> &StepSections {
+        &self.sections
+    }
+
+    /// Parses more text.
+    pub(super) fn push(&mut self, text: &str) {
+        let split = self.think_tags.push(text.chars().filter(|character| *character != '\r').collect());
+        self.push_split(&split);
+    }
+
+    /// Parses text without `<think>` tags. The reasoning in the tags is added to the thought.
+    fn push_split(&mut self, split: &ThinkSplit) {
+        self.sections.thought.push_str(&split.reasoning);
+        for character in split.text.chars() {
+            let position = mem::replace(&mut self.position, Position::Over);
+            self.position = self.next_position(position, character);
+        }
+    }
+
+    /// Parses the buffered rest at the end of the text. Returns the sections.
+    pub(super) fn finish(&mut self) -> &StepSections {
+        let rest = self.think_tags.finish();
+        self.push_split(&rest);
+        match mem::replace(&mut self.position, Position::Over) {
+            Position::Line(line) => self.append(&line),
+            Position::Start | Position::AfterLabel | Position::Content | Position::Over => {}
+        }
+        if let Ambiguity::Action(start) = self.ambiguity {
+            let (name, rest) = split_call(self.ambiguous_text.get(start..).unwrap_or_default());
+            let is_call = rest.is_empty() || rest.starts_with(['(', '[', '{']);
+            self.sections.is_ambiguous |= !name.is_empty() && is_call;
+        }
+        self.sections.answer.push_str(&mem::take(&mut self.ambiguous_text));
+        &self.sections
+    }
+
+    fn next_position(&mut self, position: Position, character: char) -> Position {
+        match position {
+            Position::Start if character.is_whitespace() => Position::Start,
+            Position::Start => {
+                if !self.sections.thought.is_empty() {
+                    // A blank line between the reasoning and a thought of the step.
+                    self.sections.thought.push_str("\n\n");
+                }
+                self.continue_line(character.into())
+            }
+            Position::Line(mut line) => {
+                line.push(character);
+                self.continue_line(line)
+            }
+            Position::AfterLabel if character == '*' => Position::AfterLabel,
+            Position::AfterLabel | Position::Content => {
+                self.append(character.encode_utf8(&mut [0; 4]));
+                self.position_after(character)
+            }
+            Position::Over => Position::Over,
+        }
+    }
+
+    /// Continues a line that starts with these characters.
+    fn continue_line(&mut self, line: String) -> Position {
+        match label::line_start(&line) {
+            LineStart::Undecided => Position::Line(line),
+            LineStart::Label(label) if self.can_start(label) => self.enter(label, &line),
+            LineStart::Label(_) | LineStart::Content => {
+                self.append(&line);
+                line.chars().next_back().map_or(Position::Content, |last| self.position_after(last))
+            }
+        }
+    }
+
+    fn position_after(&self, character: char) -> Position {
+        // A line inside a string cannot be a label.
+        let is_line_start = character == '\n' && !self.nesting.is_string();
+        if is_line_start { Position::Line(String::new()) } else { Position::Content }
+    }
+
+    /// Appends text to the current section.
+    fn append(&mut self, text: &str) {
+        let section = match self.current {
+            Section::Preamble => Some(&mut self.sections.preamble),
+            Section::Thought => Some(&mut self.sections.thought),
+            Section::Action => self.sections.actions.last_mut(),
+            Section::Arguments => Some(&mut self.sections.arguments),
+            Section::Answer if matches!(self.ambiguity, Ambiguity::None) => Some(&mut self.sections.answer),
+            Section::Answer => Some(&mut self.ambiguous_text),
+            Section::Question | Section::End => None,
+        };
+        if let Some(section) = section {
+            section.push_str(text);
+        }
+        if matches!(self.current, Section::Action | Section::Arguments) {
+            text.chars().for_each(|character| self.nesting.push(character));
+        }
+    }
+
+    /// Returns `true` if a label can start a section at this position.
+    fn can_start(&self, label: Label) -> bool {
+        if self.nesting.is_open() {
+            return label.is_bracketed || (label.is_marked && label.section == Section::End);
+        }
+        match (self.current, label.section) {
+            (Section::Answer, Section::Answer) => label.is_bracketed,
+            (Section::Answer | Section::Arguments, _) => label.is_marked,
+            // Before an action it is part of the thought.
+            (_, Section::Arguments) => !self.sections.actions.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// Starts a section, or ends the step.
+    fn enter(&mut self, label: Label, line: &str) -> Position {
+        if self.current == Section::Answer && !label.is_bracketed {
+            let is_blank = self.sections.answer.trim().is_empty();
+            if !is_blank || matches!(label.section, Section::Question | Section::Arguments) {
+                return self.continue_answer(label.section, line);
+            }
+        }
+        let is_next = match label.section {
+            Section::End => true,
+            Section::Thought | Section::Action | Section::Question => self.is_step_done(),
+            _ => false,
+        };
+        if is_next {
+            return Position::Over;
+        }
+        self.nesting = Nesting::default();
+        self.current = label.section;
+        if label.section == Section::Action {
+            self.sections.actions.push(String::new());
+        }
+        if line.contains('*') { Position::AfterLabel } else { Position::Content }
+    }
+
+    fn is_step_done(&self) -> bool {
+        let has_inline =
+            || self.sections.actions.last().is_some_and(|action| !split_call(action).1.is_empty());
+        !self.sections.answer.trim().is_empty() || !self.sections.arguments.trim().is_empty() || has_inline()
+    }
+
+    /// Continues an answer after a label that may be part of its text or start the next step.
+    fn continue_answer(&mut self, section: Section, line: &str) -> Position {
+        self.ambiguity = match (section, self.ambiguity) {
+            (Section::End | Section::Arguments, Ambiguity::Action(_)) => {
+                self.sections.is_ambiguous = true;
+                return Position::Over;
+            }
+            (Section::End, _) => return Position::Over,
+            (Section::Action, Ambiguity::Thought) => {
+                self.ambiguous_text.clear();
+                return Position::Over;
+            }
+            (Section::Action, _) => Ambiguity::Action(self.ambiguous_text.len() + line.len()),
+            (Section::Thought, Ambiguity::None | Ambiguity::Question) => Ambiguity::Thought,
+            (Section::Question, Ambiguity::None) => Ambiguity::Question,
+            (_, ambiguity) => ambiguity,
+        };
+        self.append(line);
+        Position::Content
+    }
+}
