@@ -6,6 +6,7 @@ use haft_core::{
     ChatModel, Message,
     message::{MessageBody, View},
     model::{ChatRequest, ChatResponse, ModelError},
+    text::truncate_with_ellipsis,
 };
 
 use crate::run::summarized;
@@ -66,14 +67,9 @@ fn lines(message: &Message, max_len: usize) -> String {
         }
     };
     let mut lines =
-        if text.is_empty() { String::new() } else { format!("{role}: {}\n", truncate(&text, max_len)) };
+        if text.is_empty() { String::new() } else { format!("{role}: {}\n", truncate_with_ellipsis(&text, max_len)) };
     for call in message.tool_calls() {
-        lines += &format!("assistant calls {}: {}\n", call.name, truncate(&call.arguments, max_len));
+        lines += &format!("assistant calls {}: {}\n", call.name, truncate_with_ellipsis(&call.arguments, max_len));
     }
     lines
-}
-
-fn truncate(text: &str, max_len: usize) -> String {
-    let start = text.get(..text.floor_char_boundary(max_len)).unwrap_or_default();
-    if start.len() < text.len() { format!("{start}…") } else { start.to_owned() }
 }

@@ -6,6 +6,7 @@ use haft_core::{
     export::async_trait,
     model::{ChatRequest, ChatResponse, ResponseFormat},
     schema::{RepairPolicy, repair},
+    text::truncate_with_ellipsis,
     usage::Usage,
 };
 use serde_json::Value;
@@ -104,8 +105,7 @@ fn question(conversation: &[Arc<Message>]) -> String {
         let role = if is_from_user(message) { "user" } else { "assistant" };
         let text = message.text();
         let max_len = if index > last { text.len() } else { MESSAGE_BYTES };
-        let start = text.get(..text.floor_char_boundary(max_len)).unwrap_or_default();
-        format!("{role}: {start}{}\n", if start.len() < text.len() { "…" } else { "" })
+        format!("{role}: {}\n", truncate_with_ellipsis(&text, max_len))
     });
     format!("This was said last:\n{}\nDecide by what the user wants now.", lines.collect::<String>())
 }
