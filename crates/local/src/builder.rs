@@ -49,7 +49,7 @@ type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
-    /// The download of its file.
+    /// Progress of the download of the model file.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
     /// The weights are loaded.

@@ -102,7 +102,7 @@ pub enum McpConfigProblem {
 }
 
 impl McpConfig {
-    /// Reads a file. Variables are looked up in the environment of this process.
+    /// Reads an `mcp.json` file. `${NAME}` is expanded from the environment of this process.
     ///
     /// # Errors
     ///

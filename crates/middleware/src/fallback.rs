@@ -166,7 +166,7 @@ fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }
 
-/// Starts a stream and waits for its first event. An error instead of an event is returned.
+/// Starts a stream and waits for its first event. Fails if the stream fails or ends before it.
 async fn start_stream<'a>(
     model: &'a dyn ChatModel,
     request: &'a ChatRequest,

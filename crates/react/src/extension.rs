@@ -93,6 +93,7 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 #[must_use]
 pub struct Extension {
     name: String,
+    toolsets: Vec<Toolset>,
     tools: Vec<ToolsAdaptor>,
     models: Vec<ModelAdaptor>,
     paragraphs: Vec<String>,
@@ -109,6 +110,7 @@ impl Extension {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
+            toolsets: Vec::new(),
             tools: Vec::new(),
             models: Vec::new(),
             paragraphs: Vec::new(),
@@ -121,12 +123,13 @@ impl Extension {
     }
 
     /// Adds tools. They keep the pipeline of their toolset.
-    pub fn tools(self, tools: Toolset) -> Self {
-        self.adapt_tools(move |all| all.with_source(tools.clone()))
+    pub fn tools(mut self, tools: Toolset) -> Self {
+        self.toolsets.push(tools);
+        self
     }
 
-    /// Adapts the tools of the agent and of the extensions after this one, for example with
-    /// filters, approvals or layers.
+    /// Adapts the tools of this extension, of the extensions after it, and of the agent, for example
+    /// with filters, approvals or layers. Tools that hand off a run are not adapted.
     ///
     /// # Examples
     ///
@@ -142,8 +145,9 @@ impl Extension {
         self
     }
 
-    /// Adds a hook around each call of a tool that the extension sees in
-    /// [`adapt_tools`](Self::adapt_tools). It receives valid arguments; arguments that it changes
+    /// Adds a hook around each call of a tool that [`adapt_tools`](Self::adapt_tools) adapts. It runs
+    /// again when a call continues that the tool itself suspended, and not for a result that a
+    /// decision provides. It receives valid arguments; arguments that it changes
     /// are not validated again. A panic of the hook is handled like a panic of
     /// the tool, and the hook runs within the timeout of the tool.
     ///
@@ -209,9 +213,14 @@ impl Extension {
         self
     }
 
-    /// Adds a hook that receives each reply of the model before the run does, to change it, for
-    /// example to redact text or to remove calls. Emitted deltas are not changed. An error, a panic
-    /// or a [timeout](crate::ReactAgentBuilder::hook_timeout) ends the run.
+    /// Adds a hook that receives each whole reply of the model before the run does, to change it, for
+    /// example to redact text or to remove calls. Set [`Reply::problem`] to reject a reply with a text
+    /// for the model; a reply that is empty after its calls were removed is rejected. Its usage is
+    /// kept.
+    ///
+    /// Failed and truncated replies do not reach the hook. Emitted deltas, and spans with content,
+    /// show the original. An error, a panic or a
+    /// [timeout](crate::ReactAgentBuilder::hook_timeout) ends the run.
     pub fn after_reply<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(Reply, StepContext) -> Fut + Send + Sync + 'static,

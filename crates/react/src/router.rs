@@ -303,7 +303,8 @@ impl Agent for Router {
         opened.try_flatten_stream().boxed()
     }
 
-    /// Runs the agent without events. Its model sends whole replies instead of streams.
+    /// Runs the selected agent without streaming: its model returns whole replies, and no events are
+    /// emitted.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let (_, dispatch) = self.route(input).await?;
         dispatch.run().await

@@ -176,7 +176,8 @@ fn list(names: impl Iterator<Item = String>, total: usize) -> String {
     names.join(", ") + &rest
 }
 
-/// A value as JSON, or `None` if that is long. Serialization stops at the limit.
+/// Serializes a value as JSON. Returns `None`, and stops early, if the text is longer than
+/// [`MAX_VALUE`].
 fn short(value: &Value) -> Option<String> {
     let mut bytes = Short(Vec::new());
     serde_json::to_writer(&mut bytes, value).ok()?;

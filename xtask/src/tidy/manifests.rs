@@ -3,7 +3,7 @@
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The limit on features of a crate. Combinations of more features are not tested.
+/// Maximum number of features of a crate, not counting `default`.
 const MAX_FEATURES: usize = 4;
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {

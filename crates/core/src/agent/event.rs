@@ -27,7 +27,7 @@ pub enum RunEvent {
         /// The number of the request in this run, from 1.
         request: u32,
     },
-    /// More text of the reply.
+    /// The next piece of the text of the reply.
     TextDelta {
         /// The new text.
         text: String,

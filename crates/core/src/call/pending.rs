@@ -143,7 +143,7 @@ pub enum Decision {
     },
     /// The call is denied.
     Denied {
-        /// The reason, for the model.
+        /// The reason, which is sent to the model.
         reason: String,
     },
     /// Input from a person.

@@ -39,7 +39,7 @@ pub(super) struct ServerEvent<'p> {
     pub(super) is_error: bool,
 }
 
-/// An event is longer than [`LINE_BYTES`].
+/// The buffered data of an event exceeds [`LINE_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 

@@ -326,7 +326,7 @@ impl Provider {
         }
     }
 
-    /// The provider of a URL, recognized by its host.
+    /// Returns the provider whose domain matches the host of `url`. `None` if the host is unknown.
     pub(super) fn at(url: &Url) -> Option<Self> {
         let host = url.host_str().unwrap_or_default();
         let is_within = |domain: &&str| {

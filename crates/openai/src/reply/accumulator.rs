@@ -45,7 +45,8 @@ struct Joiners {
 }
 
 impl Accumulator {
-    /// Enables the replacement of stand-ins for lone surrogates in the current event.
+    /// Sets whether the current event may contain the private-use characters that stand in for lone
+    /// surrogates, see [`SurrogateJoiner`].
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.joiners.are_expected = enabled;
         self.calls.expect_surrogates(enabled);

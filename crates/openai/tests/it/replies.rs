@@ -233,7 +233,7 @@ async fn filtered_text_is_a_reply() {
     }
 }
 
-/// Behaviour M8: a refusal is not the text of the answer.
+/// Behaviour M8: a refusal is returned in `refusal`, and the text stays empty.
 #[tokio::test]
 async fn refusal_is_a_separate_field() {
     let reply =

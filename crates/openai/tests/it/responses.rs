@@ -640,7 +640,7 @@ async fn conversation_continues_a_response_of_another_program() {
     }
 }
 
-/// vLLM sends another id in the final item of a call.
+/// vLLM sends a different id in the final item of a call. The first id is kept.
 #[tokio::test]
 async fn call_keeps_its_first_id() {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "add", "arguments": arguments});

@@ -79,7 +79,7 @@ impl ReactAgentBuilder {
             Some(prices) => Arc::new(model.priced(prices.clone())),
             None => model,
         };
-        let model = extensions.adapt_model(price(model));
+        let model = price(extensions.adapt_model(model));
         let tools = extensions.adapt_tools(tools);
         config.limits = extensions.limits(config.limits);
         config.check_outputs |= extensions.has_validators();
@@ -110,14 +110,14 @@ impl ReactAgentBuilder {
             return Err(BuildError::ReservedName { name, dialect: dialect.name() });
         }
         let queue = StateType::of::<QueueHandle>();
-        let entries = (!extensions.is_empty()).then(StateType::of::<Entries>);
+        let entries = StateType::of::<Entries>();
         let has_queue =
             self.has_queue || tools.own_tools().any(|tool| tool.definition().state().contains(&queue));
         for tool in tools.own_tools() {
             let definition = tool.definition();
             let mut missing = state
                 .missing(definition.state())
-                .filter(|it| **it != queue && Some(**it) != entries && !state_per_run.contains(it));
+                .filter(|it| **it != queue && **it != entries && !state_per_run.contains(it));
             if let Some(missing) = missing.next() {
                 return Err(BuildError::MissingState {
                     tool: definition.name().clone(),

@@ -63,13 +63,21 @@ fn lines(message: &Message, max_len: usize) -> String {
         MessageBody::User { .. } => ("user", message.text()),
         MessageBody::Assistant(_) => ("assistant", message.text()),
         MessageBody::Tool(result) => {
-            return format!("result of {}: {}\n", result.name, truncate(&result.model_text(), max_len));
+            return format!(
+                "result of {}: {}\n",
+                result.name,
+                truncate_with_ellipsis(&result.model_text(), max_len)
+            );
         }
     };
-    let mut lines =
-        if text.is_empty() { String::new() } else { format!("{role}: {}\n", truncate_with_ellipsis(&text, max_len)) };
+    let mut lines = if text.is_empty() {
+        String::new()
+    } else {
+        format!("{role}: {}\n", truncate_with_ellipsis(&text, max_len))
+    };
     for call in message.tool_calls() {
-        lines += &format!("assistant calls {}: {}\n", call.name, truncate_with_ellipsis(&call.arguments, max_len));
+        lines +=
+            &format!("assistant calls {}: {}\n", call.name, truncate_with_ellipsis(&call.arguments, max_len));
     }
     lines
 }

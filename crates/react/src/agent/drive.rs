@@ -60,12 +60,8 @@ impl ReactAgent {
     ) -> Result<Option<RunOutput>, AgentError> {
         let cancellation = context.cancellation.clone();
         let meter = UsageMeter::default();
-        let entries = self.entries(run);
-        let context = match &entries {
-            Some(entries) => RunContext { state: context.state.with(entries.clone()), ..context },
-            None => context,
-        };
-        let entries = entries.unwrap_or_default();
+        let entries = Entries::new(run.entries().clone());
+        let context = RunContext { state: context.state.with(entries.clone()), ..context };
         let span = tracing::info_span!(
             "invoke_agent",
             gen_ai.operation.name = "invoke_agent",
@@ -152,7 +148,7 @@ impl ReactAgent {
                 Effect::Call(batch) => {
                     let left = run.time_left();
                     let tools = inputs.tools.clone();
-                    let calls = self.call(run, tools, batch, &context, (events, quota.as_ref()));
+                    let calls = self.call(run, tools, batch, &context, (events, quota.as_ref(), entries));
                     let result = with_time_limit(left, pin!(calls)).await;
                     run.on_usage(meter.take());
                     match result? {
@@ -174,25 +170,33 @@ impl ReactAgent {
         }
     }
 
-    /// Applies the extensions to a reply.
+    /// Applies the extensions to a reply. Its usage counts, also if a hook fails.
     async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
-        run: &Run,
+        run: &mut Run,
         (context, entries): (&Arc<RunContext>, &Entries),
     ) -> Result<Result<Reply, ModelError>, AgentErrorKind> {
         match reply {
             Ok(reply) if self.0.extensions.change_replies() => {
+                let (usage, had_calls) = (reply.usage, !reply.message.tool_calls.is_empty());
                 let cx = StepContext::new(run, context, entries);
-                self.0.extensions.after_reply(reply, &cx).await.map(Ok)
+                let mut reply = match self.0.extensions.after_reply(reply, &cx).await {
+                    Ok(reply) => Reply { usage, ..reply },
+                    Err(error) => {
+                        run.on_usage(usage.of_reply());
+                        return Err(error);
+                    }
+                };
+                if had_calls && reply.message.is_empty() {
+                    // The model reads this text.
+                    let problem = || "Your calls are not allowed. Do something else, or answer.".to_owned();
+                    reply.problem.get_or_insert_with(problem);
+                }
+                Ok(Ok(reply))
             }
             reply => Ok(reply),
         }
-    }
-
-    /// Returns the saved extension entries of a run, or `None` for an agent without extensions.
-    fn entries(&self, run: &Run) -> Option<Entries> {
-        (!self.0.extensions.is_empty()).then(|| Entries::new(run.entries().clone()))
     }
 
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
@@ -228,8 +232,8 @@ impl ReactAgent {
         if transfers.is_empty() {
             return tools.clone();
         }
-        let is_queueable = |tool: &&Arc<dyn Tool>| !transfers.contains(tool.definition().name().as_str());
-        ToolList::new("queue", tools.tools().iter().filter(is_queueable).cloned())
+        let is_queueable = |tool: &Arc<dyn Tool>| !transfers.contains(tool.definition().name().as_str());
+        tools.filter_map(|tool| is_queueable(tool).then(|| Arc::clone(tool)))
     }
 
     /// Executes calls with the tools of the request.
@@ -239,7 +243,7 @@ impl ReactAgent {
         tools: ToolList,
         batch: CallBatch,
         context: &Arc<RunContext>,
-        (events, quota): (&EventSink, Option<&Arc<Quota>>),
+        (events, quota, entries): (&EventSink, Option<&Arc<Quota>>, &Entries),
     ) -> Result<(), AgentErrorKind> {
         let CallBatch { calls, resumed } = batch;
         for call in &calls {
@@ -255,6 +259,8 @@ impl ReactAgent {
                 Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
                 None => return Ok(()),
             };
+            // A run whose driver is dropped here has the result and its entries.
+            save_entries(run, entries);
             events.emit(|| event).await;
         }
     }

@@ -34,11 +34,18 @@ pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 #[derive(Clone, Default)]
 pub struct Entries {
     extension: Arc<str>,
-    shared: Arc<Mutex<SharedEntries>>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Default)]
-struct SharedEntries {
+struct Shared {
+    /// Held during a change, so that changes do not overlap. A driver never waits for it.
+    changes: Mutex<()>,
+    data: Mutex<Data>,
+}
+
+#[derive(Default)]
+struct Data {
     saved: SavedEntries,
     is_changed: bool,
 }
@@ -47,8 +54,8 @@ impl Entries {
     /// Creates a handle for the [saved entries](crate::Run::entries) of a run. For drivers, which
     /// pass it to tools as state.
     pub fn new(saved: SavedEntries) -> Self {
-        let shared = SharedEntries { saved, is_changed: false };
-        Self { shared: Arc::new(Mutex::new(shared)), ..Self::default() }
+        let data = Mutex::new(Data { saved, is_changed: false });
+        Self { shared: Arc::new(Shared { data, ..Shared::default() }), ..Self::default() }
     }
 
     /// The entries of the extension with this name.
@@ -63,9 +70,11 @@ impl Entries {
     ///
     /// Fails if the entry has another type.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> serde_json::Result<Option<T>> {
-        let shared = self.lock();
-        let entry = shared.saved.get(&*self.extension).and_then(|entries| entries.get(name));
-        entry.map(T::deserialize).transpose()
+        self.value(name).map(serde_json::from_value).transpose()
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        self.data().saved.get(&*self.extension)?.get(name).cloned()
     }
 
     /// Sets an entry.
@@ -75,13 +84,14 @@ impl Entries {
     /// Fails if the value has no JSON form.
     pub fn set<T: Serialize>(&self, name: &str, value: &T) -> serde_json::Result<()> {
         let value = serde_json::to_value(value)?;
-        self.lock().set(&self.extension, name, value);
+        let _change = lock(&self.shared.changes);
+        self.data().set(&self.extension, name, value);
         Ok(())
     }
 
     /// Changes an entry, starting from the default if it was not set. The change
-    /// is atomic: parallel calls do not overwrite each other. `change` must not use the entries, or
-    /// it deadlocks.
+    /// is atomic: parallel calls do not overwrite each other. If `change` panics, the entry keeps its
+    /// value. `change` may read entries; changing one deadlocks.
     ///
     /// # Errors
     ///
@@ -90,18 +100,18 @@ impl Entries {
     where
         T: Default + Serialize + DeserializeOwned,
     {
-        let mut shared = self.lock();
-        let entry = shared.saved.get(&*self.extension).and_then(|entries| entries.get(name));
-        let mut value = entry.map(T::deserialize).transpose()?.unwrap_or_default();
+        let _change = lock(&self.shared.changes);
+        let mut value = self.get::<T>(name)?.unwrap_or_default();
         let output = change(&mut value);
         let value = serde_json::to_value(value)?;
-        shared.set(&self.extension, name, value);
+        self.data().set(&self.extension, name, value);
         Ok(output)
     }
 
     /// Removes an entry. Returns `true` if it was set.
     pub fn remove(&self, name: &str) -> bool {
-        let mut shared = self.lock();
+        let _change = lock(&self.shared.changes);
+        let mut shared = self.data();
         let Some(entries) = shared.saved.get_mut(&*self.extension) else { return false };
         let is_removed = entries.remove(name).is_some();
         if entries.is_empty() {
@@ -114,16 +124,20 @@ impl Entries {
     /// Returns the entries of all extensions if one was changed since the last call. For drivers,
     /// which pass them to [`Run::set_entries`](crate::Run::set_entries).
     pub fn take_changed(&self) -> Option<SavedEntries> {
-        let mut shared = self.lock();
+        let mut shared = self.data();
         std::mem::take(&mut shared.is_changed).then(|| shared.saved.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, SharedEntries> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn data(&self) -> MutexGuard<'_, Data> {
+        lock(&self.shared.data)
     }
 }
 
-impl SharedEntries {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Data {
     fn set(&mut self, extension: &str, name: &str, value: Value) {
         self.saved.entry(extension.to_owned()).or_default().insert(name.to_owned(), value);
         self.is_changed = true;

@@ -39,11 +39,6 @@ impl Extensions {
         self.added.push(extension);
     }
 
-    /// Returns `true` if no extension was added. Entries are not needed then.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.added.is_empty()
-    }
-
     fn iter(&self) -> impl DoubleEndedIterator<Item = &Extension> {
         [&self.own].into_iter().chain(&self.added)
     }
@@ -56,8 +51,10 @@ impl Extensions {
     }
 
     pub(crate) fn adapt_tools(&self, tools: Toolset) -> Toolset {
-        let adaptors = self.iter().rev().flat_map(|extension| extension.tools.iter().rev());
-        adaptors.fold(tools, |tools, adapt| adapt(tools))
+        self.iter().rev().fold(tools, |tools, extension| {
+            let tools = extension.toolsets.iter().cloned().fold(tools, Toolset::with_source);
+            extension.tools.iter().rev().fold(tools, |tools, adapt| adapt(tools))
+        })
     }
 
     pub(crate) fn adapt_model(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
@@ -146,19 +143,19 @@ impl Extensions {
 }
 
 fn lowest(a: RunLimits, b: RunLimits) -> RunLimits {
-    fn low<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
+    fn min_limit<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
         match (a, b) {
             (Some(a), Some(b)) => Some(if b < a { b } else { a }),
             (a, b) => a.or(b),
         }
     }
     RunLimits {
-        requests: low(a.requests, b.requests),
-        tool_calls: low(a.tool_calls, b.tool_calls),
-        total_tokens: low(a.total_tokens, b.total_tokens),
-        input_tokens: low(a.input_tokens, b.input_tokens),
-        output_tokens: low(a.output_tokens, b.output_tokens),
-        cost: low(a.cost, b.cost),
-        time: low(a.time, b.time),
+        requests: min_limit(a.requests, b.requests),
+        tool_calls: min_limit(a.tool_calls, b.tool_calls),
+        total_tokens: min_limit(a.total_tokens, b.total_tokens),
+        input_tokens: min_limit(a.input_tokens, b.input_tokens),
+        output_tokens: min_limit(a.output_tokens, b.output_tokens),
+        cost: min_limit(a.cost, b.cost),
+        time: min_limit(a.time, b.time),
     }
 }

@@ -174,12 +174,11 @@ impl PreparedLists {
 }
 
 fn prepared_list(all: &ToolList, prepared: &[Option<ToolDefinition>]) -> ToolList {
-    let tools = all.tools().iter().zip(prepared).filter_map(|(tool, prepared)| {
-        let prepared = prepared.as_ref()?;
+    let mut prepared = prepared.iter();
+    all.filter_map(|tool| {
+        let prepared = prepared.next()?.as_ref()?;
         let tool = Arc::clone(tool);
         let is_same = tool.definition() == prepared;
-        let tool = if is_same { tool } else { Arc::new(tool.with_definition(|_| prepared.clone())) };
-        Some(("prepare", tool))
-    });
-    ToolList::gather(tools, all.diagnostics().to_vec())
+        Some(if is_same { tool } else { Arc::new(tool.with_definition(|_| prepared.clone())) })
+    })
 }

@@ -116,7 +116,8 @@ impl Run {
         exceeds
     }
 
-    /// Starts a summary or omits the oldest segment. Returns `false` if neither is possible.
+    /// Shortens the context: starts a compaction if it is enabled and possible, otherwise omits the
+    /// oldest turn or step. Returns `false` if neither is possible.
     pub(super) fn reduce(&mut self) -> bool {
         (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
     }

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
 use haft_core::{
-    ChatModel, RunInput, Toolset,
+    ChatModel, Pipeline, RunInput, Toolset,
     agent::{AgentErrorKind, Limit, RunLimits, SuspendedRun},
     call::{Pending, PendingKind, ToolError, ToolResponse},
     export::async_trait,
     model::{ChatRequest, ChatResponse, ModelError, ModelProfile},
+    schema::RepairPolicy,
     tool,
 };
 use haft_react::{BuildError, Extension, OutputError, ReactAgent, Run, extension::Entries};
@@ -275,7 +276,7 @@ async fn failing_or_panicking_reply_hook_ends_the_run() {
             ReactAgent::builder(ScriptedModel::new().text("Hi.")).extension(extension).build().unwrap();
         let error = agent.run("Hi").await.unwrap_err();
         assert!(matches!(&*error.kind, AgentErrorKind::Hook { hook: "reply hook", .. }), "{error}");
-        assert_eq!(error.transcript.len(), 1);
+        assert_eq!((error.transcript.len(), error.usage.requests), (1, 1));
     }
 }
 
@@ -301,7 +302,91 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
     }
     assert!(matches!(build(vec![Extension::new("sum").tools(calculator())]), Err(BuildError::Tools(_))));
     assert!(build(vec![counter()]).is_ok());
-    let without_extension =
-        ReactAgent::builder(ScriptedModel::new()).tools(Toolset::new().with(Count)).build();
-    assert!(matches!(without_extension, Err(BuildError::MissingState { .. })));
+}
+
+/// Behaviour B73: a toolset inside keeps its recorder and its strict pipeline.
+#[tokio::test]
+async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
+    let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
+    let nested = Extension::new("nested").tools(calculator().with_pipeline(strict));
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":"1","y":1}"#)]).text("Done.");
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with(plain("other", || async {})))
+        .extension(nested)
+        .prepare(|mut request, _| async move {
+            request.hide("other");
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let output = agent.run("Add.").await.unwrap();
+    let result = output.results_of("add").next().unwrap().model_text().into_owned();
+    assert!(result.contains("/x: expected integer"), "{result}");
+}
+
+#[tokio::test]
+async fn hooks_of_a_builder_have_saved_entries() {
+    let external = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
+    let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Done.");
+    let agent = ReactAgent::builder(model.clone())
+        .tools(Toolset::new().with(external))
+        .dynamic_instructions(|cx| async move {
+            let count: u32 = cx.entries.update("requests", |requests| {
+                *requests += 1;
+                *requests
+            })?;
+            Ok(format!("Request {count}."))
+        })
+        .build()
+        .unwrap();
+
+    let suspended = agent.run("Draw.").await.unwrap().into_answer().unwrap_err();
+    let decisions = [("a".to_owned(), haft_core::call::Decision::output("a cat"))].into();
+    agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap();
+    let last = model.requests().last().unwrap().instructions.as_ref().unwrap().text();
+    // The hook also runs for the open call of the resumed run.
+    assert_eq!(last, "Request 3.");
+}
+
+#[tokio::test]
+async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
+    let deny = |extension: Extension| {
+        extension.around_calls(|_, _| async { Err(ToolError::Denied("never".to_owned())) })
+    };
+    let before = deny(Extension::new("guard")).tools(calculator());
+    let after = deny(Extension::new("guard").tools(calculator()));
+    for extension in [before, after] {
+        let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
+        let agent = ReactAgent::builder(model).extension(extension).build().unwrap();
+        let output = agent.run("Add.").await.unwrap();
+        assert_eq!(output.results_of("add").next().unwrap().model_text(), "denied: never");
+    }
+}
+
+#[tokio::test]
+async fn reply_without_its_only_call_is_rejected() {
+    let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("I cannot add.");
+    let forbid = Extension::new("forbid").after_reply(|mut reply, _| async move {
+        reply.message.tool_calls.clear();
+        Ok(reply)
+    });
+    let agent = ReactAgent::builder(model.clone()).tools(calculator()).extension(forbid).build().unwrap();
+    assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "I cannot add.");
+    let hint = model.requests()[1].messages.iter().last().unwrap().text();
+    assert_eq!(hint, "Your calls are not allowed. Do something else, or answer.");
+}
+
+#[test]
+fn failed_change_keeps_an_entry_and_a_change_can_read() {
+    let entries = Entries::default().of("counter");
+    entries.set("calls", &1).unwrap();
+    let panicking = std::panic::AssertUnwindSafe(|| entries.update("calls", |_: &mut u32| panic!("no")));
+    assert!(std::panic::catch_unwind(panicking).is_err());
+    let read = entries.update("calls", |calls: &mut u32| {
+        *calls += 1;
+        entries.get::<u32>("calls")
+    });
+    assert_eq!(read.unwrap().unwrap(), Some(1));
+    assert_eq!(entries.get("calls").unwrap(), Some(2));
+    assert!(entries.get::<String>("calls").is_err());
 }

@@ -110,7 +110,7 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
         .unwrap()
 }
 
-/// The trace of a run of the [`canary_agent`], at level `TRACE`.
+/// Runs the [`canary_agent`], checks its answer, and returns the trace at level `TRACE`.
 async fn trace_of(text: &str, with_content: bool) -> String {
     let (answer, trace) =
         run_with_trace(Level::TRACE, FmtSpan::FULL, text, canary_agent(text, with_content)).await;

@@ -94,7 +94,8 @@ async fn partial_decisions_leave_the_other_calls_suspended() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// `echo(text)`: needs an approval. `kind` is the type of its argument.
+/// A toolset with the tool `echo(text)`, which requires an approval. `kind` is the JSON type of
+/// `text`.
 fn echo(kind: &str, description: &str) -> Toolset {
     let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -171,7 +172,8 @@ async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// The output of an external tool is validated, and a failure elsewhere is a failed call.
+/// The output supplied for an external tool is checked against its output schema. A failure that
+/// the caller reports (`Decision::Failed`) becomes a failed call.
 #[tokio::test]
 async fn output_of_an_external_tool_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("measure").unwrap(), Schema::object());

@@ -124,7 +124,7 @@ async fn outputs_are_validated_in_every_dialect() {
     }
 }
 
-/// In the text dialect, a rejected answer is still a `finish` step.
+/// In the text dialect, the next request shows a rejected answer as a `finish` step.
 #[tokio::test]
 async fn rejected_text_remains_a_step_in_the_view() {
     let answer = |text: &str| format!("Thought: So.\nAction: finish\nArguments: {{\"answer\": \"{text}\"}}");

@@ -268,7 +268,7 @@ fn recursive_references_are_kept() {
     );
 }
 
-/// Behaviour S4: schemas at the limits are strict, and schemas beyond are not.
+/// Behaviour S4: a schema exactly at a limit of strict mode is converted; a larger one is not.
 #[test]
 fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {

@@ -38,7 +38,8 @@ async fn check(tool: impl Tool + 'static, expected: Expect) {
     expected.assert_eq(&broken(&conformance::tool(tool).await));
 }
 
-/// Checks a tool that does not end. The short timeout keeps the test fast.
+/// Checks a tool whose call continues after a cancellation or a drop. The short timeout keeps the
+/// test fast.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
     let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
     expected.assert_eq(&broken(&report));
