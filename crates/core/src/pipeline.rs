@@ -245,7 +245,8 @@ impl Pipeline {
     /// Combines the pipeline of a nested toolset with the pipeline around it.
     ///
     /// The recorders of both receive the calls. Arguments are repaired only if both pipelines
-    /// repair. The inner store is used if it was set, otherwise the outer store. Abandoned calls are counted in `outer`. Content is traced if either pipeline traces it.
+    /// repair. The inner store is used if it was set, otherwise the outer store. Abandoned calls
+    /// are counted in `outer`. Content is traced if either pipeline traces it.
     pub(crate) fn inside(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {

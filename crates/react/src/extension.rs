@@ -128,8 +128,8 @@ impl Extension {
         self
     }
 
-    /// Adapts the tools of this extension, of the extensions after it, and of the agent, for example
-    /// with filters, approvals or layers. Tools that hand off a run are not adapted.
+    /// Adapts the tools of this extension, of the extensions after it, and of the agent, for
+    /// example with filters, approvals or layers. Tools that hand off a run are not adapted.
     ///
     /// # Examples
     ///
@@ -145,11 +145,11 @@ impl Extension {
         self
     }
 
-    /// Adds a hook around each call of a tool that [`adapt_tools`](Self::adapt_tools) adapts. It runs
-    /// again when a call continues that the tool itself suspended, and not for a result that a
-    /// decision provides. It receives valid arguments; arguments that it changes
-    /// are not validated again. A panic of the hook is handled like a panic of
-    /// the tool, and the hook runs within the timeout of the tool.
+    /// Adds a hook around each call of a tool that [`adapt_tools`](Self::adapt_tools) adapts. It
+    /// runs again when a call continues that the tool itself suspended, and not for a result that a
+    /// decision provides. It receives valid arguments; arguments that it changes are not validated
+    /// again. A panic of the hook is handled like a panic of the tool, and the hook runs within the
+    /// timeout of the tool.
     ///
     /// # Examples
     ///
@@ -213,10 +213,10 @@ impl Extension {
         self
     }
 
-    /// Adds a hook that receives each whole reply of the model before the run does, to change it, for
-    /// example to redact text or to remove calls. Set [`Reply::problem`] to reject a reply with a text
-    /// for the model; a reply that is empty after its calls were removed is rejected. Its usage is
-    /// kept.
+    /// Adds a hook that receives each whole reply of the model before the run does, to change it,
+    /// for example to redact text or to remove calls. Set [`Reply::problem`] to reject a reply with
+    /// a text for the model; a reply that is empty after its calls were removed is rejected. Its
+    /// usage is kept.
     ///
     /// Failed and truncated replies do not reach the hook. Emitted deltas, and spans with content,
     /// show the original. An error, a panic or a

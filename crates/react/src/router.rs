@@ -303,8 +303,8 @@ impl Agent for Router {
         opened.try_flatten_stream().boxed()
     }
 
-    /// Runs the selected agent without streaming: its model returns whole replies, and no events are
-    /// emitted.
+    /// Runs the selected agent without streaming: its model returns whole replies, and no events
+    /// are emitted.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let (_, dispatch) = self.route(input).await?;
         dispatch.run().await

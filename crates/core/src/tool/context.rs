@@ -48,8 +48,8 @@ pub struct RunContext {
     pub cancellation: CancellationToken,
     /// Receives the progress of calls.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// Collects the model usage inside tool calls, for example of an agent used as a tool. Set by the
-    /// driver of the run.
+    /// Collects the model usage inside tool calls, for example of an agent used as a tool. Set by
+    /// the driver of the run.
     pub usage: Option<UsageMeter>,
     /// The runtime for calls and hooks. By default, they run on the runtime of the driver.
     ///

@@ -90,8 +90,8 @@ impl Entries {
     }
 
     /// Changes an entry, starting from the default if it was not set. The change
-    /// is atomic: parallel calls do not overwrite each other. If `change` panics, the entry keeps its
-    /// value. `change` may read entries; changing one deadlocks.
+    /// is atomic: parallel calls do not overwrite each other. If `change` panics, the entry keeps
+    /// its value. `change` may read entries; changing one deadlocks.
     ///
     /// # Errors
     ///

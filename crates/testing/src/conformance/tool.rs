@@ -95,8 +95,8 @@ impl ToolCheck {
         self
     }
 
-    /// Sets the context of calls, for example state and principal. Its cancellation token is ignored:
-    /// each check has its own.
+    /// Sets the context of calls, for example state and principal. Its cancellation token is
+    /// ignored: each check has its own.
     pub fn context(mut self, run: RunContext) -> Self {
         self.run = run;
         self
