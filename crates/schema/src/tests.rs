@@ -66,7 +66,8 @@ fn missing_property_is_named_with_type() {
     );
 }
 
-/// Behaviour F44.
+/// Behaviour F44: a server's schema validates as written, with `$defs`, `definitions`, recursive
+/// `$ref` and exact `required`.
 #[test]
 fn dialect_is_taken_from_schema_keyword() {
     let draft_07 = schema(json!({

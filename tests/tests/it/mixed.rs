@@ -57,7 +57,7 @@ async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the client enforces the server's schema");
 }
 
-/// Behaviour F52.
+/// Behaviour F52: a child process has only the environment of its configuration.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_has_only_the_configured_environment() {
     let seen = tools().await.call("environment", ()).await;

@@ -74,7 +74,8 @@ async fn prefixed_tool_sees_its_own_name() {
     assert!(list.names().all(|name| name.as_str().len() <= 64));
 }
 
-/// Behaviour B74.
+/// Behaviour B74: adaptors nest: the inner tool sees its own name, a hidden tool is unknown, a name
+/// collision is an error, and an unchanged list is the same snapshot.
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugins(&["search", "get", "a", "b"]);
@@ -143,7 +144,8 @@ async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallO
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }
 
-/// Behaviour B74.
+/// Behaviour B74: adaptors nest: the inner tool sees its own name, a hidden tool is unknown, a name
+/// collision is an error, and an unchanged list is the same snapshot.
 #[tokio::test]
 async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));

@@ -53,7 +53,7 @@ async fn calls_overlap_and_results_are_in_call_order() {
     assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
 }
 
-/// Behaviour T3.
+/// Behaviour T3: a success, an error and a panic in one batch are three results in call order.
 #[tokio::test]
 async fn failed_call_does_not_affect_its_siblings() {
     let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });

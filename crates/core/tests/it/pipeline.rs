@@ -206,7 +206,8 @@ async fn oversized_text_is_cut_and_stored() {
     assert_eq!(whole.text().len(), 50 << 20);
 }
 
-/// Behaviour T5.
+/// Behaviour T5: 50 MB of text, 10,000 blocks and large media are bounded to 128 KiB of text for
+/// the model, with a handle to the whole.
 #[tokio::test]
 async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
@@ -320,7 +321,7 @@ async fn structured_output_is_never_cut() {
     assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
 }
 
-/// Behaviour A10.
+/// Behaviour A10: a result that violates the output schema of its tool is an error.
 #[tokio::test]
 async fn result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
@@ -333,7 +334,8 @@ async fn result_that_violates_the_output_schema_is_an_error() {
     assert!(run(&Pipeline::new(), right, "{}").await.is_success());
 }
 
-/// Behaviour B71.
+/// Behaviour B71: a result with a warning is a success; the JSON form has `success`, `result`,
+/// `error` and `warning`.
 #[tokio::test]
 async fn result_with_a_warning_is_a_success() {
     let tool = DynamicTool::new(definition("rate"), |_, _| async {
@@ -496,7 +498,8 @@ async fn panicking_recorder_does_not_affect_the_call() {
     assert_eq!(result.model_text(), "1");
 }
 
-/// Behaviour A5.
+/// Behaviour A5: a value with state becomes a tool, and the methods of an `impl` block become tools
+/// that share the value.
 #[tokio::test]
 async fn closure_over_a_value_is_a_tool() {
     struct Counter(std::sync::atomic::AtomicI64);

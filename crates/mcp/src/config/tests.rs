@@ -16,7 +16,8 @@ fn check_error(text: &str, expected: &Expect) {
     expected.assert_eq(&error.to_string());
 }
 
-/// Behaviour F53.
+/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
+/// and the entry.
 #[test]
 fn file_of_an_editor_is_parsed() {
     let config = McpConfig::from_json_with(
@@ -100,7 +101,8 @@ fn entry_may_be_disabled_and_values_null() {
     assert_eq!(config.names().collect::<Vec<_>>(), ["on", "far"]);
 }
 
-/// Behaviour F53.
+/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
+/// and the entry.
 #[test]
 fn undefined_variable_is_reported_with_its_entry() {
     check_error(
@@ -115,7 +117,8 @@ fn undefined_variable_is_reported_with_its_entry() {
     );
 }
 
-/// Behaviour F53.
+/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
+/// and the entry.
 #[test]
 fn invalid_entry_is_reported_with_its_name() {
     let neither = expect![[r#"server "files": neither "command" nor "url": add one of them"#]];
@@ -131,7 +134,8 @@ fn invalid_entry_is_reported_with_its_name() {
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
-/// Behaviour F53.
+/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
+/// and the entry.
 #[test]
 fn invalid_root_is_described() {
     let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";

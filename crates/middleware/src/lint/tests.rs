@@ -15,7 +15,8 @@ fn check(tools: impl IntoIterator<Item = DynamicTool>, expected: Expect) {
     expected.assert_eq(&lints.iter().map(|lint| format!("{lint}\n")).collect::<String>());
 }
 
-/// Behaviour A66.
+/// Behaviour A66: a tool without a description works; the lint lists missing or copied
+/// descriptions, vague names and undescribed arguments.
 #[test]
 fn gaps_in_descriptions_and_schemas_are_reported() {
     let described = json!({"type": "string", "description": "The city's name in English."});

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, header, hello, minimal_reply, ok, reply, stream};
 
-/// Behaviour X3.
+/// Behaviour X3: API keys and other secrets are in no error, log, span, audit record or debug
+/// output, and in no child process.
 #[tokio::test]
 async fn key_is_sent_and_redacted_in_debug_output() {
     let server = Server::replying([minimal_reply()]).await;

@@ -234,7 +234,7 @@ async fn finish_reason_or_done_ends_a_stream() {
     }
 }
 
-/// Behaviour M12.
+/// Behaviour M12: a reset inside the arguments of a call runs no tool.
 #[tokio::test]
 async fn reset_inside_arguments_is_truncated() {
     let half =

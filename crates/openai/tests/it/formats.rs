@@ -26,7 +26,7 @@ fn check(actual: impl serde::Serialize, expect: Expect) {
     expect.assert_eq(&serde_json::to_string(&actual).unwrap());
 }
 
-/// Behaviour A2.
+/// Behaviour A2: a tool is converted to OpenAI's function format, with or without strict mode.
 #[test]
 fn tool_is_encoded_for_chat_completions() {
     check(

@@ -242,7 +242,7 @@ async fn refusal_is_a_separate_field() {
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
-/// Behaviour M10.
+/// Behaviour M10: an empty reply is retried; after the last attempt it is a typed error.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     for empty in [json!({"choices": []}), completion(json!({"content": null}), json!("stop"))] {

@@ -384,7 +384,7 @@ async fn slow_reader_applies_backpressure() {
     assert!(sent < 8 << 20, "{sent} bytes were sent without a reader");
 }
 
-/// Behaviour M16.
+/// Behaviour M16: dropping a stream closes its connection within a second.
 #[tokio::test]
 async fn dropping_the_stream_closes_the_connection() {
     let (sender, closed) = oneshot::channel();
@@ -398,7 +398,7 @@ async fn dropping_the_stream_closes_the_connection() {
     timeout(Duration::from_secs(1), closed).await.expect("still open after a second").unwrap();
 }
 
-/// Behaviour M17.
+/// Behaviour M17: arguments above 1 MiB are a typed error.
 #[tokio::test]
 async fn oversized_arguments_are_rejected() {
     let begin =

@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 
 use super::super::{Schema, SchemaFault};
 
-/// Behaviour A7.
+/// Behaviour A7: a tool without arguments has the schema `{"type":"object","properties":{}}` in
+/// every format.
 #[test]
 fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});

@@ -36,7 +36,8 @@ fn of(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }
 
-/// Behaviour B13.
+/// Behaviour B13: the default policy repairs `"3"` to 3 for an integer, the strict policy rejects
+/// it; `3.0` is an integer, `true` is not.
 #[test]
 fn string_is_parsed_for_a_number() {
     let integer = of("x", json!({"type": "integer"}));
@@ -158,7 +159,8 @@ fn value_is_repaired_completely_or_not_at_all() {
     check_not_repaired(&schema, json!({"x": "1", "y": "two"}));
 }
 
-/// Behaviour B15.
+/// Behaviour B15: arguments inside a string or a wrapper object are unwrapped, and the repair is
+/// recorded; a valid call is never changed.
 #[test]
 fn wrapped_arguments_are_unwrapped() {
     let integer = of("x", json!({"type": "integer"}));

@@ -97,7 +97,8 @@ fn alternatives_of_required_become_a_note() {
     );
 }
 
-/// Behaviour S4.
+/// Behaviour S4: strict conversion reports every lost constraint; a schema that cannot be strict is
+/// sent as non-strict with a warning.
 #[test]
 fn all_of_is_merged_if_that_is_exact() {
     check(
@@ -135,7 +136,8 @@ fn all_of_is_merged_if_that_is_exact() {
     );
 }
 
-/// Behaviour S4.
+/// Behaviour S4: strict conversion reports every lost constraint; a schema that cannot be strict is
+/// sent as non-strict with a warning.
 #[test]
 fn one_of_becomes_any_of() {
     check(
@@ -159,7 +161,8 @@ fn one_of_becomes_any_of() {
     );
 }
 
-/// Behaviour S4.
+/// Behaviour S4: strict conversion reports every lost constraint; a schema that cannot be strict is
+/// sent as non-strict with a warning.
 #[test]
 fn maps_and_untyped_values_are_not_strict() {
     check(

@@ -44,7 +44,8 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// Behaviour A6.
+/// Behaviour A6: nested structs, lists, optional fields and enums have their schemas; the error for
+/// an invalid enum value lists the allowed ones.
 #[test]
 fn structs_lists_options_and_enums_have_schemas() {
     #[tool]
@@ -141,7 +142,7 @@ fn structs_lists_options_and_enums_have_schemas() {
     .assert_eq(&result_text(Forecast, arguments));
 }
 
-/// Behaviour A8.
+/// Behaviour A8: a recursive type builds and validates; its schema keeps `$ref` into `$defs`.
 #[test]
 fn recursive_type_keeps_its_reference() {
     #[tool]

@@ -117,7 +117,8 @@ async fn blocking_tool_does_not_delay_other_calls() {
     assert_eq!(result.model_text(), "42");
 }
 
-/// Behaviour B19.
+/// Behaviour B19: a call that panics, hangs or returns 50 MB affects no other call; truncated text
+/// ends at a character boundary and names a handle to the whole.
 #[tokio::test]
 async fn panic_of_a_blocking_tool_is_a_failed_call() {
     #[tool(blocking)]

@@ -20,7 +20,8 @@ fn check(tool: impl Tool, expected: Expect) {
     expected.assert_eq(&serde_json::to_string_pretty(tool.definition()).unwrap());
 }
 
-/// Behaviour A1.
+/// Behaviour A1: a function becomes a tool: name, description from its documentation, a schema of
+/// its parameters; a parameter with a default is optional.
 #[test]
 fn function_is_a_tool_with_the_schema_of_its_parameters() {
     check(
@@ -50,7 +51,8 @@ fn function_is_a_tool_with_the_schema_of_its_parameters() {
     assert_eq!(add(17, 25), 42, "the function can still be called");
 }
 
-/// Behaviour A3.
+/// Behaviour A3: a tool, and a field of an agent, is one line of prompt text, also if its
+/// description has line breaks.
 #[test]
 fn display_of_a_definition_is_one_prompt_line() {
     /// Looks up the weather.
@@ -132,7 +134,8 @@ fn invalid_explicit_schema_is_a_defect() {
         .assert_eq(Broken.definition().defect().unwrap_or_default());
 }
 
-/// Behaviour A7.
+/// Behaviour A7: a tool without arguments has the schema `{"type":"object","properties":{}}` in
+/// every format.
 #[test]
 fn schema_without_arguments_is_an_object_without_properties() {
     #[tool]
@@ -156,7 +159,8 @@ fn schema_without_arguments_is_an_object_without_properties() {
     assert_eq!(Ping.invoke_blocking(json!({"confirm": true})).model_text(), "pong");
 }
 
-/// Behaviour A64.
+/// Behaviour A64: a toolset lists names, definitions and argument schemas, and selects subsets; an
+/// unknown name is an error with the known names.
 #[tokio::test]
 async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(
@@ -168,7 +172,8 @@ async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(info.input_schema(), Add.definition().input_schema());
 }
 
-/// Behaviour A66.
+/// Behaviour A66: a tool without a description works; the lint lists missing or copied
+/// descriptions, vague names and undescribed arguments.
 #[test]
 fn tool_without_a_description_is_valid() {
     #[tool]

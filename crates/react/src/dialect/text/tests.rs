@@ -22,7 +22,8 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
     assert!(message.content.is_empty());
 }
 
-/// Behaviour C24.
+/// Behaviour C24: the text dialect describes inputs, outputs and tools; its parser accepts code
+/// fences, prose, single quotes, trailing commas and CRLF.
 #[test]
 fn call_is_parsed_in_all_known_spellings() {
     let both = r#"{"x":17,"y":25}"#;
