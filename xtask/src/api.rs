@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
                 &api,
             ));
         }
-        findings.extend(release::breaking(package, &file, &api)?);
+        findings.extend(release::breaking_changes(package, &file, &api)?);
     }
     if findings.is_empty() {
         announce(&format!("the public API equals the snapshots in {FOLDER}"));

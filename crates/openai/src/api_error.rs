@@ -10,7 +10,7 @@ use haft_core::{model::ModelError, text::truncate_with_ellipsis};
 use serde_json::Value;
 
 #[cfg(feature = "client")]
-pub(crate) use delay::seconds_of;
+pub(crate) use delay::duration_from_secs;
 
 /// Length of an excerpt of a server's message, in bytes. With the ellipsis at most 1 kB.
 const EXCERPT: usize = 1000;

@@ -23,7 +23,7 @@ use crate::{
     agent::{EventSink, Mailbox, observe},
     router::{RouteTable, RouterError},
 };
-use transfer::{AgentTurn, Transfer};
+use transfer::{HandoffSlot, Transfer};
 
 /// Agents that can hand off the conversation to one another, with tools `transfer_to_NAME`.
 ///
@@ -256,7 +256,7 @@ impl Handoffs {
             tracing::info!(agent = handoff.agent, reason, "an agent takes over the conversation");
             events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
             let agent = self.agent(&handoff.agent)?;
-            let turn = AgentTurn::new(self.0.limit, handoff.count);
+            let turn = HandoffSlot::new(self.0.limit, handoff.count);
             let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
             let has_handoff = |run: &Run| transfer::result(run, agent.transfers()).is_some();
             let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;

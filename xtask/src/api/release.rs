@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::process::program;
 use crate::workspace::Package;
 
-/// Lists the removed lines since the last release, if the versions are compatible.
-pub(super) fn breaking(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
+/// Reports the public items removed since the last release, if the versions are compatible.
+pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
     let Some((tag, released)) = tags.lines().find_map(|tag| Some((tag, version(tag.strip_prefix('v')?)?)))
     else {

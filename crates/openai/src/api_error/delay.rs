@@ -34,10 +34,10 @@ fn in_headers(error: &Value) -> Option<Duration> {
         value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
     };
     if let Some(seconds) = header("retry-after") {
-        return seconds_of(seconds);
+        return duration_from_secs(seconds);
     }
     // In milliseconds since 1970.
-    let reset = UNIX_EPOCH.checked_add(seconds_of(header("x-ratelimit-reset")? / 1000.0)?)?;
+    let reset = UNIX_EPOCH.checked_add(duration_from_secs(header("x-ratelimit-reset")? / 1000.0)?)?;
     reset.duration_since(SystemTime::now()).ok()
 }
 
@@ -62,12 +62,12 @@ fn span(text: &str) -> Option<Duration> {
             "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
             "h" | "hour" | "hours" => 3600.0,
             "d" | "day" | "days" => 86400.0,
-            _ if count == 0 => return seconds_of(number),
+            _ if count == 0 => return duration_from_secs(number),
             _ => break,
         };
         (rest, seconds, count) = (after, seconds + number * unit, count + 1);
     }
-    (count > 0).then(|| seconds_of(seconds)).flatten()
+    (count > 0).then(|| duration_from_secs(seconds)).flatten()
 }
 
 fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
@@ -75,6 +75,6 @@ fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
 }
 
 /// Converts seconds to a duration, at most [`Duration::MAX`]. `None` for negative numbers and NaN.
-pub(crate) fn seconds_of(seconds: f64) -> Option<Duration> {
+pub(crate) fn duration_from_secs(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX))
 }

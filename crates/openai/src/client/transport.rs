@@ -25,7 +25,7 @@ use super::{
     http_reply::{HttpReply, root_cause},
     unsupported_params::ApiRejection,
 };
-use crate::api_error::{ApiError, seconds_of};
+use crate::api_error::{ApiError, duration_from_secs};
 
 /// The service below the layers of a user: sends a request and returns the response head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
@@ -165,7 +165,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     }
     let text = text(RETRY_AFTER.as_str())?;
     match text.parse() {
-        Ok(seconds) => seconds_of(seconds),
+        Ok(seconds) => duration_from_secs(seconds),
         Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).ok(),
     }
 }

@@ -60,21 +60,21 @@ impl Tool for Transfer {
     }
 
     async fn call(&self, _arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        cx.state::<AgentTurn>()?.hand_off_to(&self.to)?;
+        cx.state::<HandoffSlot>()?.hand_off_to(&self.to)?;
         Ok(format!("Handed to {}, who goes on from here.", self.to).into())
     }
 }
 
-/// The turn of an agent, shared by its hand-off tools.
+/// The hand-off that an agent requested in its turn, if any. Shared by its hand-off tools.
 #[derive(Clone)]
-pub(super) struct AgentTurn {
+pub(super) struct HandoffSlot {
     limit: u32,
-    /// Number of hand-offs before this turn.
+    /// Number of hand-offs before this one.
     count: u32,
     to: Arc<Mutex<Option<String>>>,
 }
 
-impl AgentTurn {
+impl HandoffSlot {
     pub(super) fn new(limit: u32, count: u32) -> Self {
         Self { limit, count, to: Arc::default() }
     }
