@@ -242,7 +242,8 @@ impl Extension {
     }
 
     /// Sets limits of runs. For each kind, the lowest limit of the agent and its extensions
-    /// applies. Limits in the input of a run override all of them. Default: none.
+    /// applies. Limits in the input of a run replace all of them, also of kinds that the input
+    /// leaves unlimited. After a hand-off, the limits of the first agent stay. Default: none.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
         self

@@ -20,14 +20,31 @@ pub(super) enum HookError {
     NoTimer,
 }
 
+/// The error of a hook of a named extension.
+#[derive(Debug, thiserror::Error)]
+#[error("in the extension {extension:?}")]
+struct ExtensionError {
+    extension: String,
+    source: BoxError,
+}
+
 impl HookError {
-    /// The result of a hook, or the error that ends the run.
-    pub(super) fn flat<T>(
+    /// Returns the result of a hook of this extension, or the error that ends the run.
+    pub(super) fn flatten<T>(
         result: Result<Result<T, BoxError>, Self>,
+        extension: &str,
         hook: &'static str,
     ) -> Result<T, AgentErrorKind> {
         let result = result.map_err(BoxError::from).and_then(|result| result);
-        result.map_err(|source| AgentErrorKind::Hook { hook, source })
+        result.map_err(|source| AgentErrorKind::Hook { hook, source: named(extension, source) })
+    }
+}
+
+/// Adds the name of the extension to an error. The hooks of an agent itself have no name.
+pub(super) fn named(extension: &str, source: impl Into<BoxError>) -> BoxError {
+    match extension {
+        "" => source.into(),
+        name => ExtensionError { extension: name.to_owned(), source: source.into() }.into(),
     }
 }
 

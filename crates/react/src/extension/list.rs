@@ -10,7 +10,7 @@ use haft_core::{
 
 use super::{
     Extension, StepContext, StepRequest,
-    hook::{HookError, run_hook},
+    hook::{HookError, named, run_hook},
 };
 use crate::{Output, OutputError, dialect::Reply, extension::request::PreparedLists};
 
@@ -91,7 +91,7 @@ impl Extensions {
             for hook in &extension.instructions {
                 let hook = Arc::clone(hook);
                 let text = run_hook(self.timeout, &cx, move |cx| hook(cx)).await;
-                paragraphs.push(HookError::flat(text, "dynamic instructions")?);
+                paragraphs.push(HookError::flatten(text, &extension.name, "dynamic instructions")?);
             }
         }
         Ok(paragraphs)
@@ -107,7 +107,7 @@ impl Extensions {
             for hook in &extension.prepare {
                 let hook = Arc::clone(hook);
                 let prepared = run_hook(self.timeout, &cx, move |cx| hook(request, cx)).await;
-                request = HookError::flat(prepared, "prepare hook")?;
+                request = HookError::flatten(prepared, &extension.name, "prepare hook")?;
             }
         }
         Ok(request)
@@ -123,7 +123,7 @@ impl Extensions {
             for hook in extension.replies.iter().rev() {
                 let hook = Arc::clone(hook);
                 let changed = run_hook(self.timeout, &cx, move |cx| hook(reply, cx)).await;
-                reply = HookError::flat(changed, "reply hook")?;
+                reply = HookError::flatten(changed, &extension.name, "reply hook")?;
             }
         }
         Ok(reply)
@@ -135,7 +135,7 @@ impl Extensions {
             for validator in &extension.validators {
                 let validator = Arc::clone(validator);
                 let checked = run_hook(self.timeout, &cx, move |cx| validator(output, cx)).await;
-                output = checked.map_err(|error| OutputError::Failed(error.into()))??;
+                output = checked.map_err(|error| OutputError::Failed(named(&extension.name, error)))??;
             }
         }
         Ok(output)

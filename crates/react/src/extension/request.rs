@@ -1,13 +1,13 @@
 //! The next request, for the `prepare` hook.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use haft_core::{
-    ChatModel, Tool, ToolDefinition, ToolExt as _,
+    ChatModel, Tool, ToolDefinition, ToolExt as _, ToolName,
     model::{ChatSettings, ToolChoice},
     toolset::ToolList,
 };
@@ -79,6 +79,7 @@ impl StepRequest {
 
     /// Changes the definition of the tool of this name. Calls are validated against the new
     /// definition. If another tool has the new name, the changed tool is hidden.
+    /// A tool that hands off the run keeps its name: another name ends the run with an error.
     pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
@@ -123,6 +124,15 @@ impl StepRequest {
     /// Uses another dialect for this request.
     pub fn use_dialect(&mut self, dialect: impl Dialect + 'static) {
         self.dialect = Some(Arc::new(dialect));
+    }
+
+    /// Returns the first tool of `names` with another name in this request.
+    pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
+        let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
+        let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {
+            names.contains(name.as_str()) && prepared.as_ref().is_some_and(|tool| tool.name() != *name)
+        };
+        tools.find(is_renamed).map(|(name, _)| name)
     }
 
     /// Returns the list of the tools of the request.

@@ -18,8 +18,8 @@ use crate::run::{Output, Resolver, Selection, call_results};
 /// A [`Resolver`] that replaces placeholders with the results of queued calls, for a
 /// [`Step`](crate::Step).
 ///
-/// Derived from the transcript, never saved. It reads only the messages that are new since the last
-/// step.
+/// An index belongs to one run. It is derived from the transcript and never saved. It reads only
+/// the messages that are new since the last step.
 ///
 /// # Examples
 ///

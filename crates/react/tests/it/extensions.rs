@@ -271,12 +271,14 @@ async fn lowest_limit_applies_unless_the_input_overrides_it() {
 async fn failing_or_panicking_reply_hook_ends_the_run() {
     let failing = Extension::new("failing").after_reply(|_, _| async { Err("no".into()) });
     let panicking = Extension::new("panicking").after_reply(|_, _| async { panic!("no") });
-    for extension in [failing, panicking] {
+    for (name, extension) in [("failing", failing), ("panicking", panicking)] {
         let agent =
             ReactAgent::builder(ScriptedModel::new().text("Hi.")).extension(extension).build().unwrap();
         let error = agent.run("Hi").await.unwrap_err();
         assert!(matches!(&*error.kind, AgentErrorKind::Hook { hook: "reply hook", .. }), "{error}");
         assert_eq!((error.transcript.len(), error.usage.requests), (1, 1));
+        let source = std::error::Error::source(&error.kind).map(ToString::to_string);
+        assert_eq!(source, Some(format!("in the extension {name:?}")));
     }
 }
 

@@ -502,3 +502,20 @@ async fn pushed_calls_run_before_a_hand_off() {
     "#]]
     .assert_eq(&lines(&kitchen.requests()[0]));
 }
+
+#[tokio::test]
+async fn renamed_handoff_tool_ends_the_run() {
+    let reception = ReactAgent::builder(empty_script())
+        .prepare(|mut request, _| async move {
+            request.change("transfer_to_kitchen", |tool| tool.with_name(ToolName::new("cook").unwrap()));
+            Ok(request)
+        })
+        .build()
+        .unwrap();
+    let (kitchen, bar) = (agent(&empty_script(), Toolset::new()), agent(&empty_script(), Toolset::new()));
+    let agents = [("reception", reception), ("kitchen", kitchen), ("bar", bar)];
+    let error = Handoffs::new(table(), agents).unwrap().run("A soup.").await.unwrap_err();
+    let AgentErrorKind::Hook { source, .. } = &*error.kind else { panic!("{error:?}") };
+    expect![[r#"the tool "transfer_to_kitchen" hands off the run and keeps its name"#]]
+        .assert_eq(&source.to_string());
+}
