@@ -84,7 +84,8 @@ impl From<&String> for JsonText {
     }
 }
 
-/// The text is the compact JSON of the value.
+/// The text is the compact JSON of the value, which is not parsed again: a value nested too deep
+/// for a parser has a [value](JsonText::value) here.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))

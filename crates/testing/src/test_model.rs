@@ -17,7 +17,7 @@ use haft_core::{
 /// are [examples](super::example), so they are valid but meaningless. The tools do run: give tools
 /// with side effects a test environment, or select tools with [`calling`](Self::calling).
 ///
-/// One reply calls all tools without an earlier call in the conversation. With
+/// The first reply calls all tools without an earlier call in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply has one call. The answer is
 /// an example of the requested response schema, or else the text set with
 /// [`answering`](Self::answering), or else a JSON object of all results by tool name.

@@ -1,9 +1,9 @@
 //! Diagrams from requests: a router selects the agent, and returns a question if the request is
 //! ambiguous.
 //!
-//! One agent writes graphs in Graphviz' DOT, the other sequence diagrams in Mermaid. Each has one
-//! tool that draws the source as an SVG file, or reports a syntax error to the model. A drawn file
-//! ends the run. `main.rs` uses a local model, the test a scripted one.
+//! The first agent writes graphs in Graphviz' DOT, the second sequence diagrams in Mermaid. Each
+//! has a tool that draws the source as an SVG file, or reports a syntax error to the model. A drawn
+//! file ends the run. `main.rs` uses a local model, the test a scripted one.
 
 mod error;
 mod graph;

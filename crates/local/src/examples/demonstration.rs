@@ -15,8 +15,8 @@ const TOOLS: &str = "Tools:
 /// Examples: a question with one call, a question without calls, a question with two parts, a call
 /// with the result of another call, two orders with parallel calls, and small talk.
 ///
-/// One argument has the form in its description instead of the words of the question. Without this
-/// example, the model writes `Tokyo` as the time zone of Tokyo.
+/// The time zone in one of the calls has the form of the parameter description, not the words of
+/// the question. Without this example, the model writes `Tokyo` as the time zone of Tokyo.
 pub(crate) fn turns() -> Vec<Turn> {
     let people =
         Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
