@@ -15,13 +15,13 @@ pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, ParseError, RunAnswer, RunOutput, StopReason};
 pub use suspended::SuspendedRun;
 
-/// A program that works on a task with models and tools, until it has an answer or is suspended.
+/// An agent: it works on a task with models and tools until it has an answer or is suspended.
 ///
 /// # Cancellation
 ///
-/// Dropping the stream or the future aborts the run and its calls, and discards the transcript. To
-/// keep the transcript, cancel the token in [`RunInput::context`] instead: the run closes its open
-/// calls and ends with an [`AgentError`] that contains it.
+/// Dropping the stream or the future aborts the run with all its calls, and discards the
+/// transcript. To keep the transcript, cancel the token in [`RunInput::context`] instead. The run
+/// then closes its open calls and ends with an [`AgentError`] that contains the transcript.
 ///
 /// # Examples
 ///
@@ -79,11 +79,12 @@ pub trait Agent: Send + Sync {
     /// The stream does not borrow the agent, so a server can return it as a response body.
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>>;
 
-    /// Runs the agent to its end, without events.
+    /// Runs the agent and returns its output. The events of the run are discarded.
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run. It contains the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. The error contains the transcript up to
+    /// the failure.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let mut events = self.stream(input);
         while let Some(event) = events.next().await {

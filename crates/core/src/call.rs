@@ -1,4 +1,4 @@
-//! Calls, their results, errors and pending states, as plain data.
+//! Tool calls with their results, errors and pending states, as plain data.
 
 mod error;
 mod output;
@@ -20,42 +20,42 @@ pub use output::{ToolOutput, ToolResponse};
 pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
 pub use resumed::{DecisionError, Resumed, ResumedCalls};
 
-/// A call of a tool, as a model or a program requests it.
+/// A call of a tool, requested by a model or by a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Pairs the call with its result. Unique in its run.
+    /// The id of the call, unique in its run. The result of the call has the same id.
     pub id: String,
-    /// The name of the tool as received. There may be no such tool.
+    /// The name of the tool, as received. A tool with this name may not exist.
     pub name: String,
-    /// The arguments as received. Malformed arguments are data, not an error of the call.
+    /// The arguments, as received. Malformed JSON is kept as text and rejected when the call runs.
     pub arguments: JsonText,
 }
 
 impl ToolCall {
-    /// Creates a call. `arguments` is JSON text or a value.
+    /// Creates a call. `arguments` is a JSON text or a JSON value.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<JsonText>) -> Self {
         Self { id: id.into(), name: name.into(), arguments: arguments.into() }
     }
 }
 
-/// The result of a call, as plain data. A round trip through JSON yields an equal value.
+/// The result of a tool call, as plain data. Serializing it to JSON and back yields an equal value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The id of the [`ToolCall`].
+    /// The id of the [`ToolCall`] that this result belongs to.
     pub call_id: String,
     /// The name of the tool, as in the call.
     pub name: String,
-    /// The output or the failure.
+    /// The output of the call, or its failure.
     pub outcome: Outcome,
-    /// Warnings about a successful call, for the model and the program.
+    /// Warnings about a successful call, for the model and for the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Repairs of the arguments before their validation.
+    /// The repairs that were necessary to make the arguments valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
     /// The start time of the call.
     pub started_at: Timestamp,
-    /// The duration of the call, including validation.
+    /// The duration of the call, including the validation of the arguments.
     pub duration: Duration,
 }
 
@@ -70,31 +70,31 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// A failed call: a kind for the program and a message for the model.
+/// The failure of a call: a kind for the program, and a message for the model.
 ///
-/// The source of the error is only in the trace.
+/// The source of the original error is traced and not included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind of the failure.
     pub kind: FailureKind,
-    /// The text for the model.
+    /// The error message for the model.
     pub message: String,
 }
 
-/// The kind of a failure. Each variant corresponds to one of [`ToolError`].
+/// The kind of a failure. Each kind corresponds to a variant of [`ToolError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The arguments violate the schema. The tool did not run.
+    /// The arguments violate the input schema of the tool. The tool did not run.
     InvalidArguments,
-    /// The tool requests another call with changed arguments.
+    /// The tool rejected the call and requests another one with different arguments.
     Retry,
     /// The tool failed.
     Failed,
     /// The gate or a person denied the call. The tool did not run.
     Denied,
-    /// The deadline passed.
+    /// The deadline of the call passed.
     TimedOut,
     /// The run was cancelled.
     Cancelled,
@@ -102,24 +102,26 @@ pub enum FailureKind {
     NotFound,
     /// The effect of the call is unknown, for example after a lost connection.
     Unconfirmed,
-    /// The run must stop.
+    /// A fatal error: the agent stops the run.
     Fatal,
 }
 
 impl ToolResult {
-    /// Creates the result of a successful call that starts now, with duration zero.
+    /// Creates the result of a successful call. The start time is the current time, the duration is
+    /// zero.
     ///
-    /// The warnings of the output are moved to the result.
+    /// The warnings of `output` are moved to the result.
     pub fn done(call_id: impl Into<String>, name: impl Into<String>, output: ToolOutput) -> Self {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
     }
 
-    /// Creates the result of a failed call that starts now, with duration zero.
+    /// Creates the result of a failed call. The start time is the current time, the duration is
+    /// zero.
     pub fn failed(call_id: impl Into<String>, name: impl Into<String>, error: &ToolError) -> Self {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Creates a result with the given start time and duration zero.
+    /// Creates a result with the given start time and a duration of zero.
     pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),
@@ -149,7 +151,7 @@ impl ToolResult {
         }
     }
 
-    /// Returns the output, or the failure as an error.
+    /// Converts the result into the output of the call, or its failure as an error.
     ///
     /// # Errors
     ///
@@ -161,7 +163,8 @@ impl ToolResult {
         }
     }
 
-    /// Returns the text for the model: the output with its warnings, or the message of the failure.
+    /// Returns the text that is sent to the model: the output with its warnings, or the failure
+    /// message.
     pub fn model_text(&self) -> Cow<'_, str> {
         match &self.outcome {
             Outcome::Failed(failure) => Cow::Borrowed(&failure.message),

@@ -9,20 +9,21 @@ use crate::{
     usage::{Cost, Usage},
 };
 
-/// The failure of a run, with the work done so far.
+/// The error of a failed run, with the transcript and the usage up to the failure.
 ///
-/// `Debug` prints the message and its causes without the transcript, because a `main` that returns
-/// the error prints it with `Debug`.
+/// `Debug` prints the message and its causes, but not the transcript: a `main` function that
+/// returns the error prints it with `Debug`.
 pub struct AgentError {
     /// The reason for the failure.
     pub kind: Box<AgentErrorKind>,
-    /// The conversation so far. Every call in it has a result, so it can be continued.
+    /// The conversation up to the failure. Every tool call in it has a result, so a later run can
+    /// continue it.
     pub transcript: Transcript,
-    /// The usage of the run so far.
+    /// The tokens and the cost of the run up to the failure.
     pub usage: Usage,
 }
 
-/// The reason for a run without an answer.
+/// The reason for the failure of a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentErrorKind {
@@ -40,16 +41,16 @@ pub enum AgentErrorKind {
         /// The text of the error.
         message: String,
     },
-    /// The replies of the model do not have the requested form.
+    /// The model gave no reply in the requested form. The value describes the problem.
     #[error("the model did not give a usable reply: {0}")]
     UnusableReply(String),
-    /// A content filter of the provider stopped the reply of the model.
+    /// A content filter of the provider stopped the model's reply.
     #[error("a content filter of the provider stopped the reply")]
     ContentFiltered,
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
-    /// The tools could not be listed.
+    /// The tools of the agent could not be listed.
     #[error(transparent)]
     Tools(#[from] crate::toolset::SourceError),
     /// The input of the run is invalid.
@@ -58,61 +59,62 @@ pub enum AgentErrorKind {
     /// The tool choice requires a tool that is not available.
     #[error("the model cannot be made to call {wanted}: {}", available_tools(available))]
     ToolChoice {
-        /// The required tool, as text: its quoted name, or `a tool`.
+        /// The required tool, as text for the error message: the quoted name of the tool, or
+        /// `a tool`.
         wanted: String,
         /// The names of the available tools.
         available: Vec<String>,
     },
-    /// A driver reported an outcome that the run does not expect in its state.
+    /// The driver of the run reported an outcome that the run does not expect in its current state.
     #[error("the run cannot go on: {0}")]
     UnexpectedOutcome(String),
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
     #[error("the {hook} of the agent failed")]
     Hook {
-        /// The purpose of the hook, such as `output validator`.
+        /// The kind of hook, such as `output validator`.
         hook: &'static str,
-        /// The cause.
+        /// The error of the hook.
         source: crate::call::BoxError,
     },
-    /// The agent was used outside a tokio runtime.
+    /// The agent was used outside of a tokio runtime.
     #[error("an agent runs on a tokio runtime: use it inside one")]
     NoRuntime,
-    /// A blocking call on a thread that runs async tasks, where it could deadlock. The value is the
-    /// async method to use instead.
+    /// A blocking method was called on a thread that runs async tasks, where it could deadlock. The
+    /// value is the name of the async method to use instead.
     #[error("a blocking call inside an async runtime could never end: use `{0}` there")]
     BlockingInRuntime(&'static str),
-    /// The runtime of a blocking agent could not be started.
+    /// The tokio runtime of a blocking agent could not be started.
     #[error("cannot start the runtime of the agent")]
     Runtime(#[source] std::io::Error),
-    /// The stream of the agent ended without [`RunEvent::Done`](super::RunEvent::Done).
+    /// The event stream of the agent ended without a [`RunEvent::Done`](super::RunEvent::Done).
     #[error("the agent stopped without an answer")]
     Incomplete,
 }
 
-/// A limit that was reached by a run, with its value.
+/// A limit that a run has reached. The value of a variant is the configured limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
-    /// Number of requests to the model.
+    /// The maximum number of requests to the model.
     Requests(u32),
-    /// Number of tool calls.
+    /// The maximum number of tool calls.
     ToolCalls(u32),
-    /// Input and output tokens.
+    /// The maximum number of input and output tokens together.
     TotalTokens(u64),
-    /// Input tokens.
+    /// The maximum number of input tokens.
     InputTokens(u64),
-    /// Output tokens.
+    /// The maximum number of output tokens.
     OutputTokens(u64),
-    /// Cost of the requests.
+    /// The maximum cost of the requests.
     Cost(Cost),
-    /// The cost is limited, but the cost of a request is unknown.
+    /// The cost of the run is limited, but the cost of a request is unknown.
     UnknownCost,
-    /// Duration of the run.
+    /// The maximum duration of the run.
     Time(Duration),
-    /// Consecutive calls of the same tool with the same arguments.
+    /// The maximum number of consecutive calls of the same tool with the same arguments.
     RepeatedCalls(u32),
-    /// Consecutive rejected replies.
+    /// The maximum number of consecutive rejected replies.
     RejectedReplies(u32),
 }
 
@@ -143,7 +145,7 @@ fn available_tools(names: &[String]) -> String {
 
 impl Error for AgentError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // `Display` prints the kind already, so the kind is not a cause.
+        // `Display` already prints the kind. Returning the kind as the source would print it twice.
         self.kind.source()
     }
 }
@@ -167,7 +169,7 @@ impl<K: Into<AgentErrorKind>> From<K> for AgentError {
 }
 
 impl AgentError {
-    /// Sets the transcript and usage of the run.
+    /// Sets the transcript and the usage of the failed run.
     #[must_use]
     pub fn with_run(mut self, transcript: Transcript, usage: Usage) -> Self {
         (self.transcript, self.usage) = (transcript, usage);

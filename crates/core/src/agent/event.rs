@@ -9,14 +9,14 @@ use crate::{
     usage::Usage,
 };
 
-/// An event of a run. Its JSON is an object with a `type`, such as `text_delta`.
+/// An event of a run. In JSON, an event is an object with a `type` field, such as `"text_delta"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// An agent was chosen for the task.
+    /// An agent was chosen for the task, by a router or by a hand-off.
     Routed {
-        /// The chosen route. `None` if the task is unclear.
+        /// The name of the chosen route. `None` if the task is unclear to the router.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
         /// The reason for the choice.
@@ -24,15 +24,15 @@ pub enum RunEvent {
     },
     /// A request to the model started.
     RequestStarted {
-        /// The number of the request in this run, from 1.
+        /// The number of the request in this run, counted from 1.
         request: u32,
     },
-    /// The next piece of the text of the reply.
+    /// The next piece of the reply text.
     TextDelta {
-        /// The new text.
+        /// The text of this piece.
         text: String,
     },
-    /// More reasoning of the reply.
+    /// The next piece of the model's reasoning.
     ReasoningDelta {
         /// The new text.
         text: String,
@@ -42,38 +42,39 @@ pub enum RunEvent {
         /// The usage of the request.
         usage: Usage,
     },
-    /// The last reply was rejected; its text deltas are not part of the answer. The request is
-    /// repeated.
+    /// The latest reply was rejected. Its text deltas are not part of the answer, and the request
+    /// is repeated.
     ReplyRejected {
-        /// The reason: the text sent to the model, or the error that truncated the reply.
+        /// The reason: either the error text that is sent to the model, or the error that truncated
+        /// the reply.
         problem: String,
     },
-    /// A call entered the pipeline.
+    /// A tool call entered the pipeline.
     ///
-    /// A suspended call is [pending](Self::CallPending) next. It starts again after the run is
-    /// resumed.
+    /// If the call is suspended, [`CallPending`](Self::CallPending) follows. The call starts again
+    /// after the run is resumed.
     CallStarted {
         /// The call.
         call: ToolCall,
     },
-    /// A running call reported progress.
+    /// A running tool call reported its progress.
     CallProgress {
         /// The id of the call.
         call_id: String,
         /// The reported progress.
         progress: Progress,
     },
-    /// A call finished.
+    /// A tool call succeeded or failed.
     CallFinished {
-        /// The result.
+        /// The result of the call.
         result: Arc<ToolResult>,
     },
-    /// A call was suspended, before or during its execution.
+    /// A tool call was suspended, before or during its execution.
     CallPending {
-        /// The call, and the required decision.
+        /// The suspended call and the decision that it needs.
         pending: Box<PendingCall>,
     },
-    /// The run ended; the last event.
+    /// The run ended. This is the last event.
     Done {
         /// The answer, or the suspended run.
         output: RunOutput,

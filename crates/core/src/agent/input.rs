@@ -12,7 +12,8 @@ use crate::{
     usage::Cost,
 };
 
-/// The input of a run: messages or decisions, with settings for this run only.
+/// The input of a run: new messages, or decisions about a suspended run, and the settings for this
+/// run only.
 ///
 /// # Examples
 ///
@@ -24,11 +25,11 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunInput {
-    /// A new task, or a suspended run.
+    /// The starting point: a new task, or a suspended run.
     pub start: RunStart,
-    /// Overrides the limits of the agent.
+    /// Overrides the limits of the agent. `None` keeps them.
     pub limits: Option<RunLimits>,
-    /// Overrides the tool choice of the agent.
+    /// Overrides the tool choice of the agent. `None` keeps it.
     pub tool_choice: Option<ToolChoice>,
     /// Overrides the stop tools of the agent. See [`with_stop_on`](Self::with_stop_on).
     pub stop_on: Option<BTreeSet<String>>,
@@ -36,7 +37,7 @@ pub struct RunInput {
     pub context: RunContext,
 }
 
-/// The start of a run.
+/// The starting point of a run: new messages, or a suspended run.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a run is new or resumed")]
 pub enum RunStart {
@@ -47,41 +48,43 @@ pub enum RunStart {
         /// The conversation so far. Empty for a new conversation.
         transcript: Transcript,
     },
-    /// A suspended run.
+    /// A suspended run that continues with decisions about its calls.
     Resume {
         /// The suspended run.
         suspended: SuspendedRun,
-        /// Decisions about its calls. Calls without a decision stay suspended.
+        /// Decisions about the suspended calls, by call id. Calls without a decision stay
+        /// suspended.
         decisions: Decisions,
     },
 }
 
 /// Limits on the resources of a run. `None` means unlimited.
 ///
-/// The limits are checked before each request and before the calls of a reply. Failed requests,
-/// requests for summaries, and requests of agents used as tools count as well.
+/// The limits are checked before each model request and before the calls of a reply. Failed
+/// requests, requests for summaries, and the requests of agents used as tools are counted as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Maximum requests to the model. Default: [`limits::RUN_REQUESTS`].
+    /// Maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
     pub requests: Option<u32>,
-    /// Maximum tool calls. Default: unlimited.
+    /// Maximum number of tool calls. Default: unlimited.
     pub tool_calls: Option<u32>,
-    /// Maximum input and output tokens in total. Default: unlimited.
+    /// Maximum number of input and output tokens together. Default: unlimited.
     pub total_tokens: Option<u64>,
-    /// Maximum input tokens. Default: unlimited.
+    /// Maximum number of input tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Maximum output tokens. Default: unlimited.
+    /// Maximum number of output tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// Maximum cost, by the [prices](crate::model::ChatModelExt::priced) of the models. Default:
-    /// unlimited.
+    /// Maximum cost, computed with the [prices](crate::model::ChatModelExt::priced) of the models.
+    /// Default: unlimited.
     ///
-    /// After a request of unknown price the run ends with
+    /// After a request with an unknown price, the run ends with
     /// [`Limit::UnknownCost`](super::Limit::UnknownCost).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// Maximum duration, without the time while the run is suspended. Default: unlimited.
+    /// Maximum duration of the run. The time during which it is suspended is not counted. Default:
+    /// unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
 }
@@ -93,7 +96,7 @@ impl Default for RunLimits {
 }
 
 impl RunLimits {
-    /// No limits.
+    /// No limits: every field is `None`.
     pub const NONE: Self = Self {
         requests: None,
         tool_calls: None,
@@ -106,13 +109,13 @@ impl RunLimits {
 }
 
 impl RunInput {
-    /// Starts a conversation with a message.
+    /// Creates the input for a new conversation that starts with `message`.
     pub fn new(message: impl Into<Message>) -> Self {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Resumes a suspended run. See [`SuspendedRun::resume`] and [`SuspendedRun::approve_all`] for
-    /// shorter forms.
+    /// Creates the input that resumes a suspended run with `decisions`. [`SuspendedRun::resume`]
+    /// and [`SuspendedRun::approve_all`] are shorter.
     pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
         Self::from_start(RunStart::Resume { suspended, decisions })
     }
@@ -121,8 +124,8 @@ impl RunInput {
         Self { start, limits: None, tool_choice: None, stop_on: None, context: RunContext::default() }
     }
 
-    /// Continues a conversation with this [transcript](super::RunOutput::transcript). Ignored for a
-    /// resumed run, which has its own.
+    /// Sets the conversation so far, usually the [transcript](super::RunOutput::transcript) of an
+    /// earlier run. This has no effect on a suspended run, which has its own transcript.
     #[must_use]
     pub fn with_history(mut self, history: impl Into<Transcript>) -> Self {
         if let RunStart::New { transcript, .. } = &mut self.start {
@@ -138,8 +141,8 @@ impl RunInput {
         self
     }
 
-    /// Sets the tool choice of this run. A required call is required once; afterwards the choice is
-    /// [`ToolChoice::Auto`].
+    /// Sets the tool choice of this run. A required call is required only once: after the first
+    /// reply with calls, the choice is [`ToolChoice::Auto`].
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
@@ -149,7 +152,7 @@ impl RunInput {
     /// Ends this run after a successful call of one of these tools. The answer is the result of the
     /// call, with [`StopReason::Tool`](super::StopReason::Tool).
     ///
-    /// Other calls of the same reply are executed, too. A failed call does not end the run.
+    /// The other calls of the same reply are executed as well. A failed call does not end the run.
     #[must_use]
     pub fn with_stop_on<T: Into<String>>(mut self, tools: impl IntoIterator<Item = T>) -> Self {
         self.stop_on = Some(tools.into_iter().map(Into::into).collect());
@@ -163,14 +166,15 @@ impl RunInput {
         self
     }
 
-    /// Sets the principal of this run.
+    /// Sets the principal: the user or service that this run acts for.
     #[must_use]
     pub fn with_principal(mut self, principal: Principal) -> Self {
         self.context.principal = Some(principal);
         self
     }
 
-    /// Sets the context of the tools. Replaces earlier state and principal.
+    /// Sets the context of the tool calls. It replaces the state and the principal that were set
+    /// before.
     #[must_use]
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.context = context;

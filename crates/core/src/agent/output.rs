@@ -36,38 +36,41 @@ pub enum RunOutput {
 pub struct RunAnswer {
     /// The answer as text.
     pub text: String,
-    /// The declared outputs, as data. Empty if the agent declares none.
+    /// The values of the declared outputs, by name. Empty if the agent declares no outputs.
     ///
-    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, this is its structured
-    /// result, if the result has the form of the outputs.
+    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, this is the structured result
+    /// of the tool, provided that it has the form of the declared outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
-    /// The calls of this run, in order.
+    /// The tool calls of this run with their results, in order.
     pub steps: Vec<AgentStep>,
-    /// The usage of the run.
+    /// The tokens and the cost of the run.
     pub usage: Usage,
     /// The reason for the end of the run.
     pub stop_reason: StopReason,
-    /// The name of the answering agent, if there are several. A nested agent is a path, such as
-    /// `support/refunds`.
+    /// The name of the agent that gave the answer, if the run involves several agents. The name of
+    /// a nested agent is a path, such as `support/refunds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The whole conversation, for the [next turn](super::RunInput::with_history).
+    /// The whole conversation. Pass it to the [next turn](super::RunInput::with_history) as
+    /// history.
     pub transcript: Transcript,
 }
 
-/// A call of a run with its result.
+/// A tool call of a run, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentStep {
-    /// The number of the reply with the call, from 1. Parallel calls share a number.
+    /// The number of the reply that contains the call, counted from 1. Parallel calls have the same
+    /// number.
     pub step_number: u32,
-    /// The name of the tool as received.
+    /// The name of the tool, as received from the model.
     pub tool_name: String,
-    /// The arguments, or their text if it is not valid JSON.
+    /// The arguments of the call. If their text is not valid JSON, this is the text as a string.
     pub tool_args: Arc<Value>,
-    /// The result.
+    /// The result of the call.
     pub result: Arc<ToolResult>,
-    /// The reasoning of the reply, or else its text.
+    /// The reasoning of the reply that contains the call, or the text of the reply if it has no
+    /// reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }
@@ -81,23 +84,24 @@ pub enum StopReason {
     Finished,
     /// A limit was reached, and the model answered in a final request without tools.
     LimitReached,
-    /// The model declined to answer; the text is its explanation.
+    /// The model declined to answer. The text of the answer is the explanation.
     Refused,
-    /// A [stop tool](crate::agent::RunInput::with_stop_on) was called; the answer is its result.
+    /// A [stop tool](crate::agent::RunInput::with_stop_on) was called. The answer is the result of
+    /// the tool.
     Tool,
-    /// The task is unclear; the text is a question to the user.
+    /// The task is unclear. The text of the answer is a question to the user.
     Clarification,
 }
 
-/// An error of [`RunAnswer::parse`]: the outputs do not fit the type.
+/// The error of [`RunAnswer::parse`]: the outputs do not match the requested type.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is no {wanted}: {}", with_path(field, source))]
 pub struct ParseError {
-    /// The path of the field, such as `address.city`. Empty if the error is at the root.
+    /// The path of the invalid field, such as `address.city`. Empty if the error is at the root.
     pub field: String,
-    /// The name of the type.
+    /// The name of the requested type, without its module path.
     pub wanted: &'static str,
-    /// The error of the field.
+    /// The deserialization error.
     pub source: serde_json::Error,
 }
 
@@ -106,12 +110,12 @@ fn with_path(field: &str, source: &serde_json::Error) -> String {
 }
 
 impl RunAnswer {
-    /// Reads the [outputs](Self::outputs) into a type.
+    /// Deserializes the [outputs](Self::outputs) into a `T`.
     ///
     /// # Errors
     ///
-    /// Fails with a [`ParseError`] that names the field. Without declared outputs, each required
-    /// field is missing.
+    /// Fails with a [`ParseError`] that names the invalid field. If the agent declares no outputs,
+    /// every required field is missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
         let outputs = Value::Object(self.outputs.clone());
         serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {
@@ -121,8 +125,8 @@ impl RunAnswer {
         })
     }
 
-    /// Sets the name of the answering agent. The name of an inner agent is kept as the end of a
-    /// path, such as `support/refunds`.
+    /// Sets the name of the agent that gave the answer. If an inner agent already set its name, the
+    /// result is a path, such as `support/refunds`.
     #[must_use]
     pub fn by(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {
@@ -142,11 +146,11 @@ impl RunOutput {
         }
     }
 
-    /// Returns the answer.
+    /// Converts the output into the answer.
     ///
     /// # Errors
     ///
-    /// Fails with the [`SuspendedRun`] run.
+    /// Fails with the [`SuspendedRun`] if the run is suspended.
     pub fn into_answer(self) -> Result<RunAnswer, SuspendedRun> {
         match self {
             Self::Answer(answer) => Ok(*answer),
@@ -158,16 +162,18 @@ impl RunOutput {
     ///
     /// # Errors
     ///
-    /// Fails with the [`SuspendedRun`] run, which names the calls that need a decision.
+    /// Fails with the [`SuspendedRun`] if the run is suspended. The error message lists the calls
+    /// that need a decision.
     pub fn text(&self) -> Result<&str, SuspendedRun> {
         self.try_answer().map(|answer| &*answer.text)
     }
 
-    /// Returns the conversation, for the [next turn](super::RunInput::with_history).
+    /// Returns the whole conversation, which the [next turn](super::RunInput::with_history) takes
+    /// as history.
     ///
     /// # Errors
     ///
-    /// Fails with the [`SuspendedRun`] run.
+    /// Fails with the [`SuspendedRun`] if the run is suspended.
     pub fn transcript(&self) -> Result<&Transcript, SuspendedRun> {
         self.try_answer().map(|answer| &answer.transcript)
     }
@@ -179,8 +185,8 @@ impl RunOutput {
         }
     }
 
-    /// Returns the results of a tool, by its name, in the order of the calls. Empty if the run is
-    /// suspended.
+    /// Returns the results of all calls of the tool named `tool`, in the order of the calls. Empty
+    /// if the run is suspended.
     pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
         let steps = self.answer().into_iter().flat_map(|answer| &answer.steps);
         steps.filter(move |step| step.tool_name == tool).map(|step| &*step.result)

@@ -4,10 +4,10 @@ use serde_json::Value;
 use super::RunInput;
 use crate::call::{Decision, PendingCall, PendingKind};
 
-/// A suspended run as data: it can be saved, and resumed in another process.
+/// A suspended run as plain data. It can be saved and resumed in another process.
 ///
-/// As the error of [`RunOutput::text`](super::RunOutput::text) it lists the calls that need a
-/// decision.
+/// It is also the error of [`RunOutput::text`](super::RunOutput::text). Its message lists the calls
+/// that need a decision.
 ///
 /// # Examples
 ///
@@ -30,24 +30,25 @@ use crate::call::{Decision, PendingCall, PendingKind};
 pub struct SuspendedRun {
     /// The suspended calls.
     pub pending: Vec<PendingCall>,
-    /// The saved state of the agent, in a format private to the agent.
+    /// The saved state of the run, in a private format of the agent.
     pub state: Value,
 }
 
 impl SuspendedRun {
-    /// Returns the calls that need a decision, including those inside other calls.
+    /// Returns the calls that need a decision, including the calls of suspended child runs.
     pub fn requests(&self) -> Vec<&PendingCall> {
         self.pending.iter().flat_map(PendingCall::leaves).collect()
     }
 
-    /// Resumes the run with decisions by the ids of [its requests](Self::requests). Other calls
-    /// stay suspended. An unknown id is an error of the run.
+    /// Creates the input that resumes the run with `decisions`. Each decision has the call id of
+    /// one of the [requests](Self::requests). Calls without a decision stay suspended. An unknown
+    /// id is an error of the run.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }
 
-    /// Resumes the run with a decision about each of [its requests](Self::requests). With `None`
-    /// the call stays suspended.
+    /// Creates the input that resumes the run, with the decision that `decide` returns for each of
+    /// the [requests](Self::requests). If `decide` returns `None`, the call stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
         let requests = self.requests().into_iter();
         let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));
@@ -55,8 +56,8 @@ impl SuspendedRun {
         RunInput::resume(self, decisions)
     }
 
-    /// Resumes the run and approves each call that needs an approval. Calls that need an input or a
-    /// result stay suspended.
+    /// Creates the input that resumes the run and approves each call that waits for an approval.
+    /// Calls that wait for an input or for a result stay suspended.
     pub fn approve_all(self) -> RunInput {
         let is_approval =
             |request: &PendingCall| matches!(request.pending.kind, PendingKind::Approval { .. });

@@ -6,33 +6,35 @@ use crate::schema::Violations;
 /// A boxed error of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The error of a call. The variant determines the reaction of the agent loop.
+/// The error of a tool call. The variant determines how the agent loop continues.
 ///
-/// The model reads the `Display` text: keep secrets and paths out of it. Sources are traced and
-/// never sent to a model.
+/// The `Display` text is sent to the model: keep secrets and file paths out of it. The source of
+/// the error is traced and never sent to a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments violate the schema. The text lists the violations. The tool did not run.
+    /// The arguments violate the input schema of the tool. The text lists the violations. The tool
+    /// did not run.
     #[error("invalid arguments: {0}")]
     InvalidArguments(Cow<'static, str>),
-    /// The tool requests another call; the text explains the necessary change.
+    /// The tool requests another call with different arguments. The text explains the necessary
+    /// change.
     ///
-    /// Limited by [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries).
+    /// [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries) limits the number of retries.
     #[error("{0}")]
     Retry(String),
-    /// The tool failed. The model reads the message, and the run continues.
+    /// The tool failed. The message is sent to the model, and the run continues.
     #[error("{message}")]
     Failed {
-        /// The text for the model.
+        /// The error message for the model.
         message: String,
-        /// The cause, for the trace only.
+        /// The cause. It is traced and not sent to the model.
         source: Option<BoxError>,
     },
     /// The gate or a person denied the call, for the given reason. The tool did not run.
     #[error("denied{}", Reason(.0))]
     Denied(String),
-    /// The deadline passed. Side effects may have happened.
+    /// The deadline of the call passed. Side effects may have happened.
     #[error("timed out after {}", Millis(*after))]
     TimedOut {
         /// The time limit of the call.
@@ -47,15 +49,15 @@ pub enum ToolError {
     /// The effect of the call is unknown, for example after a lost connection or a dead process.
     #[error("unconfirmed, it may or may not have happened: {0}")]
     Unconfirmed(String),
-    /// The run must stop.
+    /// A fatal error: the agent stops the run.
     #[error("{0}")]
     Fatal(String),
-    /// A nested call failed. This call fails with the same kind and message.
+    /// A call made by this tool failed. This call fails with the same kind and message.
     #[error(transparent)]
     Inner(#[from] Failure),
 }
 
-/// An optional reason, printed after a colon.
+/// Displays a reason after a colon. An empty reason is omitted.
 struct Reason<'a>(&'a str);
 
 impl std::fmt::Display for Reason<'_> {
@@ -73,9 +75,9 @@ impl std::fmt::Display for Millis {
 }
 
 impl ToolError {
-    /// Converts any error to [`Failed`](Self::Failed). The model reads its `Display` text.
+    /// Converts any error to [`Failed`](Self::Failed). Its `Display` text is sent to the model.
     ///
-    /// A boxed `ToolError` is returned unchanged, a [`Failure`] of another call becomes
+    /// A boxed `ToolError` is returned unchanged. The [`Failure`] of another call becomes
     /// [`Inner`](Self::Inner).
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = match error.into().downcast::<Self>() {
@@ -88,7 +90,7 @@ impl ToolError {
         }
     }
 
-    /// Creates a [`Retry`](Self::Retry) with a hint for the model.
+    /// Creates a [`Retry`](Self::Retry) error with a hint for the model.
     pub fn retry(hint: impl Into<String>) -> Self {
         Self::Retry(hint.into())
     }
@@ -116,7 +118,7 @@ impl From<Violations> for ToolError {
     }
 }
 
-/// Drops the source.
+/// Keeps the kind and the message of the error, and drops its source.
 impl From<&ToolError> for Failure {
     fn from(error: &ToolError) -> Self {
         Self { kind: error.kind(), message: error.to_string() }

@@ -12,12 +12,13 @@ use crate::content::{Content, text_of};
 pub enum ToolResponse {
     /// The call is complete.
     Done(ToolOutput),
-    /// The call needs a decision, and the run is suspended. The tool is called again with the
-    /// decision in [`ToolContext::decision`](crate::tool::ToolContext::decision).
+    /// The call needs a decision, and the run is suspended. When the run is resumed, the tool is
+    /// called again with the decision in
+    /// [`ToolContext::decision`](crate::tool::ToolContext::decision).
     Pending(Pending),
 }
 
-/// The output of a successful call.
+/// The output of a successful tool call.
 ///
 /// # Examples
 ///
@@ -31,21 +32,21 @@ pub enum ToolResponse {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolOutput {
-    /// The content for the model, in order.
+    /// The content for the model: an ordered list of text, media and other pieces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
     /// The result as data, for programs. `Some(Value::Null)` is an explicit null.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_value")]
     pub structured: Option<Value>,
-    /// Warnings about the successful call.
+    /// Warnings about the call, for the model and for the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The handle of the full output in the [`ResultStore`](crate::pipeline::ResultStore), if
     /// `content` was truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<String>,
-    /// Metadata for programs and people, for example the `_meta` of an MCP server and the
-    /// annotations of its content. Untrusted, and never sent to a model.
+    /// Metadata for programs and people, for example the `_meta` object of an MCP result and the
+    /// annotations of its content. It is untrusted, and never sent to a model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
 }
@@ -56,7 +57,7 @@ fn some_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value
 }
 
 impl ToolOutput {
-    /// Returns the size of text, media, structured data and warnings, in bytes.
+    /// Returns the total size of the text, media, structured data and warnings, in bytes.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -64,7 +65,8 @@ impl ToolOutput {
         content.chain(structured).chain(warnings).sum()
     }
 
-    /// Creates an output from data. The content is its JSON text, or the string itself.
+    /// Creates an output with structured data. Its content is the JSON text of `value`, or the
+    /// string itself if `value` is a string.
     pub fn structured(value: Value) -> Self {
         let content = match &value {
             Value::String(text) => Content::text(text),
@@ -73,7 +75,7 @@ impl ToolOutput {
         Self { content: vec![content], structured: Some(value), ..Self::default() }
     }
 
-    /// Adds a warning.
+    /// Adds a warning for the model and for the program.
     #[must_use]
     pub fn with_warning(mut self, warning: impl Into<String>) -> Self {
         self.warnings.push(warning.into());
@@ -117,9 +119,9 @@ impl ToolOutput {
 
     /// Returns the output as a JSON value.
     ///
-    /// This is the structured data if there is any, otherwise the content: a single piece as its
-    /// value, several pieces as a list, no pieces as `""`. Text becomes a string, JSON is returned
-    /// as it is, and any other piece is serialized.
+    /// This is the structured data, if there is any. Otherwise it is the content: the value of a
+    /// single piece, an array of several pieces, or `""` without any piece. Text becomes a string,
+    /// JSON is returned unchanged, and any other piece is serialized.
     pub fn to_value(&self) -> Value {
         if let Some(structured) = &self.structured {
             return structured.clone();
@@ -136,7 +138,7 @@ fn value_of(content: &Content) -> Value {
     match content {
         Content::Text { text } => Value::String(text.clone()),
         Content::Json { value } => value.clone(),
-        // Serialization cannot fail: the remaining variants contain strings only.
+        // Serialization cannot fail: the remaining variants contain only strings.
         other => serde_json::to_value(other).unwrap_or_else(|_| Value::String(other.as_text().into_owned())),
     }
 }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{ToolCall, ToolOutput};
 
-/// The pending state of a call.
+/// The state of a suspended call: the kind of decision that it waits for, and the data to resume
+/// it.
 ///
 /// # Examples
 ///
@@ -30,30 +31,30 @@ use super::{ToolCall, ToolOutput};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Pending {
-    /// The expected decision.
+    /// The kind of decision that the call waits for.
     pub kind: PendingKind,
-    /// Data of the tool, passed back to it when the call is resumed, as
+    /// Data saved by the tool. When the call is resumed, the tool reads it with
     /// [`ToolContext::pending_state`](crate::tool::ToolContext::pending_state). Null by default.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub state: Value,
-    /// The approved arguments of a call that is pending again. The gate sets them, so that an
-    /// approval is requested once and the approved arguments run.
+    /// The approved arguments, if the tool suspended the call again after its approval. Set by the
+    /// pipeline: the resumed call runs with these arguments and needs no second approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
-    /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool when the approval
-    /// was requested. The gate sets it. If the definition changes before the call is resumed, the
-    /// gate requests a new approval.
+    /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool at the time of the
+    /// approval request. Set by the pipeline: if the definition changes before the call is resumed,
+    /// a new approval is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
 
 impl Pending {
-    /// Creates a pending state without data of the tool.
+    /// Creates a pending state without saved data.
     pub fn new(kind: PendingKind) -> Self {
         Self { kind, state: Value::Null, approved: None, definition: None }
     }
 
-    /// Sets the data that the tool receives when the call is resumed.
+    /// Sets the data that the tool reads when the call is resumed.
     #[must_use]
     pub fn with_state(mut self, state: Value) -> Self {
         self.state = state;
@@ -61,10 +62,10 @@ impl Pending {
     }
 }
 
-/// A suspended call: it needs an approval, an input, or the output of an external tool.
+/// A suspended call: it waits for an approval, an input, or the output of an external tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
-    /// The suspended call. A decision refers to it by its id.
+    /// The suspended call. Decisions refer to the id of this call.
     pub call: ToolCall,
     /// The pending state.
     #[serde(flatten)]
@@ -72,12 +73,13 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    /// Returns `true` if `id` belongs to this call or to a call inside it.
+    /// Returns `true` if `id` is the id of this call, or of a call in its suspended child run.
     pub fn covers(&self, id: &str) -> bool {
         self.call.id == id || self.inner().iter().any(|inner| inner.covers(id))
     }
 
-    /// Returns the calls that need a decision: this call, or the calls inside its child run.
+    /// Returns the calls that need a decision: this call itself, or the calls of its suspended
+    /// child run.
     pub fn leaves(&self) -> Vec<&Self> {
         match &self.pending.kind {
             PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
@@ -93,27 +95,27 @@ impl PendingCall {
     }
 }
 
-/// The kind of decision needed by a suspended call.
+/// The kind of decision that a suspended call waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {
-    /// An approval of the call with exactly these arguments.
+    /// The call waits for an approval of exactly these arguments.
     Approval {
-        /// The arguments after parsing and repair, as presented for approval.
+        /// The arguments after parsing and repair, as they are presented for approval.
         arguments: Value,
     },
-    /// Input from a person.
+    /// The call waits for input from a person.
     Input {
-        /// The question.
+        /// The question to the person.
         message: String,
         /// The JSON Schema of the input. Empty if any input is valid.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         schema: Map<String, Value>,
     },
-    /// The output of an external tool, executed by the host program.
+    /// The call waits for the output of an external tool, which the host program executes.
     External,
-    /// Decisions about the calls of a suspended child run.
+    /// The call waits for decisions about the calls of its suspended child run.
     Nested {
         /// The suspended calls of the child run.
         pending: Vec<PendingCall>,
@@ -121,73 +123,74 @@ pub enum PendingKind {
 }
 
 impl PendingKind {
-    /// Requests input without a schema.
+    /// Creates a request for input from a person, without a schema.
     pub fn input(message: impl Into<String>) -> Self {
         Self::Input { message: message.into(), schema: Map::new() }
     }
 }
 
-/// Decisions by call id. A call without a decision stays suspended.
+/// Decisions about suspended calls, by call id. A call without a decision stays suspended.
 pub type Decisions = BTreeMap<String, Decision>;
 
-/// A decision about a suspended call, by a person or a program.
+/// A decision about a suspended call, made by a person or a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
     /// The call is approved.
     Approved {
-        /// Replaces the presented arguments. `None` approves them unchanged.
+        /// The arguments to run the call with. `None` approves the presented arguments unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
     /// The call is denied.
     Denied {
-        /// The reason, which is sent to the model.
+        /// The reason. It is sent to the model.
         reason: String,
     },
-    /// Input from a person.
+    /// A person provided input.
     Input {
-        /// The input, valid for the schema of the request.
+        /// The input. It must be valid for the schema of [`PendingKind::Input`].
         value: Value,
     },
-    /// The output of an external tool.
+    /// The host program executed the external tool.
     Output {
-        /// The output.
+        /// The output of the external tool.
         output: ToolOutput,
     },
-    /// The failure of an external tool.
+    /// The host program could not execute the external tool.
     Failed {
-        /// The error message, for the model.
+        /// The error message for the model.
         message: String,
     },
-    /// Decisions about calls of a child run.
+    /// Decisions about the calls of a suspended child run.
     Nested {
-        /// The decisions by call id. May be incomplete.
+        /// The decisions by call id. Calls without a decision stay suspended.
         decisions: Decisions,
     },
 }
 
 impl Decision {
-    /// Approves a call with the presented arguments.
+    /// Creates an approval of the call with the presented arguments.
     pub fn approved() -> Self {
         Self::Approved { arguments: None }
     }
 
-    /// Approves a call with other arguments. The result has a warning about the change.
+    /// Creates an approval of the call with different arguments. The result of the call has a
+    /// warning about the change.
     ///
-    /// Arguments that violate the schema of the tool fail the call with
+    /// If the arguments violate the input schema of the tool, the call fails with
     /// [`ToolError::InvalidArguments`](super::ToolError::InvalidArguments).
     pub fn approved_with(arguments: Value) -> Self {
         Self::Approved { arguments: Some(arguments) }
     }
 
-    /// Denies a call. The model reads the reason.
+    /// Creates a denial of the call. The reason is sent to the model.
     pub fn denied(reason: impl Into<String>) -> Self {
         Self::Denied { reason: reason.into() }
     }
 
-    /// Provides the output of an external tool.
+    /// Creates a decision with the output of an external tool.
     pub fn output(output: impl Into<ToolOutput>) -> Self {
         Self::Output { output: output.into() }
     }

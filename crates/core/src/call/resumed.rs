@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Decision, Decisions, Pending, PendingCall, PendingKind};
 use crate::schema::Schema;
 
-/// A suspended call with a valid decision about it.
+/// The pending state of a call, together with a decision that is valid for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedResumed")]
 pub struct Resumed {
@@ -14,34 +14,35 @@ pub struct Resumed {
     decision: Decision,
 }
 
-/// Resumed calls by call id.
+/// The pending states and decisions of resumed calls, by call id.
 pub type ResumedCalls = BTreeMap<String, Resumed>;
 
-/// The error of a decision that does not match its call.
+/// The error of a decision that does not match the suspended call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
-    /// The decision is of another kind.
+    /// The call waits for another kind of decision.
     #[error("the call needs {wanted}")]
     Kind {
-        /// The expected kind.
+        /// The kinds of decision that the call accepts, as text.
         wanted: &'static str,
     },
-    /// The input violates the schema of the request.
+    /// The input violates the schema of [`PendingKind::Input`]. The value lists the violations.
     #[error("invalid input: {0}")]
     Input(String),
 }
 
 impl Pending {
-    /// Checks a decision about the call.
+    /// Checks that `decision` is valid for the suspended call, and combines both.
     ///
-    /// An approval is bound to arguments: the presented arguments, or the arguments of the
-    /// decision. The call runs with exactly these. They are validated again, but not repaired.
+    /// An approval is bound to fixed arguments: the arguments of the decision, or else the
+    /// presented arguments. The call runs with exactly these arguments. They are validated again,
+    /// but not repaired.
     ///
     /// # Errors
     ///
-    /// Fails if the decision has the wrong kind, or if an input violates its schema. A denial is
-    /// valid for every call.
+    /// Fails if the call waits for another kind of decision, or if an input violates its schema. A
+    /// denial is valid for every call.
     pub fn decided(self, decision: Decision) -> Result<Resumed, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
@@ -66,17 +67,18 @@ impl Pending {
 }
 
 impl Resumed {
-    /// The state of the call while it was suspended.
+    /// Returns the pending state of the call.
     pub fn pending(&self) -> &Pending {
         &self.pending
     }
 
-    /// The decision.
+    /// Returns the decision about the call.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// Returns the approved arguments, from this decision or an earlier one.
+    /// Returns the approved arguments, from this decision or from an earlier approval of the same
+    /// call.
     pub(crate) fn approved(&self) -> Option<&Value> {
         match &self.decision {
             Decision::Approved { arguments } => arguments.as_ref(),
@@ -86,7 +88,7 @@ impl Resumed {
 }
 
 impl PendingKind {
-    /// Describes the valid decisions, for error messages.
+    /// Returns a description of the valid kinds of decision, for error messages.
     pub(crate) fn needs(&self) -> &'static str {
         match self {
             Self::Approval { .. } => "an approval or a denial",
@@ -97,7 +99,7 @@ impl PendingKind {
     }
 }
 
-/// Checks decisions about the calls inside a child run, at any depth.
+/// Checks decisions about the suspended calls of a child run and of the child runs inside it.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.covers(id)) else {
@@ -124,7 +126,7 @@ fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), Decisio
     schema.validate(value).map_err(|error| DecisionError::Input(error.to_string()))
 }
 
-/// A deserialized [`Resumed`] before the check of its decision.
+/// The deserialized form of a [`Resumed`], before its decision is checked.
 #[derive(Deserialize)]
 struct UncheckedResumed {
     pending: Pending,
