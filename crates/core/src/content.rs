@@ -1,4 +1,4 @@
-//! Content of messages and results: text, media, resources, JSON.
+//! Content of messages and tool outputs: text, media, resources and JSON.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// A piece of a message or of a tool's output.
 ///
-/// Messages and outputs contain an ordered list of pieces, for example a text followed by an image.
+/// Messages and tool outputs contain an ordered list of pieces, for example a text followed by an
+/// image.
 ///
 /// # Examples
 ///
@@ -30,21 +31,21 @@ pub enum Content {
     },
     /// An image.
     Image {
-        /// The encoded image.
+        /// The bytes of the image file.
         data: Bytes,
         /// The media type, for example `image/png`.
         media_type: String,
     },
     /// An audio clip.
     Audio {
-        /// The encoded audio.
+        /// The bytes of the audio file.
         data: Bytes,
         /// The media type, for example `audio/wav`.
         media_type: String,
     },
     /// Binary data of any other media type.
     Blob {
-        /// The data.
+        /// The bytes of the file.
         data: Bytes,
         /// The media type, for example `application/pdf`.
         media_type: String,
@@ -59,7 +60,7 @@ pub enum Content {
         /// The contents of the resource.
         body: ResourceBody,
     },
-    /// A link to a resource (MCP `ResourceLink`). Its contents are not included.
+    /// A link to a resource (MCP `ResourceLink`). The contents of the resource are not included.
     ResourceLink {
         /// The URI of the resource.
         uri: String,
@@ -84,14 +85,15 @@ pub enum Content {
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "MCP defines text and blob resources")]
 pub enum ResourceBody {
-    /// Text.
+    /// The contents of a text resource.
     Text(String),
-    /// Binary data.
+    /// The contents of a binary resource.
     Blob(Bytes),
 }
 
 impl Content {
-    /// Returns the size of the media (image, audio or blob) in bytes. 0 for text, JSON and links.
+    /// Returns the size of the media data (image, audio or blob) in bytes. It is 0 for text, JSON
+    /// and links.
     pub fn media_len(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Audio { data, .. } | Self::Blob { data, .. } => data.len(),
@@ -100,12 +102,12 @@ impl Content {
         }
     }
 
-    /// Creates a piece of text.
+    /// Creates a text piece.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// Creates a piece of JSON.
+    /// Creates a JSON piece.
     pub fn json(value: impl Into<Value>) -> Self {
         Self::Json { value: value.into() }
     }
@@ -120,10 +122,10 @@ impl Content {
         }
     }
 
-    /// Returns the piece as text, for models without support for other media.
+    /// Returns the piece as text, for models that support only text.
     ///
-    /// Text is returned as it is, JSON as JSON text, a link in Markdown. Binary data becomes a
-    /// short description, for example `[image/png, 4 bytes]`.
+    /// Text is returned unchanged, JSON is serialized, and a link is formatted as Markdown. Binary
+    /// data becomes a short description, for example `[image/png, 4 bytes]`.
     pub fn as_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => text.into(),
@@ -153,12 +155,12 @@ impl From<&str> for Content {
     }
 }
 
-/// Binary data, cheap to clone. Serialized as base64 (RFC 4648, section 4).
+/// Binary data that is cheap to clone. It is serialized as base64 (RFC 4648, section 4).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bytes(Arc<[u8]>);
 
 impl Bytes {
-    /// Decodes base64.
+    /// Decodes base64 text.
     ///
     /// # Errors
     ///
@@ -167,7 +169,7 @@ impl Bytes {
         STANDARD.decode(text).map(Self::from)
     }
 
-    /// Encodes the data as base64.
+    /// Encodes the data as base64 text.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(&self.0)
     }

@@ -1,7 +1,7 @@
 //! Default limits of all crates.
 //!
-//! Limits of a tool are changed in its [`ToolPolicy`](crate::tool::ToolPolicy), limits of schemas
-//! in [`SchemaLimits`](crate::schema::SchemaLimits).
+//! The limits of a tool can be changed in its [`ToolPolicy`](crate::tool::ToolPolicy), the limits
+//! of schemas in [`SchemaLimits`](crate::schema::SchemaLimits).
 
 use std::time::Duration;
 
@@ -40,10 +40,10 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 
 /// Maximum nesting of arguments and results: 100 levels.
 ///
-/// `serde_json` parses at most 128 levels, and a saved run adds some around each value.
+/// `serde_json` parses at most 128 levels, and a saved run adds a few levels around each value.
 pub const VALUE_DEPTH: usize = haft_schema::VALUE_DEPTH;
 
-/// Maximum number of calls per reply, and of other items.
+/// Maximum number of tool calls in a model reply, and maximum number of its other items.
 pub const REPLY_ITEMS: usize = 4096;
 
 /// Maximum number of model requests per run.
@@ -52,16 +52,16 @@ pub const RUN_REQUESTS: u32 = 50;
 /// Maximum number of identical calls (same tool, same arguments) in a row.
 pub const REPEATED_CALLS: u32 = 3;
 
-/// Maximum number of retries requested by a tool in a run
-/// ([`ToolError::Retry`](crate::call::ToolError::Retry)).
+/// Maximum number of retries ([`ToolError::Retry`](crate::call::ToolError::Retry)) that a tool can
+/// request in a run.
 pub const TOOL_RETRIES: u32 = 1;
 
 /// Capacity of the in-memory [`ResultStore`](crate::pipeline::ResultStore), in bytes: 256 MiB.
 ///
-/// Beyond it, the oldest results are evicted.
+/// If the stored results exceed this capacity, the oldest results are evicted.
 pub const STORED_RESULT_BYTES: usize = 256 << 20;
 
-/// Characters of a stored result per read by `haft_middleware::ReadResult`: 30,000.
+/// Maximum number of characters that `haft_middleware::ReadResult` returns per call: 30,000.
 ///
 /// At 4 bytes per character, this is less than [`RESULT_BYTES`].
 pub const READ_CHARACTERS: usize = 30_000;

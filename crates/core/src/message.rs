@@ -1,4 +1,4 @@
-//! Messages, transcripts and views. A [`Message`] is immutable, and shared by `Arc`.
+//! Messages, transcripts and views. A [`Message`] is immutable and shared through an `Arc`.
 
 mod provider_data;
 mod transcript;
@@ -18,7 +18,7 @@ use crate::{
     schema::memo::TypeMemo,
 };
 
-/// Boxed, because most messages have no metadata.
+/// The metadata of a message. It is boxed, because most messages have none.
 type Metadata = Box<Map<String, Value>>;
 
 /// A message of a conversation.
@@ -57,55 +57,55 @@ pub enum MessageBody {
         /// The input.
         content: Vec<Content>,
     },
-    /// A reply of the model.
+    /// A reply from the model.
     Assistant(AssistantMessage),
-    /// The result of a call.
+    /// The result of a tool call.
     Tool(Arc<ToolResult>),
 }
 
-/// A reply of a model: text, reasoning and calls, each of them optional.
+/// A reply from a model: text, reasoning and tool calls, each of them optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AssistantMessage {
-    /// The answer, or the text around the calls.
+    /// The answer, or the text that accompanies the tool calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
-    /// The reasoning, if the provider reveals it.
+    /// The reasoning of the model, if the provider returns it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The requested calls, in the order of the model.
+    /// The tool calls that the model requests, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
     /// The explanation of a model that declines to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Opaque data of the provider, sent back unchanged with the message.
+    /// Opaque data from the provider. It is sent back unchanged with this message.
     #[serde(skip_serializing_if = "ProviderData::is_empty")]
     pub provider_data: ProviderData,
 }
 
 impl Message {
-    /// Makes a message without a time and without metadata.
+    /// Creates a message without a timestamp and without metadata.
     pub fn new(body: MessageBody) -> Self {
         Self { body, created_at: None, metadata: None, memo: TypeMemo::default() }
     }
 
-    /// Makes a system message.
+    /// Creates a system message.
     pub fn system(content: impl Into<Content>) -> Self {
         Self::new(MessageBody::System { content: vec![content.into()] })
     }
 
-    /// Makes a user message.
+    /// Creates a user message.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::new(MessageBody::User { content: vec![content.into()] })
     }
 
-    /// Makes an assistant message.
+    /// Creates an assistant message.
     pub fn assistant(message: impl Into<AssistantMessage>) -> Self {
         Self::new(MessageBody::Assistant(message.into()))
     }
 
-    /// Makes a tool message from the result of a call.
+    /// Creates a tool message from the result of a call.
     pub fn tool(result: impl Into<Arc<ToolResult>>) -> Self {
         Self::new(MessageBody::Tool(result.into()))
     }
@@ -117,7 +117,7 @@ impl Message {
         self
     }
 
-    /// Sets the metadata: values of the host program, never sent to a model.
+    /// Sets the metadata: values of the host program. They are never sent to a model.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.metadata = non_empty(metadata);
@@ -134,13 +134,13 @@ impl Message {
         self.created_at
     }
 
-    /// Returns the metadata of the host program.
+    /// Returns the metadata set by the host program. Empty by default.
     pub fn metadata(&self) -> &Map<String, Value> {
         static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
-    /// Returns the metadata value of a key.
+    /// Returns the metadata value stored under `key`.
     ///
     /// # Examples
     ///
@@ -158,8 +158,8 @@ impl Message {
         self.metadata.as_ref()?.get(key)
     }
 
-    /// Returns the content of the message. For a tool message it is the output of the call, and
-    /// empty if the call failed.
+    /// Returns the content of the message. For a tool message, this is the output of the call, or
+    /// nothing if the call failed.
     pub fn content(&self) -> &[Content] {
         match &self.body {
             MessageBody::System { content } | MessageBody::User { content } => content,
@@ -168,8 +168,8 @@ impl Message {
         }
     }
 
-    /// Returns the content as text, joined by line breaks. For a tool message it is the text for
-    /// the model, with warnings and errors.
+    /// Returns the content as text, joined with line breaks. For a tool message, this is the text
+    /// for the model, including warnings and errors.
     pub fn text(&self) -> String {
         match &self.body {
             MessageBody::Tool(result) => result.model_text().into_owned(),
@@ -177,7 +177,7 @@ impl Message {
         }
     }
 
-    /// Returns the requested calls. Empty except for assistant messages.
+    /// Returns the tool calls that the message requests. Only assistant messages have tool calls.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             MessageBody::Assistant(message) => &message.tool_calls,
@@ -185,17 +185,18 @@ impl Message {
         }
     }
 
-    /// Returns the form of this message for an adapter, rendered at the first call and then cached.
+    /// Returns a value derived from this message, such as its encoding for a provider. `render`
+    /// computes the value at the first call, and the message caches it.
     ///
-    /// The message holds one form per type `T`, for at most 8 types. Further types are rendered at
-    /// each call. Clones keep the cached forms.
+    /// The message caches one value per type `T`, for at most 8 types. Values of further types are
+    /// computed at each call. Clones of the message keep the cached values.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.memo.get_or_insert_with(|| render(self))
     }
 }
 
-/// Boxes metadata. Empty metadata is `None`, so that messages with empty and without metadata are
-/// equal.
+/// Boxes the metadata. Returns `None` for empty metadata, so that a message with empty metadata
+/// equals a message without metadata.
 fn non_empty(metadata: Map<String, Value>) -> Option<Metadata> {
     (!metadata.is_empty()).then(|| Box::new(metadata))
 }
@@ -204,7 +205,7 @@ fn deserialize_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
     Map::deserialize(deserializer).map(non_empty)
 }
 
-/// Makes a user message.
+/// Creates a user message with this content.
 impl<T: Into<Content>> From<T> for Message {
     fn from(content: T) -> Self {
         Self::user(content)
@@ -212,12 +213,13 @@ impl<T: Into<Content>> From<T> for Message {
 }
 
 impl AssistantMessage {
-    /// Returns the content as text, joined by line breaks.
+    /// Returns the content as text, joined with line breaks.
     pub fn text(&self) -> String {
         text_of(&self.content)
     }
 
-    /// Returns `true` if there are no calls, no refusal, and only blank text. Reasoning is ignored.
+    /// Returns `true` if the message has no tool calls, no refusal, and no text except white space.
+    /// Reasoning is ignored.
     pub fn is_empty(&self) -> bool {
         self.tool_calls.is_empty() && self.refusal.is_none() && self.text().trim().is_empty()
     }

@@ -1,4 +1,4 @@
-//! The [`ChatModel`] trait, with requests, replies and errors.
+//! The [`ChatModel`] trait with its requests, replies and errors.
 
 mod canonical;
 mod error;
@@ -22,7 +22,8 @@ pub use response::{ChatEvent, ChatResponse, FinishReason};
 ///
 /// # Cancellation
 ///
-/// Dropping the future or the stream cancels the request. No work continues in the background.
+/// Dropping the future or the stream cancels the model request. No work continues in the
+/// background.
 ///
 /// # Examples
 ///
@@ -67,14 +68,15 @@ pub trait ChatModel: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with a [`ModelError`] without a complete reply. An incomplete call is never returned.
+    /// Fails with a [`ModelError`] if the model gives no complete reply. An incomplete tool call is
+    /// never returned.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Sends a request and streams the reply: deltas, then exactly one [`ChatEvent::Finished`] with
-    /// the complete reply.
+    /// Sends a request and streams the reply: any number of deltas, then exactly one
+    /// [`ChatEvent::Finished`] with the complete reply.
     ///
-    /// A truncated stream ends with an error in place of `Finished`. The default implementation
-    /// calls [`chat`](Self::chat) and emits each part of the reply in one delta.
+    /// A truncated stream ends with an error instead of `Finished`. The default implementation
+    /// calls [`chat`](Self::chat) and emits each part of the reply as one delta.
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {
@@ -84,7 +86,7 @@ pub trait ChatModel: Send + Sync {
             .boxed()
     }
 
-    /// Returns the capabilities of the model.
+    /// Returns the name and the capabilities of the model.
     fn profile(&self) -> &ModelProfile;
 }
 

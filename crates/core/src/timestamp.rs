@@ -4,23 +4,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// A point in time in whole milliseconds since the Unix epoch, UTC.
+/// A point in time, in whole milliseconds since the Unix epoch (UTC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Returns the current time of the system clock.
+    /// Returns the current system time.
     pub fn now() -> Self {
         SystemTime::now().into()
     }
 
-    /// Makes a timestamp from milliseconds since the Unix epoch.
+    /// Creates a timestamp from the number of milliseconds since the Unix epoch.
     pub const fn from_unix_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Returns the milliseconds since the Unix epoch. Negative before 1970.
+    /// Returns the number of milliseconds since the Unix epoch. Times before 1970 are negative.
     pub const fn unix_millis(self) -> i64 {
         self.0
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use cost::{Cost, Price, Prices};
 
-/// The number, tokens and cost of requests. Sums with `+`.
+/// The number of model requests with their tokens and cost. Two values are added with `+`.
 ///
 /// # Examples
 ///
@@ -25,18 +25,18 @@ pub use cost::{Cost, Price, Prices};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Number of requests.
+    /// Number of model requests.
     pub requests: u64,
-    /// Input tokens, including cached ones.
+    /// Number of input tokens, including cached tokens.
     pub input_tokens: u64,
-    /// Output tokens, including reasoning.
+    /// Number of output tokens, including reasoning tokens.
     pub output_tokens: u64,
-    /// Input tokens read from a prompt cache.
+    /// Number of input tokens that the provider read from its prompt cache.
     pub cached_input_tokens: u64,
-    /// Output tokens of reasoning.
+    /// Number of output tokens used for reasoning.
     pub reasoning_tokens: u64,
-    /// Number of requests without reported tokens, including failed requests. Their tokens are
-    /// missing in the other fields.
+    /// Number of requests whose tokens were not reported, including failed requests. These tokens
+    /// are missing in the other fields.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreported: u64,
     /// Cost of the requests with a known [price](crate::model::ChatModelExt::priced).
@@ -48,26 +48,26 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Makes the usage of one request.
+    /// Creates the usage of one request with the given tokens.
     pub fn of_request(input_tokens: u64, output_tokens: u64) -> Self {
         Self { requests: 1, input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// Makes the usage of a failed request. Its tokens are unreported, and its cost is taken as 0:
-    /// providers usually charge for replies only.
+    /// Creates the usage of a failed request. Its tokens are unreported. Its cost is assumed to be
+    /// 0, because providers usually charge only for replies.
     pub fn failed_request() -> Self {
         Self { requests: 1, unreported: 1, priced: 1, ..Self::default() }
     }
 
-    /// Completes the usage of one reply: counts at least one request, and counts it as
-    /// [`unreported`](Self::unreported) if the provider reported no tokens.
+    /// Completes the usage that a provider reported for one reply: the request is counted, and also
+    /// counted as [`unreported`](Self::unreported) if the provider reported no tokens.
     #[must_use]
     pub fn of_reply(self) -> Self {
         let unreported = if self.is_reported() { self.unreported } else { 1 };
         Self { requests: self.requests.max(1), unreported, ..self }
     }
 
-    /// Returns `true` if tokens were reported. Zero tokens mean an unreported usage.
+    /// Returns `true` if the provider reported tokens. A usage of zero tokens counts as unreported.
     pub(crate) fn is_reported(&self) -> bool {
         self.total_tokens() > 0
     }
@@ -77,7 +77,7 @@ impl Usage {
         self.priced >= self.requests
     }
 
-    /// Subtracts a part of the usage. Each field saturates at 0.
+    /// Returns this usage minus `part`. Each field saturates at 0.
     #[must_use]
     pub fn without(self, part: Self) -> Self {
         Self {
@@ -126,8 +126,8 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A shared counter of the usage inside calls, for example by an agent used as a tool. Clones share
-/// the counter.
+/// A shared counter for the model usage inside tool calls, for example of an agent used as a tool.
+/// Clones share the counter.
 ///
 /// # Examples
 ///
@@ -143,12 +143,12 @@ fn is_zero(number: &u64) -> bool {
 pub struct UsageMeter(Arc<Mutex<Usage>>);
 
 impl UsageMeter {
-    /// Adds to the counter.
+    /// Adds `usage` to the counter.
     pub fn add(&self, usage: Usage) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
     }
 
-    /// Returns the usage since the last `take`, and resets the counter.
+    /// Returns the usage since the last call of `take`, and resets the counter.
     pub fn take(&self) -> Usage {
         mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

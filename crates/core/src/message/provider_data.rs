@@ -3,10 +3,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Opaque data of a provider, such as encrypted reasoning, sent back unchanged with its message.
-/// Cheap to clone.
+/// Opaque data from a provider, such as encrypted reasoning. It is sent back unchanged with its
+/// message. Cheap to clone.
 ///
-/// Each adapter stores its data under its own name and ignores the data of other adapters.
+/// Each provider adapter stores its data under its own name and ignores the data of other adapters.
 ///
 /// # Examples
 ///
@@ -23,17 +23,17 @@ use serde_json::{Map, Value};
 pub struct ProviderData(Option<Arc<Map<String, Value>>>);
 
 impl ProviderData {
-    /// Returns `true` if no adapter has stored data.
+    /// Returns `true` if no adapter has stored any data.
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|data| data.is_empty())
     }
 
-    /// Returns the data of an adapter.
+    /// Returns the data stored by the adapter with this name.
     pub fn get(&self, adapter: &str) -> Option<&Value> {
         self.0.as_ref()?.get(adapter)
     }
 
-    /// Sets the data of an adapter. Replaces its earlier data.
+    /// Sets the data of the adapter with this name. It replaces earlier data of the same adapter.
     pub fn insert(&mut self, adapter: impl Into<String>, data: Value) {
         let all = self.0.get_or_insert_default();
         Arc::make_mut(all).insert(adapter.into(), data);

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::message::Message;
 
-/// The append-only list of the messages of a conversation, with calls and results.
+/// The append-only list of the messages of a conversation, including tool calls and results.
 ///
-/// Messages are never removed or changed; a [`View`] selects the messages of a request. Clones
-/// share the messages. The JSON form is `{"version": 1, "messages": […]}`; other versions are
-/// rejected.
+/// Messages are never removed or changed. A [`View`] selects the messages for a model request.
+/// Clones share the messages. The JSON form is `{"version": 1, "messages": […]}`; other versions
+/// are rejected.
 ///
 /// # Examples
 ///
@@ -31,23 +31,23 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// The version of the JSON form.
+    /// The version number of the JSON form.
     pub const VERSION: u32 = 1;
 
-    /// Makes an empty transcript.
+    /// Creates an empty transcript.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Appends a message.
     ///
-    /// If a clone or a view exists, the list of pointers is copied first. Messages are never
-    /// copied.
+    /// If a clone or a view of the transcript exists, the list of message pointers is copied first.
+    /// The messages themselves are never copied.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         Arc::make_mut(&mut self.messages).push(message.into());
     }
 
-    /// Returns the messages, oldest first.
+    /// Returns all messages, oldest first.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
@@ -67,7 +67,8 @@ impl Transcript {
         self.view_of(std::iter::once(0..self.len()))
     }
 
-    /// Returns a view of the messages in `ranges`. Indices beyond the end are ignored.
+    /// Returns a view of the messages in `ranges`. Indices past the end of the transcript are
+    /// ignored.
     pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
         let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
         View {
@@ -107,7 +108,8 @@ impl Serialize for Transcript {
 
 impl<'de> Deserialize<'de> for Transcript {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Another version may have another shape, so the version is checked first.
+        // Another version may have a different structure, so the version is checked before the
+        // messages are deserialized.
         let mut form = Value::deserialize(deserializer)?;
         let Some(version) = form.get("version").and_then(Value::as_u64) else {
             return Err(D::Error::custom(
@@ -130,8 +132,8 @@ impl<'de> Deserialize<'de> for Transcript {
     }
 }
 
-/// The messages of a transcript in a request: ranges, with replaced messages. Messages are not
-/// copied.
+/// The messages of a [`Transcript`] that a model request contains: ranges of the transcript,
+/// optionally with replaced messages. The messages are not copied.
 ///
 /// # Examples
 ///
@@ -151,19 +153,20 @@ impl<'de> Deserialize<'de> for Transcript {
 pub struct View {
     transcript: Transcript,
     ranges: Vec<Range<usize>>,
-    /// Messages by the index of the message that they replace.
+    /// Replacement messages, by the transcript index of the replaced message.
     replacements: Option<Arc<BTreeMap<usize, Arc<Message>>>>,
 }
 
 impl View {
-    /// Replaces messages, by their index in the transcript. The transcript is unchanged.
+    /// Replaces messages of the view. The keys are indices of the transcript. The transcript itself
+    /// is unchanged.
     #[must_use]
     pub fn with_replacements(mut self, messages: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
         self.replacements = Some(messages).filter(|messages| !messages.is_empty());
         self
     }
 
-    /// Returns the messages of the view, in order.
+    /// Returns the messages of the view in order, with the replacements applied.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Message>> {
         let indices = self.ranges.iter().cloned().flatten();
         indices.filter_map(|index| {
@@ -183,7 +186,7 @@ impl View {
     }
 }
 
-/// Makes a view of messages without a conversation, for example of a single request.
+/// Creates a view of messages outside of a conversation, for example for a single request.
 impl FromIterator<Message> for View {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Transcript::from_iter(messages).view()

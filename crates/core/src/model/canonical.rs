@@ -1,4 +1,4 @@
-//! The canonical JSON form of a request.
+//! The canonical JSON form of a model request.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl ChatRequest {
-    /// Returns the request as JSON: instructions, messages, tools, tool choice, format and
+    /// Returns the request as JSON: instructions, messages, tools, tool choice, response format and
     /// settings.
     ///
-    /// Call ids are replaced by numbers, timestamps and metadata are omitted. Requests with the
-    /// same content therefore have the same form in every run. Cassettes and reply caches compare
-    /// it.
+    /// Call ids are replaced by numbers. Timestamps and metadata are omitted. Requests with the
+    /// same content therefore have the same form in every run, so that cassettes and reply caches
+    /// can compare requests.
     pub fn to_canonical_json(&self) -> Value {
         let mut ids = CallNumbers::default();
         let mut parts = Map::new();
@@ -91,7 +91,7 @@ fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
     }
 }
 
-/// Encodes a single text as a JSON string, other content as an array.
+/// Encodes a single text as a JSON string, and other content as an array of pieces.
 fn content_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),
@@ -99,7 +99,7 @@ fn content_json(pieces: &[Content]) -> Value {
     }
 }
 
-/// Numbers call ids in order of first use. The ids themselves may differ between runs.
+/// Assigns numbers to call ids, in order of first use. The ids themselves differ between runs.
 #[derive(Default)]
 struct CallNumbers<'r>(HashMap<&'r str, usize>);
 

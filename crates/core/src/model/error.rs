@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use crate::{call::BoxError, message::AssistantMessage};
 
-/// The failure of a request to a model.
+/// The error of a request to a model.
 ///
-/// The messages are for the operator of the program, not for a model. They contain no API key, no
-/// HTTP header, and at most 1 kB of a response body.
+/// The error messages are for the operator of the program, not for a model. They contain no API
+/// key, no HTTP headers, and at most 1 kB of an HTTP response body.
 ///
 /// # Examples
 ///
@@ -24,38 +24,38 @@ use crate::{call::BoxError, message::AssistantMessage};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The API key is missing, invalid or lacks a permission (401, 403).
+    /// The API key is missing, is invalid, or lacks a permission (status 401 or 403).
     #[error("the model's server refused the key: {0}")]
     Unauthorized(String),
-    /// The server rejected the request (other 3xx and 4xx, 501, 505).
+    /// The server rejected the request (any other 3xx or 4xx status, 501 or 505).
     #[error("the model's server refused the request (status {status}): {body}")]
     Rejected {
-        /// The HTTP status.
+        /// The HTTP status code.
         status: u16,
         /// The error message of the server, at most 1 kB.
         body: String,
     },
-    /// A rate limit or the quota of the account was exceeded (429).
+    /// A rate limit or the quota of the account was exceeded (status 429).
     #[error("the model's server is limiting requests: {message}")]
     RateLimited {
         /// The error message of the server, at most 1 kB.
         message: String,
         /// The wait requested by the server, for example with `Retry-After`.
         retry_after: Option<Duration>,
-        /// `true` if waiting does not help, for example after the quota is used up.
+        /// `true` if waiting does not help, for example because the quota is used up.
         permanent: bool,
     },
-    /// The server failed (5xx, or an error event in a stream).
+    /// The server failed (another 5xx status, or an error event in a stream).
     #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
     Server {
-        /// The HTTP status. `None` for an error inside a reply.
+        /// The HTTP status code. `None` for an error event inside a streamed reply.
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
         /// The wait requested by the server, for example with `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The connection failed, or closed before the first byte of a reply.
+    /// The connection failed, or was closed before the first byte of a reply.
     #[error("the model's server at {endpoint} cannot be reached: {reason}")]
     Unreachable {
         /// The address of the server, without credentials.
@@ -65,26 +65,27 @@ pub enum ModelError {
         /// The cause.
         source: Option<BoxError>,
     },
-    /// A timeout expired.
+    /// A timeout of the request expired.
     #[error("timed out after {after:?} waiting for {phase}")]
     TimedOut {
-        /// The phase of the request.
+        /// The phase in which the timeout expired.
         phase: TimeoutPhase,
-        /// The timeout.
+        /// The duration of the timeout.
         after: Duration,
     },
     /// The conversation exceeds the context window of the model.
     #[error("the conversation is too long for the model: {0}")]
     ContextTooLong(String),
-    /// The reply is incomplete.
+    /// The reply ended early.
     #[error("the reply was cut: {reason}")]
     Truncated {
         /// The reason, for example a connection reset.
         reason: String,
-        /// The part received so far. Its calls may be incomplete and must not run.
+        /// The part of the reply that was received. Its tool calls may be incomplete and must not
+        /// be executed.
         partial: Box<AssistantMessage>,
     },
-    /// The reply has neither text nor calls.
+    /// The reply has neither text nor tool calls.
     #[error("the model gave an empty reply")]
     EmptyResponse,
     /// The reply is malformed.
@@ -101,15 +102,15 @@ pub enum ModelError {
         /// The cause.
         source: Option<BoxError>,
     },
-    /// Each model of a fallback sequence failed.
+    /// Every model of a fallback sequence failed.
     #[error("no model replied: {}", join_failures(failures))]
     AllFailed {
-        /// The failure of each model, in order.
+        /// The failures of the models, in the order of the sequence.
         failures: Vec<ModelFailure>,
     },
 }
 
-/// The failure of one model of a fallback sequence.
+/// The failure of one model in a fallback sequence.
 #[derive(Debug)]
 pub struct ModelFailure {
     /// The name of the model.
@@ -118,7 +119,7 @@ pub struct ModelFailure {
     pub error: ModelError,
 }
 
-/// The phase of a request in which its timeout expired.
+/// A phase of a model request with its own timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutPhase {
@@ -128,7 +129,7 @@ pub enum TimeoutPhase {
     FirstByte,
     /// Waiting for the next bytes of the reply.
     Idle,
-    /// The complete request.
+    /// The complete request, including its reply.
     Total,
 }
 
@@ -144,14 +145,15 @@ impl std::fmt::Display for TimeoutPhase {
 }
 
 impl ModelError {
-    /// Makes a [`Failed`](Self::Failed) error from its cause.
+    /// Creates a [`Failed`](Self::Failed) error from its cause.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
-    /// Returns the wait before a retry that the server requested, if any. For several models it is
-    /// the shortest wait among the transient failures; `None` if one of them requested no wait.
+    /// Returns the wait time that the server requested before a retry, if any. For
+    /// [`AllFailed`](Self::AllFailed), this is the shortest wait among the transient failures, or
+    /// `None` if one of these servers requested no wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
@@ -174,20 +176,20 @@ impl ModelError {
         }
     }
 
-    /// Returns `true` if another model may succeed with the same request, because the failure is
-    /// one of the model, its server or the account:
+    /// Returns `true` if another model may succeed with the same request. This is the case if the
+    /// model, its server or the account caused the failure:
     ///
     /// - the server is down, busy or slow
     /// - the API key is rejected, or the quota is used up
     /// - the model does not exist, or does not support the request
     /// - the reply is truncated, empty or malformed
     ///
-    /// Returns `false` if the request itself was rejected, or if the conversation is too long: an
-    /// agent shortens it instead.
+    /// Returns `false` if the request itself was rejected, or if the conversation is too long. An
+    /// agent shortens a long conversation instead.
     pub fn allows_fallback(&self) -> bool {
         match self {
-            // Redirects, missing payment, unknown models or endpoints, unsupported methods or
-            // versions.
+            // Redirects (3xx), missing payment (402), unknown models or endpoints (404, 410), and
+            // unsupported methods or HTTP versions (405, 501, 505).
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
             Self::ContextTooLong(_) => false,
             Self::AllFailed { failures } => {

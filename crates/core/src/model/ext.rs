@@ -1,12 +1,14 @@
 use super::{ChatModel, Priced};
 use crate::usage::Prices;
 
-/// Adaptors for any [`ChatModel`].
+/// Extension methods for every [`ChatModel`].
 pub trait ChatModelExt: ChatModel + Sized {
-    /// Sets the [cost](crate::usage::Usage::cost) of each reply, from its tokens and these prices.
+    /// Wraps the model so that each reply has a [cost](crate::usage::Usage::cost), computed from
+    /// its tokens and `prices`.
     ///
-    /// The price is looked up by the model name in the reply, then by the requested name. Replies
-    /// without reported tokens, without a price, or with a cost already are left unchanged.
+    /// The price is looked up by the model name in the reply, then by the requested model name. A
+    /// reply is left unchanged if its tokens were not reported, if its model has no price, or if it
+    /// already has a cost.
     ///
     /// # Examples
     ///

@@ -4,7 +4,7 @@ use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
 use crate::usage::Prices;
 
-/// A model with prices: it sets the cost of each reply. Made by
+/// A model that sets the cost of each reply, computed from prices. Created by
 /// [`ChatModelExt::priced`](super::ChatModelExt::priced).
 #[derive(Clone, Debug)]
 pub struct Priced<M> {
@@ -17,8 +17,8 @@ impl<M: ChatModel> Priced<M> {
         Self { model, prices }
     }
 
-    /// Sets the cost of a reply. An existing cost is kept: it comes from a wrapper nearer to the
-    /// model, with more specific prices.
+    /// Sets the cost of a reply. An existing cost is kept: an inner `Priced` wrapper has set it,
+    /// with more specific prices.
     fn add_cost(&self, response: &mut ChatResponse) {
         if response.usage.priced > 0 {
             return;

@@ -1,24 +1,25 @@
-/// The capabilities of a model. Agents and adapters build requests accordingly.
+/// The name and the capabilities of a model. Agents and adapters send only requests that the model
+/// supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelProfile {
     /// The name of the model in the provider's API.
     pub name: String,
-    /// Supports tool definitions and tool calls (function calling).
+    /// The model supports tool definitions and tool calls (function calling).
     pub native_tools: bool,
-    /// Supports replies constrained by a JSON Schema (structured output).
+    /// The model supports replies constrained by a JSON Schema (structured output).
     pub json_schema: bool,
-    /// Accepts images.
+    /// The model accepts images.
     pub images: bool,
-    /// Accepts audio.
+    /// The model accepts audio.
     pub audio: bool,
-    /// Accepts document files, such as PDF.
+    /// The model accepts document files, such as PDF.
     pub files: bool,
-    /// Maximum tokens of a request and its reply together, if known.
+    /// Maximum number of tokens in a request and its reply together, if known.
     pub context_window: Option<u64>,
 }
 
 impl ModelProfile {
-    /// Makes the profile of a text model with tool calls and structured output.
+    /// Creates the profile of a text model that supports tool calls and structured output.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -9,7 +9,7 @@ use crate::{
     tool::ToolName,
 };
 
-/// A request for the next message. Cheap to clone.
+/// A request to a model for the next message of a conversation. Cheap to clone.
 ///
 /// # Examples
 ///
@@ -31,16 +31,16 @@ pub struct ChatRequest {
     pub messages: View,
     /// The available tools.
     pub tools: ToolList,
-    /// The rule for tool calls.
+    /// The rule for tool calls in the reply: optional, forbidden or required.
     pub tool_choice: ToolChoice,
-    /// The format of the reply text.
+    /// The required format of the reply text.
     pub response_format: ResponseFormat,
     /// Sampling and length settings.
     pub settings: ChatSettings,
 }
 
 impl ChatRequest {
-    /// Makes a request without tools and with default settings.
+    /// Creates a request without tools and with default settings.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
@@ -52,7 +52,7 @@ impl ChatRequest {
         self
     }
 
-    /// Returns the instructions, then the messages.
+    /// Returns the instructions, if any, followed by the messages.
     pub fn all_messages(&self) -> impl Iterator<Item = &Arc<Message>> {
         self.instructions.iter().chain(self.messages.iter())
     }
@@ -63,14 +63,14 @@ impl ChatRequest {
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every choice")]
 pub enum ToolChoice {
-    /// The model decides.
+    /// The model may call tools.
     #[default]
     Auto,
-    /// No calls: the model must answer with text.
+    /// The model must not call a tool and must answer with text.
     None,
-    /// At least one call.
+    /// The model must call at least one tool.
     Required,
-    /// A call of this tool.
+    /// The model must call this tool.
     Tool(ToolName),
 }
 
@@ -83,7 +83,7 @@ pub enum ResponseFormat {
     Text,
     /// A JSON object.
     JsonObject,
-    /// JSON that is valid for a schema.
+    /// A JSON value that is valid for a schema.
     JsonSchema {
         /// The name of the schema. OpenAI requires one that matches `^[A-Za-z0-9_-]{1,64}$`.
         name: ToolName,
@@ -92,7 +92,7 @@ pub enum ResponseFormat {
     },
 }
 
-/// Sampling and length settings of a reply. For unset values the default of the server applies.
+/// Sampling and length settings for a reply. For unset values, the server's default applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatSettings {
@@ -102,17 +102,17 @@ pub struct ChatSettings {
     /// Nucleus sampling: the cumulative probability of the candidate tokens, in (0, 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Maximum tokens of the reply.
+    /// Maximum number of tokens in the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// Stop sequences. The reply ends before the first match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Seed of the sampler. Equal requests with equal seeds get the same reply, as far as the
-    /// server supports it.
+    /// Seed of the sampler. Equal requests with the same seed get the same reply, if the server
+    /// supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Allows several calls in one reply.
+    /// Allows or forbids several tool calls in one reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
 }

@@ -3,17 +3,17 @@ use serde::{Deserialize, Serialize};
 use crate::message::AssistantMessage;
 use crate::usage::Usage;
 
-/// A complete reply of a model.
+/// A complete reply from a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatResponse {
-    /// The message: text, reasoning and calls.
+    /// The message of the model: text, reasoning and tool calls.
     pub message: AssistantMessage,
     /// The reason for the end of the reply.
     pub finish_reason: FinishReason,
-    /// Tokens and cost of the request.
+    /// The tokens and the cost of the request.
     #[serde(default)]
     pub usage: Usage,
-    /// The id of the reply, assigned by the provider.
+    /// The id that the provider assigned to the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The name of the model, as reported by the provider. It may differ from the requested name.
@@ -22,8 +22,9 @@ pub struct ChatResponse {
 }
 
 impl ChatResponse {
-    /// Makes a reply without usage or ids. The finish reason is [`FinishReason::ToolCalls`] if the
-    /// message has calls, else [`FinishReason::Stop`].
+    /// Creates a reply without usage and without ids. The finish reason is
+    /// [`FinishReason::ToolCalls`] if the message has tool calls, and [`FinishReason::Stop`]
+    /// otherwise.
     pub fn new(message: impl Into<AssistantMessage>) -> Self {
         let message = message.into();
         let finish_reason =
@@ -31,7 +32,7 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// Converts the reply into the events of a stream, with one delta for each part.
+    /// Converts the reply into the events of a stream, with one delta for each part of the message.
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
@@ -48,38 +49,40 @@ fn call_events((index, call): (usize, &crate::call::ToolCall)) -> [ChatEvent; 2]
     ]
 }
 
-/// An event of a streamed reply. Its JSON is an object with a `type`, such as `text_delta`.
+/// An event of a streamed reply. In JSON, an event is an object with a `type` field, such as
+/// `"text_delta"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChatEvent {
-    /// More text.
+    /// The next piece of the reply text.
     TextDelta {
-        /// The new text.
+        /// The text of this piece.
         text: String,
     },
-    /// More reasoning.
+    /// The next piece of the model's reasoning.
     ReasoningDelta {
-        /// The new text.
+        /// The text of this piece.
         text: String,
     },
-    /// The start of a call.
+    /// A tool call started.
     ToolCallStarted {
-        /// The index of the call in this reply, from 0.
+        /// The index of the call in this reply, counted from 0.
         index: usize,
         /// The id of the call.
         id: String,
         /// The name of the tool.
         name: String,
     },
-    /// More of the arguments of a call. For display only: complete calls are in `Finished`.
+    /// The next piece of the arguments of a tool call. It is for display only: the complete calls
+    /// are in [`Finished`](Self::Finished).
     ToolCallDelta {
-        /// The index of the call in this reply, from 0.
+        /// The index of the call in this reply, counted from 0.
         index: usize,
-        /// The new text.
+        /// The next piece of the JSON text.
         arguments: String,
     },
-    /// The complete reply; the last event.
+    /// The complete reply. This is the last event.
     Finished(Box<ChatResponse>),
 }
 
@@ -92,10 +95,10 @@ pub enum FinishReason {
     Stop,
     /// The reply ends with tool calls.
     ToolCalls,
-    /// The token limit was reached; the text is incomplete.
+    /// The token limit was reached. The text is incomplete.
     Length,
     /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// Another reason, in the spelling of the server.
+    /// Another reason, in the server's spelling.
     Other(String),
 }

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-/// Billionths in a unit.
+/// The number of billionths (nanos) in one currency unit.
 const NANOS_PER_UNIT: f64 = 1e9;
 
-/// The largest amount, in billionths. Larger integers are not exact as JSON numbers.
+/// The largest amount, in billionths of a unit. Larger integers are not exact as JSON numbers.
 const MAX_NANOS: u64 = (1 << 53) - 1;
 
-/// An amount of money, in the unit of the [prices](Prices), exact to a billionth. Sums with `+`,
-/// and saturates at about nine million units.
+/// An amount of money in the currency of the [prices](Prices), exact to a billionth of a unit.
+/// Amounts are added with `+`. The sum saturates at about nine million units.
 ///
 /// # Examples
 ///
@@ -31,18 +31,18 @@ const MAX_NANOS: u64 = (1 << 53) - 1;
 pub struct Cost(u64);
 
 impl Cost {
-    /// No cost.
+    /// The cost 0.
     pub const ZERO: Self = Self(0);
 
-    /// Makes an amount from units, rounded to a billionth. Negative numbers and NaN become 0. The
-    /// maximum is 2^53 - 1 billionths, about nine million units.
+    /// Creates an amount from currency units, rounded to a billionth. Negative numbers and NaN
+    /// become 0. The maximum is 2^53 - 1 billionths, about nine million units.
     pub fn new(units: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
         let nanos = (units * NANOS_PER_UNIT).round() as u64;
         Self(nanos.min(MAX_NANOS))
     }
 
-    /// Returns the amount in units.
+    /// Returns the amount in currency units.
     pub fn units(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "integers up to 2^53 are exact")]
         let nanos = self.0 as f64;
@@ -90,25 +90,26 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The price of a model, in units per million tokens.
+/// The price of a model, in currency units per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// Price of uncached input tokens.
     pub input: f64,
-    /// Price of cached input tokens. Default: the same as `input`.
+    /// Price of input tokens read from the prompt cache. Default: the same as `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
-    /// Price of output tokens, including reasoning.
+    /// Price of output tokens, including reasoning tokens.
     pub output: f64,
 }
 
 impl Price {
-    /// Makes a price from the prices of a million input tokens and of a million output tokens.
+    /// Creates a price from the price per million input tokens and the price per million output
+    /// tokens.
     pub fn new(input: f64, output: f64) -> Self {
         Self { input, cached_input: None, output }
     }
 
-    /// Returns the cost of a usage.
+    /// Returns the cost of `usage` at this price.
     pub fn of(&self, usage: &Usage) -> Cost {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let parts = [
@@ -122,7 +123,8 @@ impl Price {
     }
 }
 
-/// The prices of models, by model name. The JSON form is an object of [`Price`]s.
+/// The prices of models, by model name. In JSON, this is an object with one [`Price`] per model
+/// name.
 ///
 /// # Examples
 ///
@@ -140,19 +142,19 @@ impl Price {
 pub struct Prices(BTreeMap<String, Price>);
 
 impl Prices {
-    /// Makes an empty table.
+    /// Creates an empty price table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the price of a model. Replaces an earlier price of the same name.
+    /// Sets the price of the model with this name. It replaces an earlier price of the model.
     #[must_use]
     pub fn with(mut self, model: impl Into<String>, price: Price) -> Self {
         self.0.insert(model.into(), price);
         self
     }
 
-    /// Returns the price of a model.
+    /// Returns the price of the model with this name.
     pub fn get(&self, model: &str) -> Option<Price> {
         self.0.get(model).copied()
     }
