@@ -1,4 +1,4 @@
-//! The [`Tool`] trait, tool definitions, policies, and the context of a call.
+//! The [`Tool`] trait, tool definitions, policies, and the context of a tool call.
 
 mod access;
 mod arguments;
@@ -36,11 +36,11 @@ pub use state::{State, StateIdentity, StateType};
 pub use tools::Methods;
 pub use tools::Tools;
 
-/// A function for models: a definition and an implementation.
+/// A function that models can call. It consists of a definition and an implementation.
 ///
-/// A tool is a Rust function, a tool of a server, or another agent. Most tools are made with
-/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]. Implement the trait for tools with a definition
-/// from elsewhere, for example from a server.
+/// The implementation is a Rust function, a tool of a server, or another agent. Most tools are made
+/// with [`#[tool]`](macro@crate::tool) or [`tool_fn`]. Implement the trait only for tools whose
+/// definition comes from another place, for example from a server.
 ///
 /// # Examples
 ///
@@ -76,18 +76,18 @@ pub use tools::Tools;
 )]
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns the definition. It must not change during the lifetime of the tool.
+    /// Returns the definition of the tool. It must not change during the lifetime of the tool.
     fn definition(&self) -> &ToolDefinition;
 
-    /// Executes the tool. `arguments` are valid for the input schema of the definition.
+    /// Executes the tool. The `arguments` are valid for the input schema of the definition.
     ///
-    /// Callers use [`ToolExt::invoke`](crate::ToolExt::invoke) or
-    /// [`Toolset::call`](crate::toolset::Toolset::call) instead: both run the call through the
-    /// pipeline, with validation, panic handling, limits and records.
+    /// Do not call this method directly: use [`ToolExt::invoke`](crate::ToolExt::invoke) or
+    /// [`Toolset::call`](crate::toolset::Toolset::call). Both run the call through the pipeline,
+    /// with validation, panic handling, limits and records.
     ///
     /// # Errors
     ///
-    /// The variant of the [`ToolError`] determines the reaction of the agent loop.
+    /// The variant of the [`ToolError`] determines how the agent loop continues.
     ///
     /// # Cancellation
     ///
@@ -95,10 +95,10 @@ pub trait Tool: Send + Sync {
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError>;
 }
 
-/// The future of [`Tool::call`], as expanded by `async_trait`.
+/// The return type of [`Tool::call`], as expanded by `async_trait`.
 type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
-// These methods are written without `async_trait`, which would box the future a second time.
+// These impls do not use `async_trait`, because it would box each future a second time.
 
 impl<T: Tool + ?Sized> Tool for Arc<T> {
     fn definition(&self) -> &ToolDefinition {

@@ -6,18 +6,18 @@ use std::{
 
 use serde_json::Value;
 
-/// The resources that a call uses, as a function of its arguments.
+/// A function that determines the resources used by a call, from the arguments of the call.
 ///
-/// Two calls of one reply conflict if they touch the same resource and at least one of them
-/// writes. Calls in conflict run one after the other, in the order of the reply. All other calls
-/// run in parallel. A call suspended for an approval does not delay later calls.
+/// Two calls of a reply conflict if they touch the same resource and at least one of them writes
+/// it. Conflicting calls run one after the other, in the order of the reply. All other calls run in
+/// parallel. A call that is suspended for an approval does not delay later calls.
 ///
-/// The function receives the same arguments as the tool: the repaired or the approved ones. It runs
-/// on the task that starts the calls, and only for replies with more than one call. It must be fast
-/// and must not block.
+/// The function receives the same arguments as the tool, after repair or approval. It runs on the
+/// task that starts the calls, and only for replies with more than one call. It must be fast and
+/// must not block.
 ///
-/// A call runs alone, as with [`ToolPolicy::sequential`](super::ToolPolicy::sequential), if the
-/// function panics or the arguments do not match the schema.
+/// If the function panics, or if the arguments do not match the schema, the call runs alone, as
+/// with [`ToolPolicy::sequential`](super::ToolPolicy::sequential).
 ///
 /// Two `Access` values are equal if they are clones of each other.
 ///
@@ -53,12 +53,12 @@ pub struct Access(Arc<Touches>);
 type Touches = dyn Fn(&Value) -> Vec<Touch> + Send + Sync;
 
 impl Access {
-    /// Creates the access from a function of the arguments.
+    /// Creates an `Access` from a function that maps the arguments of a call to its resources.
     pub fn new(touches: impl Fn(&Value) -> Vec<Touch> + Send + Sync + 'static) -> Self {
         Self(Arc::new(touches))
     }
 
-    /// Returns the resources used by a call with these arguments. `None` if the function panics.
+    /// Returns the resources that a call with these arguments uses. `None` if the function panics.
     pub fn touches(&self, arguments: &Value) -> Option<Vec<Touch>> {
         catch_unwind(AssertUnwindSafe(|| self.0(arguments))).ok()
     }
@@ -78,11 +78,11 @@ impl PartialEq for Access {
 
 impl Eq for Access {}
 
-/// A resource read or written by a call.
+/// A resource that a call reads or writes.
 ///
-/// Names of resources are compared byte by byte, across all tools. Two names of the same file, such
-/// as `./a` and `a`, are two resources: return a canonical name. A prefix such as `file:` keeps
-/// kinds of resources apart.
+/// Resource names are compared byte by byte, across all tools. Two names of the same file, such as
+/// `./a` and `a`, are two resources, so return a canonical name. A prefix such as `file:`
+/// distinguishes kinds of resources.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Touch {
     /// The name of the resource.
@@ -92,12 +92,12 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// A read of a resource. It conflicts with writes of the resource.
+    /// Creates a read of `resource`. It conflicts with writes of the same resource.
     pub fn read(resource: impl Into<String>) -> Self {
         Self { resource: resource.into(), is_write: false }
     }
 
-    /// A write of a resource. It conflicts with reads and writes of the resource.
+    /// Creates a write of `resource`. It conflicts with reads and writes of the same resource.
     pub fn write(resource: impl Into<String>) -> Self {
         Self { resource: resource.into(), is_write: true }
     }

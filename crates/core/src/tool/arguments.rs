@@ -7,21 +7,22 @@ use serde_path_to_error::Segment;
 use crate::call::ToolError;
 use haft_schema::reference::join;
 
-/// Deserializes validated arguments.
+/// Deserializes the validated arguments of a tool call.
 ///
-/// Floats without a fraction, such as `3.0`, are accepted as integers, as in JSON Schema.
+/// Floats without a fraction, such as `3.0`, are accepted for integers, as in JSON Schema.
 ///
 /// # Errors
 ///
-/// Fails with [`ToolError::InvalidArguments`] if the type is stricter than the schema. The text
-/// contains the JSON pointer of the argument.
+/// Fails with [`ToolError::InvalidArguments`] if the type `A` is stricter than the schema and
+/// rejects the arguments. The error text contains the JSON pointer of the rejected argument.
 pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolError> {
     deserialize(arguments, None)
 }
 
 /// Deserializes the argument `name`, or all arguments if `name` is `None`.
 pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&str>) -> Result<A, ToolError> {
-    // The first attempt leaves floats as they are: untyped parts of `A` keep them.
+    // The first attempt does not convert floats, so that untyped parts of `A`, such as a `Value`,
+    // keep them.
     if let Ok(arguments) = A::deserialize(&value) {
         return Ok(arguments);
     }
@@ -39,7 +40,7 @@ pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&s
     })
 }
 
-/// Replaces floats without a fraction by integers.
+/// Replaces all floats without a fraction by integers, for example `3.0` by `3`.
 fn integers_from_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -54,7 +55,7 @@ fn integers_from_floats(value: &mut Value) {
 }
 
 fn exact_integer(float: f64) -> Option<i64> {
-    /// 2^53. An `f64` cannot represent every larger integer.
+    /// 2^53. Not every larger integer has an exact `f64` representation.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then_some(float as i64)
 }

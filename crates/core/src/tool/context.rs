@@ -11,7 +11,8 @@ use crate::{
     usage::{Usage, UsageMeter},
 };
 
-/// The context of a call: its id, principal, host state, deadline and cancellation. Cheap to clone.
+/// The context of a tool call: its id, principal, host state, deadline and cancellation. Cheap to
+/// clone.
 ///
 /// The default context has no principal, no state and no deadline, and is never cancelled.
 ///
@@ -35,25 +36,26 @@ pub struct ToolContext {
     resumed: Option<Arc<Resumed>>,
 }
 
-/// The context shared by all calls of a run.
+/// The context that all tool calls of a run share.
 #[derive(Clone, Default)]
 pub struct RunContext {
     /// The id of the run in traces and records. Empty outside a run.
     pub run_id: String,
     /// The user or service that the run acts for.
     pub principal: Option<Principal>,
-    /// Values of the host program for its tools.
+    /// Values that the host program provides to its tools.
     pub state: State,
-    /// Cancels the run with all its calls.
+    /// Cancels the run and all its calls.
     pub cancellation: CancellationToken,
-    /// Receives the progress of calls.
+    /// Receives the progress reports of the calls.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// Collects the model usage inside tool calls, for example of an agent used as a tool. Set by
-    /// the driver of the run.
+    /// Adds up the model usage inside tool calls, for example of an agent used as a tool. The
+    /// driver of the run sets this field.
     pub usage: Option<UsageMeter>,
-    /// The runtime for calls and hooks. By default, they run on the runtime of the driver.
+    /// The tokio runtime for tool calls and hooks. By default, they run on the runtime of the
+    /// driver.
     ///
-    /// With a separate runtime, blocking code in tools and hooks does not delay the driver and its
+    /// With a separate runtime, blocking code in tools and hooks does not delay the driver or its
     /// timers.
     pub runtime: Option<Handle>,
 }
@@ -61,14 +63,14 @@ pub struct RunContext {
 /// The user or service that a call acts for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Principal {
-    /// The id, chosen by the host.
+    /// The id of the user or service, chosen by the host program.
     pub id: String,
-    /// The granted scopes.
+    /// The scopes granted to the principal.
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }
 
-/// The progress of a call, as in MCP's `notifications/progress`.
+/// A progress report of a call, as in MCP's `notifications/progress`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// The amount of completed work, in a unit chosen by the tool. Increases with each report.
@@ -76,12 +78,12 @@ pub struct Progress {
     /// The total amount of work, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// A description of the current work.
+    /// A description of the current step, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A receiver of the progress of calls.
+/// A receiver for the progress reports of tool calls.
 ///
 /// # Examples
 ///
@@ -105,7 +107,8 @@ pub struct Progress {
 /// assert_eq!(*log.0.lock().unwrap(), ["call_1: 0.5"]);
 /// ```
 pub trait ProgressSink: Send + Sync {
-    /// Receives a report of a call. Must return quickly, because it runs on the task of the tool.
+    /// Receives a progress report of the call with the id `call_id`. Must return quickly, because
+    /// it runs on the task of the tool.
     fn report(&self, call_id: &str, progress: Progress);
 }
 
@@ -137,15 +140,15 @@ impl ToolContext {
         self
     }
 
-    /// Resumes a suspended call with a [decision](crate::call::Pending::decided).
+    /// Sets the pending state and the [decision](crate::call::Pending::decided) of a resumed call.
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
         self
     }
 
-    /// Sets the deadline, unless the context has an earlier one. The timeout of the tool still
-    /// applies.
+    /// Sets the deadline, unless the context already has an earlier deadline. The timeout of the
+    /// tool still applies.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
@@ -156,19 +159,20 @@ impl ToolContext {
         Self { scope, ..self }
     }
 
-    /// The scope of the running call. `None` outside a pipeline.
+    /// Returns the scope of the running call. `None` outside a pipeline.
     pub(crate) fn scope(&self) -> Option<&Arc<CallScope>> {
         self.scope.as_ref()
     }
 
-    /// Records a read of host state. `None` is a read of unknown types.
+    /// Records that the call has read host state of this type. `None` stands for unknown types.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if let Some(scope) = self.scope() {
             scope.record_read(state);
         }
     }
 
-    /// Records a read of undeclared state. The result of the call is then not cached.
+    /// Records that the call has read host state that its tool does not declare. The result of the
+    /// call is then not cached.
     pub fn record_undeclared_read(&self) {
         self.record_read(None);
     }
@@ -178,14 +182,14 @@ impl ToolContext {
         self.scope.is_some()
     }
 
-    /// Returns `true` if the call, or a call inside it, has read state that its tool does not
-    /// [declare](super::ToolDefinition::with_state). Known only [inside a
+    /// Returns `true` if the call, or a nested call, has read host state that its tool does not
+    /// [declare](super::ToolDefinition::with_state). Always `false` [outside a
     /// pipeline](Self::is_in_pipeline).
     pub fn reads_undeclared_state(&self) -> bool {
         self.scope().is_some_and(|scope| scope.reads_undeclared())
     }
 
-    /// Marks the result of this call as cached, for its
+    /// Marks the result of this call as taken from a cache, for its
     /// [record](crate::pipeline::CallRecord::is_cached).
     pub fn mark_cached(&self) {
         if let Some(scope) = self.scope() {
@@ -193,8 +197,8 @@ impl ToolContext {
         }
     }
 
-    /// Creates the context of nested call number `number`, in the same run and with the same
-    /// deadline. Its id is `"{call_id}/{number}"`.
+    /// Creates the context of a nested call, in the same run and with the same deadline. The id of
+    /// the nested call is `"{call_id}/{number}"`.
     #[must_use]
     pub fn nested(&self, number: usize) -> Self {
         let run = match self.relayed_progress() {
@@ -207,29 +211,29 @@ impl ToolContext {
         Self { deadline: self.deadline, scope, ..Self::new(run, call_id) }
     }
 
-    /// Returns a sink for nested calls. It reports their progress as progress of this call. `None`
-    /// if the run has no sink.
+    /// Returns a progress sink for nested calls. It reports their progress as the progress of this
+    /// call. `None` if the run has no progress sink.
     pub fn relayed_progress(&self) -> Option<Arc<dyn ProgressSink>> {
         let host = self.run.progress.clone()?;
         Some(Arc::new(Relay { host, call_id: Arc::clone(&self.call_id) }))
     }
 
-    /// The settings and handles that all calls of the run share.
+    /// Returns the context that all calls of the run share.
     pub fn run(&self) -> &RunContext {
         &self.run
     }
 
-    /// The id of this call. Empty for direct calls.
+    /// Returns the id of this call. Empty for direct calls.
     pub fn call_id(&self) -> &str {
         &self.call_id
     }
 
-    /// The id of the run. Empty outside a run.
+    /// Returns the id of the run. Empty outside a run.
     pub fn run_id(&self) -> &str {
         &self.run.run_id
     }
 
-    /// The user or service that the call acts for.
+    /// Returns the user or service that the call acts for.
     pub fn principal(&self) -> Option<&Principal> {
         self.run.principal.as_ref()
     }
@@ -239,13 +243,13 @@ impl ToolContext {
         self.principal().is_some_and(|principal| principal.scopes.contains(scope))
     }
 
-    /// Returns the host value of type `T`.
+    /// Returns the host state of type `T`.
     ///
     /// # Errors
     ///
-    /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, or if the value
-    /// is [lazy](State::with_init) and not initialized yet. Use
-    /// [`state_or_init`](Self::state_or_init) to initialize it.
+    /// Fails with [`ToolError::Fatal`] if the host program provides no value of this type, or if
+    /// the value is [lazy](State::with_init) and not initialized yet. Use
+    /// [`state_or_init`](Self::state_or_init) for lazy values.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get::<T>() {
@@ -258,14 +262,13 @@ impl ToolContext {
         }
     }
 
-    /// Returns the host value of type `T`, and initializes it first if it is
-    /// [lazy](State::with_init).
+    /// Returns the host state of type `T`. A [lazy](State::with_init) value is initialized first.
     ///
-    /// Concurrent calls wait for the same initialization.
+    /// Concurrent calls share one initialization.
     ///
     /// # Errors
     ///
-    /// Fails with [`ToolError::Fatal`] if the host provides no value of this type, and with
+    /// Fails with [`ToolError::Fatal`] if the host program provides no value of this type, and with
     /// [`ToolError::Failed`] if the initialization fails. The next call then tries again.
     pub async fn state_or_init<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
@@ -280,40 +283,41 @@ impl ToolContext {
         }
     }
 
-    /// The cancellation token of the run.
+    /// Returns the cancellation token of the run.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.run.cancellation
     }
 
-    /// The deadline of the call, if it has one.
+    /// Returns the deadline of the call, if it has one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The decision about this call, if it is resumed.
+    /// Returns the decision about this call. `None` if the call was not suspended before.
     pub fn decision(&self) -> Option<&Decision> {
         self.resumed().map(Resumed::decision)
     }
 
-    /// The [saved data](crate::call::Pending::state) of the tool, if the call is resumed. Null if
-    /// the tool saved nothing.
+    /// Returns the [data](crate::call::Pending::state) that the tool saved when it suspended the
+    /// call. Null if the tool saved nothing, `None` if the call was not suspended before.
     pub fn pending_state(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().state)
     }
 
-    /// The pending state with the decision, if the call is resumed.
+    /// Returns the pending state and the decision of a resumed call. `None` if the call was not
+    /// suspended before.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
     }
 
-    /// Adds model usage of this call to the usage of its run.
+    /// Adds model usage inside this call to the usage of the run.
     pub fn report_usage(&self, usage: Usage) {
         if let Some(meter) = &self.run.usage {
             meter.add(usage);
         }
     }
 
-    /// Reports the progress of this call to the host.
+    /// Reports the progress of this call to the progress sink of the run.
     pub fn report(&self, progress: Progress) {
         if let Some(sink) = &self.run.progress {
             sink.report(&self.call_id, progress);

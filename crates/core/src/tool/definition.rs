@@ -1,4 +1,4 @@
-//! Tool definitions: name, description, schemas, policy, metadata.
+//! Tool definitions: name, description, schemas, policy and metadata.
 
 mod annotations;
 mod check;
@@ -21,12 +21,12 @@ use crate::schema::{Schema, SchemaError, canonical};
 pub use annotations::{Annotations, Deprecation};
 use defects::Defects;
 
-/// The definition of a tool: name, description, schemas, policy and metadata. Cheap to clone (one
-/// `Arc`).
+/// The definition of a tool: its name, description, schemas, policy and metadata. Cheap to clone
+/// (one `Arc`).
 ///
-/// The serialized form has name, title, description, schemas, annotations, metadata and
-/// deprecation. The policy and the state types are not serialized. [`Display`](fmt::Display) prints
-/// the tool as one line of a prompt.
+/// The serialized form contains the name, title, description, schemas, annotations, metadata and
+/// deprecation notice. The policy and the state types are not serialized. [`Display`](fmt::Display)
+/// prints the tool as one line of a prompt.
 ///
 /// # Examples
 ///
@@ -57,7 +57,8 @@ struct DefinitionInner {
     input_schema: Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Schema>,
-    /// Overrides of argument descriptions, applied again when the schema is replaced.
+    /// Pairs of an argument name and its new description. They are applied again when the schema is
+    /// replaced.
     #[serde(skip)]
     argument_descriptions: Vec<(String, String)>,
     #[serde(skip)]
@@ -66,7 +67,7 @@ struct DefinitionInner {
     policy: ToolPolicy,
     #[serde(skip)]
     state: Vec<StateType>,
-    /// Set for tools that read the result store.
+    /// Set for tools that read results from the result store.
     #[serde(skip)]
     reads_results: bool,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
@@ -78,9 +79,9 @@ struct DefinitionInner {
 }
 
 impl ToolDefinition {
-    /// Creates a definition from a name and the schema of the arguments.
+    /// Creates a definition from a name and the input schema, which describes the arguments.
     ///
-    /// A schema without an object root is a [defect](Self::defect).
+    /// A schema whose root is not an object is a [defect](Self::defect).
     pub fn new(name: ToolName, input_schema: Schema) -> Self {
         Self(Arc::new(DefinitionInner {
             name,
@@ -100,14 +101,14 @@ impl ToolDefinition {
         .with_input_schema(input_schema)
     }
 
-    /// Creates a definition from a name, the type of the arguments `A` and the return type `R`.
+    /// Creates a definition from a name, the type `A` of the arguments, and the return type `R`.
     ///
     /// An invalid name or schema is a [defect](Self::defect).
     pub fn of<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
         Self::inferred::<R>(name, Schema::from_type::<A>().and_then(Schema::into_arguments))
     }
 
-    /// Creates a definition from a name, the schema of the arguments and the return type.
+    /// Creates a definition from a name, the input schema, and the return type `R`.
     pub(crate) fn inferred<R: IntoToolOutput>(name: &str, input: Result<Schema, SchemaError>) -> Self {
         let (name, bad_name) = match ToolName::new(name) {
             Ok(name) => (name, None),
@@ -126,54 +127,55 @@ impl ToolDefinition {
         })
     }
 
-    /// The name of the tool in calls.
+    /// Returns the name of the tool, as used in calls.
     pub fn name(&self) -> &ToolName {
         &self.0.name
     }
 
-    /// The display name, for people.
+    /// Returns the display name of the tool, for people.
     pub fn title(&self) -> Option<&str> {
         self.0.title.as_deref()
     }
 
-    /// The description for the model. Empty by default.
+    /// Returns the description for the model. Empty by default.
     pub fn description(&self) -> &str {
         &self.0.description
     }
 
-    /// The schema of the arguments, with an object root.
+    /// Returns the schema of the arguments. Its root is an object.
     pub fn input_schema(&self) -> &Schema {
         &self.0.input_schema
     }
 
-    /// The schema of the structured output, if declared. Its root can be of any type.
+    /// Returns the schema of the structured output, if the tool declares one. Its root can be of
+    /// any type.
     pub fn output_schema(&self) -> Option<&Schema> {
         self.0.output_schema.as_ref()
     }
 
-    /// The reason for which the tool cannot be used, such as an invalid schema. `None` for valid
-    /// tools.
+    /// Returns the reason if the tool cannot be used, such as an invalid schema. `None` for a valid
+    /// tool.
     ///
-    /// A tool with a defect is withheld from models, and reported by
-    /// [`Toolset::check`](crate::toolset::Toolset::check).
+    /// A tool with a defect is withheld from models.
+    /// [`Toolset::check`](crate::toolset::Toolset::check) reports the defect.
     pub fn defect(&self) -> Option<&str> {
         self.0.defects.first()
     }
 
-    /// The host's rules for calls.
+    /// Returns the host's rules for calls of the tool.
     pub fn policy(&self) -> &ToolPolicy {
         &self.0.policy
     }
 
-    /// The types of host state that the tool uses.
+    /// Returns the types of host state that the tool declares to use.
     pub fn state(&self) -> &[StateType] {
         &self.0.state
     }
 
-    /// Returns the SHA-256 of name, title, description, schemas, annotations and deprecation, in
-    /// lower-case hexadecimal digits.
+    /// Returns the SHA-256 hash of the name, title, description, schemas, annotations and
+    /// deprecation notice, in lower-case hexadecimal digits.
     ///
-    /// The order of keys does not matter. Approvals are bound to the fingerprint: a changed
+    /// The order of JSON keys does not matter. Approvals are bound to the fingerprint: a changed
     /// definition needs a new approval.
     ///
     /// # Examples
@@ -203,22 +205,23 @@ impl ToolDefinition {
         })
     }
 
-    /// Hints of the tool about its behaviour. Untrusted.
+    /// Returns the tool's hints about its own behaviour. They are untrusted.
     pub fn annotations(&self) -> &Annotations {
         &self.0.annotations
     }
 
-    /// Additional data of the source, for example the `_meta` of an MCP tool. Untrusted.
+    /// Returns additional data from the tool's source, for example the `_meta` object of an MCP
+    /// tool. It is untrusted.
     pub fn metadata(&self) -> &Map<String, Value> {
         &self.0.metadata
     }
 
-    /// The deprecation notice, if the tool is deprecated.
+    /// Returns the deprecation notice, if the tool is deprecated.
     pub fn deprecated(&self) -> Option<&Deprecation> {
         self.0.deprecated.as_ref()
     }
 
-    /// Sets the name. An invalid name is a [defect](Self::defect).
+    /// Sets the name of the tool. An invalid name is a [defect](Self::defect).
     #[must_use]
     pub fn with_name(self, name: impl TryInto<ToolName, Error: fmt::Display>) -> Self {
         self.with(|inner| match name.try_into() {
@@ -227,22 +230,22 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the display name.
+    /// Sets the display name of the tool, for people.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {
         self.with(|inner| inner.title = Some(title.into()))
     }
 
-    /// Sets the description.
+    /// Sets the description for the model.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
         self.with(|inner| inner.description = description.into())
     }
 
-    /// Sets the description of an argument. It replaces the description in the schema.
+    /// Sets the description of an argument. It replaces the description in the input schema.
     ///
-    /// The description is kept if the schema is replaced later. An argument missing from the schema
-    /// is a [defect](Self::defect).
+    /// The description is kept if the schema is replaced later. The description of an argument that
+    /// is missing in the schema is a [defect](Self::defect).
     #[must_use]
     pub fn with_argument_description(
         self,
@@ -258,10 +261,10 @@ impl ToolDefinition {
 
     /// Sets the schema of the arguments, as a [`Schema`] or a [`Value`].
     ///
-    /// An invalid schema, or a schema without an object root, is a [defect](Self::defect).
+    /// An invalid schema, or a schema whose root is not an object, is a [defect](Self::defect).
     ///
-    /// Calls are validated against this schema only. If the tool deserializes its arguments, a
-    /// value that matches the schema but not the type fails with
+    /// Calls are validated only against this schema. If a tool deserializes its arguments, a value
+    /// that matches the schema but not the Rust type fails with
     /// [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
     #[must_use]
     pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
@@ -283,7 +286,7 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the host's rules for calls.
+    /// Sets the host's rules for calls of the tool.
     #[must_use]
     pub fn with_policy(self, policy: ToolPolicy) -> Self {
         self.with(|inner| inner.policy = policy)
@@ -291,19 +294,19 @@ impl ToolDefinition {
 
     /// Declares a type of host state that the tool uses.
     ///
-    /// The tool is withheld if the host provides no value of this type.
+    /// The tool is withheld from models if the host program provides no value of this type.
     #[must_use]
     pub fn with_state(self, state: StateType) -> Self {
         self.with(|inner| inner.state.push(state))
     }
 
-    /// Sets the hints about the behaviour.
+    /// Sets the hints about the behaviour of the tool.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {
         self.with(|inner| inner.annotations = annotations)
     }
 
-    /// Sets the additional data.
+    /// Sets additional data about the tool.
     #[must_use]
     pub fn with_metadata(self, metadata: Map<String, Value>) -> Self {
         self.with(|inner| inner.metadata = metadata)
@@ -315,15 +318,16 @@ impl ToolDefinition {
         self.with(|inner| inner.deprecated = Some(deprecation))
     }
 
-    /// Marks the tool as a reader of the result store.
+    /// Marks the tool as a reader of the result store, for the full text of truncated results.
     ///
-    /// Truncated results refer the model to this tool. Its own results are not stored again.
+    /// The note at the end of a truncated result refers the model to this tool. The results of the
+    /// tool itself are not stored again.
     #[must_use]
     pub fn as_result_reader(self) -> Self {
         self.with(|inner| inner.reads_results = true)
     }
 
-    /// Returns `true` if the tool reads the result store.
+    /// Returns `true` if the tool is marked as a reader of the result store.
     pub(crate) fn reads_results(&self) -> bool {
         self.0.reads_results
     }
@@ -374,7 +378,8 @@ fn output_defect(error: impl fmt::Display) -> String {
     format!("its output: {error}")
 }
 
-/// Compares all fields, including those that are not serialized.
+/// Compares all fields, including the policy, the state types and other fields that are not
+/// serialized.
 impl PartialEq for ToolDefinition {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0

@@ -11,7 +11,7 @@ use crate::call::{ToolError, ToolResponse};
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolResponse, ToolError>> + Send + Sync;
 
-/// A tool from a definition and a function of the arguments, for definitions known only at run
+/// A tool made from a definition and a function. Use it if the definition is known only at run
 /// time.
 ///
 /// # Examples
@@ -30,7 +30,7 @@ pub struct DynamicTool {
 }
 
 impl DynamicTool {
-    /// Creates a tool from a definition and a function.
+    /// Creates a tool from a definition and a function of the arguments and the context.
     pub fn new<F, Fut>(definition: ToolDefinition, function: F) -> Self
     where
         F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
@@ -58,13 +58,13 @@ impl Tool for DynamicTool {
 
 /// Creates a tool from a closure.
 ///
-/// The closure has one parameter, usually a struct; its fields are the arguments of the tool. Use
-/// an empty struct or a [`Value`] for a tool without arguments. The input schema is the schema of
-/// `A`, the output schema that of the return type.
+/// The closure has one parameter, usually a struct. The fields of the struct are the arguments of
+/// the tool. Use an empty struct or a [`Value`] for a tool without arguments. The input schema is
+/// generated from `A`, the output schema from the return type.
 ///
 /// An invalid [`ToolName`](crate::tool::ToolName) or an unsupported schema is a
-/// [defect](ToolDefinition::defect), reported by
-/// [`Toolset::check`](crate::toolset::Toolset::check).
+/// [defect](ToolDefinition::defect) of the tool. [`Toolset::check`](crate::toolset::Toolset::check)
+/// reports it.
 ///
 /// # Examples
 ///

@@ -8,7 +8,7 @@ use crate::{
     schema::{Schema, SchemaError},
 };
 
-/// Conversion of the return value of a tool function to a [`ToolResponse`].
+/// A conversion from the return value of a tool function to a [`ToolResponse`].
 ///
 /// | return type | output |
 /// |---|---|
@@ -27,20 +27,22 @@ use crate::{
     note = "the error of a `Result` may be a `String`, a `ToolError`, or any type with `std::error::Error`"
 )]
 pub trait IntoToolOutput {
-    /// Converts the value to the outcome of the call.
+    /// Converts the return value to the response of the tool.
     ///
     /// # Errors
     ///
-    /// Fails with the error of the function, or if the value cannot be serialized.
+    /// Fails with the error that the function returned, or if the value cannot be serialized.
     fn into_tool_output(self) -> Result<ToolResponse, ToolError>;
 
-    /// Returns the schema of the structured output. `None` if the type has no structured output.
+    /// Returns the schema of the structured output. `None` if the type produces no structured
+    /// output.
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
         None
     }
 }
 
-/// A serializable value as structured output. Its type determines the output schema of the tool.
+/// A return value that becomes structured output. The type `T` determines the output schema of the
+/// tool.
 ///
 /// # Examples
 ///

@@ -2,7 +2,7 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// A valid name of a tool: `^[A-Za-z0-9_-]{1,64}$`.
+/// A valid tool name. It matches `^[A-Za-z0-9_-]{1,64}$`.
 ///
 /// # Examples
 ///
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String")]
 pub struct ToolName(Arc<str>);
 
-/// The error of a text that is not a [`ToolName`].
+/// The error for a text that is not a valid [`ToolName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{name}\" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, \"_\" and \"-\"")]
 pub struct InvalidToolName {
@@ -27,11 +27,11 @@ pub struct InvalidToolName {
 }
 
 const MAX_LEN: usize = 64;
-/// Hexadecimal digits of the hash: 48 bits.
+/// Number of hexadecimal digits in the hash suffix. 12 digits are 48 bits.
 const HASH_LEN: usize = 12;
 
 impl ToolName {
-    /// Creates a tool name.
+    /// Creates a tool name from a valid text.
     ///
     /// # Errors
     ///
@@ -42,13 +42,14 @@ impl ToolName {
         if is_valid(name) { Ok(Self(name.into())) } else { Err(InvalidToolName { name: name.into() }) }
     }
 
-    /// Maps any text to a tool name, for example the name of a server's tool.
+    /// Converts any text to a tool name, for example the name of a tool on a server.
     ///
-    /// A valid name is unchanged. Any other text becomes its allowed characters and a 48-bit hash
-    /// of the whole text (`get.weather` becomes `get_weather_` and 12 hexadecimal digits). A valid
-    /// name with such a suffix is hashed as well, so that it cannot imitate a mapped name.
+    /// A valid name is returned unchanged. In any other text, invalid characters are replaced by
+    /// `_`, and a 48-bit hash of the whole text is appended: `get.weather` becomes `get_weather_`
+    /// and 12 hexadecimal digits. A valid name with such a suffix is hashed as well, so that it
+    /// cannot imitate a converted name.
     ///
-    /// The result depends on the text only and is the same in every version.
+    /// The result depends only on the text and is the same in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {
         if is_valid(foreign) && !looks_mapped(foreign) {
             return Self(foreign.into());
@@ -80,7 +81,8 @@ fn looks_mapped(name: &str) -> bool {
     })
 }
 
-/// 64-bit FNV-1a. Unlike the hashers of the standard library, it is stable across Rust versions.
+/// Returns the 64-bit FNV-1a hash. Unlike the hashers of the standard library, it is stable across
+/// Rust versions.
 fn fnv1a(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::{Tool, ToolContext, ToolDefinition};
 use crate::call::{ToolError, ToolResponse};
 
-/// A tool with a replaced definition. Returned by
+/// A tool with a replaced definition, created by
 /// [`ToolExt::with_definition`](crate::pipeline::ToolExt::with_definition).
 #[derive(Clone, Debug)]
 pub struct WithDefinition<T> {
@@ -13,7 +13,7 @@ pub struct WithDefinition<T> {
 }
 
 impl<T: Tool> WithDefinition<T> {
-    /// Replaces the definition of a tool.
+    /// Wraps `tool` and replaces its definition.
     pub(crate) fn new(tool: T, definition: ToolDefinition) -> Self {
         Self { tool, definition }
     }

@@ -1,4 +1,4 @@
-//! State shared between a running call, the calls inside it, and its pipeline.
+//! State shared by a running call, its nested calls, and the pipeline that runs it.
 
 use std::{
     any::Any,
@@ -10,11 +10,12 @@ use std::{
 
 use super::{StateType, ToolDefinition};
 
-/// The state of a running call. Every task of the call holds a reference.
+/// The state of a running call. Every task of the call holds a reference to it.
 pub(crate) struct CallScope {
-    /// The settings of the pipeline. Type-erased, because the pipeline is a higher layer.
+    /// The settings of the pipeline. They are type-erased, because this module must not depend on
+    /// the pipeline.
     pipeline: Arc<dyn Any + Send + Sync>,
-    /// The number of abandoned calls of the pipeline.
+    /// The counter of the pipeline's abandoned calls.
     abandoned: Arc<AtomicUsize>,
     definition: ToolDefinition,
     /// The scope of the enclosing call.
@@ -29,8 +30,8 @@ impl CallScope {
         &self.pipeline
     }
 
-    /// Records a read of host state, also in the enclosing calls. `None` is a read of unknown
-    /// types.
+    /// Records a read of host state in this call and in the enclosing calls. `None` stands for
+    /// unknown types.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if state.is_none_or(|state| !self.definition.state().contains(&state)) {
             self.reads_undeclared.store(true, Ordering::Relaxed);
@@ -57,7 +58,7 @@ impl Drop for CallScope {
     }
 }
 
-/// The reference of the pipeline to a [`CallScope`].
+/// The pipeline's reference to a [`CallScope`].
 ///
 /// If the guard is dropped without [`finish`](Self::finish), the call counts as abandoned until the
 /// last reference to the scope is dropped.
@@ -93,7 +94,7 @@ impl Drop for ScopeGuard {
     fn drop(&mut self) {
         if let Some(scope) = self.0.take() {
             scope.abandoned.fetch_add(1, Ordering::Relaxed);
-            // If this is the last reference, its drop decrements the count again.
+            // If this is the last reference, the drop of the scope decrements the counter again.
             scope.is_abandoned.store(true, Ordering::Relaxed);
         }
     }

@@ -12,9 +12,9 @@ use tokio::sync::OnceCell;
 
 use crate::call::BoxError;
 
-/// Values of the host program for its tools, at most one per type.
+/// Values that the host program provides to its tools, at most one per type.
 ///
-/// State is not part of a saved run: the host provides it again when the run is resumed.
+/// State is not part of a saved run. The host program provides it again when the run is resumed.
 ///
 /// # Examples
 ///
@@ -31,9 +31,9 @@ pub struct State(Arc<HashMap<TypeId, StateEntry>>);
 
 #[derive(Clone)]
 enum StateEntry {
-    /// A value of the type.
+    /// A value, type-erased.
     Value(Arc<dyn Any + Send + Sync>),
-    /// A [`LazyValue`] of the type.
+    /// A [`LazyValue`], type-erased.
     Lazy(Arc<dyn Any + Send + Sync>),
 }
 
@@ -43,7 +43,7 @@ struct LazyValue<T> {
     init: Box<dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync>,
 }
 
-/// A type of [`State`] declared by a tool.
+/// The type of a value in [`State`]. A tool declares the state types that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateType {
     id: TypeId,
@@ -56,28 +56,29 @@ impl StateType {
         Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
     }
 
-    /// The path of the type, for messages.
+    /// Returns the path of the type, for error messages.
     pub fn name(self) -> &'static str {
         self.name
     }
 }
 
 impl State {
-    /// Creates a state without values.
+    /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a value. It replaces a value of the same type.
+    /// Adds a value. It replaces an earlier value of the same type.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.with_entry::<T>(StateEntry::Value(Arc::new(value)))
     }
 
-    /// Adds a lazy value, for example a connection. It replaces a value of the same type.
+    /// Adds a value that `init` creates on first use, for example a connection. It replaces an
+    /// earlier value of the same type.
     ///
-    /// The first call that needs the value initializes it, for this state and all its clones. If
-    /// the initialization fails, that call fails, and the next call tries again.
+    /// The first tool call that needs the value initializes it, for this state and all its clones.
+    /// If the initialization fails, the tool call fails, and the next one tries again.
     ///
     /// # Examples
     ///
@@ -122,8 +123,8 @@ impl State {
         self
     }
 
-    /// Returns the value of type `T`. `None` for a [lazy](Self::with_init) value before its
-    /// initialization.
+    /// Returns the value of type `T`. `None` if there is no such value, or if a
+    /// [lazy](Self::with_init) value is not initialized yet.
     pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         match self.0.get(&TypeId::of::<T>())? {
             StateEntry::Value(value) => value.downcast_ref(),
@@ -131,7 +132,7 @@ impl State {
         }
     }
 
-    /// Returns the value of type `T`, and initializes it first if it is lazy.
+    /// Returns the value of type `T`. A lazy value is initialized first.
     pub(crate) async fn get_or_init<T: Clone + Send + Sync + 'static>(&self) -> Option<Result<&T, BoxError>> {
         match self.0.get(&TypeId::of::<T>())? {
             StateEntry::Value(value) => value.downcast_ref().map(Ok),
@@ -147,7 +148,7 @@ impl State {
         matches!(self.0.get(&TypeId::of::<T>()), Some(StateEntry::Lazy(_)))
     }
 
-    /// Adds the values of `others` whose types are missing here.
+    /// Adds each value of `others` whose type has no value in this state.
     #[must_use]
     pub fn with_defaults(mut self, others: &Self) -> Self {
         if self.0.is_empty() {
@@ -160,12 +161,12 @@ impl State {
         self
     }
 
-    /// Returns `true` if both are clones of the same state, or both are empty.
+    /// Returns `true` if both states are clones of the same state, or if both are empty.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// Returns the identity of the values of these types, for cache keys.
+    /// Returns the identity of this state's values of the given types, for cache keys.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |wanted: &StateType| match self.0.get(&wanted.id)? {
             StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),
@@ -173,21 +174,21 @@ impl State {
         StateIdentity(types.iter().map(identity).collect())
     }
 
-    /// Returns `true` if the host provides no values.
+    /// Returns `true` if the state has no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the types without a value.
+    /// Returns those of the given types that have no value in this state.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
         types.iter().filter(|wanted| !self.0.contains_key(&wanted.id))
     }
 }
 
-/// The identity of the values in a [`State`], for some types.
+/// The identity of the values that a [`State`] has for some types.
 ///
-/// Identities are equal if the values are the same allocations. An identity does not keep the
-/// values alive, but prevents the reuse of their addresses.
+/// Two identities are equal if their values are the same allocations. An identity does not keep the
+/// values alive, but it prevents the reuse of their addresses.
 #[derive(Clone, Debug)]
 pub struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
 

@@ -2,17 +2,18 @@ use std::sync::Arc;
 
 use super::Tool;
 
-/// The tools of an `impl` block, implemented by `#[tools]`.
+/// The tools of an `impl` block. The attribute `#[tools]` implements this trait.
 #[doc(hidden)]
 pub trait Methods {
-    /// Returns the tools. Each holds a clone of `shared`.
+    /// Returns the tools of the `impl` block. Each tool holds a clone of `shared`.
     fn tools(shared: Arc<Self>) -> Vec<Arc<dyn Tool>>;
 }
 
 /// Several tools, for [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
 ///
-/// Implemented for values with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
-/// `Arc` of them, for arrays and vectors of a tool type, and for tuples of up to eight tools.
+/// Implemented for types with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
+/// `Arc` of such a type, for arrays and vectors of a tool type, and for tuples of up to eight
+/// tools.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no tools",
     label = "not a value with tools",
@@ -20,7 +21,7 @@ pub trait Methods {
     note = "add a single tool by `with`, a source by `with_source`"
 )]
 pub trait Tools {
-    /// Returns the tools, in order. Tools of an `impl` block share the value.
+    /// Returns the tools in order. The tools of an `impl` block share one value.
     fn into_tools(self) -> Vec<Arc<dyn Tool>>;
 }
 

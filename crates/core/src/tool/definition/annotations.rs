@@ -1,11 +1,11 @@
-//! Annotations and deprecation notices.
+//! Annotations and deprecation notices of tools.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Hints of a tool about its behaviour (MCP `ToolAnnotations`). Untrusted, and never sent to a
-/// model.
+/// Hints of a tool about its own behaviour (MCP `ToolAnnotations`). They are untrusted and never
+/// sent to a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
@@ -29,8 +29,8 @@ impl Annotations {
     }
 }
 
-/// A deprecation notice: a note and the name of the replacement. [`Display`](fmt::Display) prints
-/// both.
+/// The deprecation notice of a tool: a note and the name of the replacement.
+/// [`Display`](fmt::Display) prints both.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ pub struct Deprecation {
     /// The name of the tool to use instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
-    /// The reason, or advice.
+    /// The reason for the deprecation, or advice for callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -9,13 +9,15 @@ use crate::{
 };
 
 impl ToolDefinition {
-    /// Checks the output of a call: its depth ([`limits::VALUE_DEPTH`]) and the output schema.
+    /// Checks that an output is not nested too deeply ([`limits::VALUE_DEPTH`]) and matches the
+    /// output schema.
     ///
     /// Outputs are never repaired.
     ///
     /// # Errors
     ///
-    /// Fails with a [`ToolError::Failed`], for the model in place of the output.
+    /// Fails with a [`ToolError::Failed`] that describes the problem. The model receives this error
+    /// instead of the output.
     pub fn check_output(&self, output: &ToolOutput) -> Result<(), ToolError> {
         check(self, output)
     }

@@ -1,8 +1,9 @@
-//! Examples of names. Property tests for arbitrary names are in the package `fuzz`.
+//! Examples of tool names. Property tests for arbitrary names are in the package `fuzz`.
 
 use super::*;
 
-/// Behaviour A11: valid, readable, at most 64 characters; a long name is shortened with a hash.
+/// Behaviour A11: any name is converted to a valid, readable tool name of at most 64 characters. A
+/// long name is shortened and gets a hash.
 #[test]
 fn foreign_names_stay_readable() {
     assert_eq!(ToolName::sanitize("search-a").as_str(), "search-a");
@@ -15,7 +16,7 @@ fn foreign_names_stay_readable() {
     assert!(ToolName::sanitize("天気").as_str().starts_with("tool_"));
 }
 
-/// A server cannot offer a tool with the name of another server's mapped tool.
+/// A server must not be able to offer a tool under the converted name of another server's tool.
 #[test]
 fn valid_name_with_a_hash_suffix_is_mapped() {
     let mapped = ToolName::sanitize("get.weather");
