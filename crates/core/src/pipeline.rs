@@ -1,7 +1,7 @@
-//! The steps of every call: find → parse → repair → validate → gate → call → catch → check → bound
-//! → record.
+//! The pipeline of every tool call: find → parse → repair → validate → gate → call → catch → check
+//! → bound → record.
 //!
-//! Agents, the MCP server, direct calls and tests all use [`Pipeline::call`].
+//! Agents, the MCP server, direct calls and tests all use the same pipeline.
 
 mod arguments;
 mod batch;
@@ -54,7 +54,8 @@ use gate::GateOutcome;
 use invoke::{CallTask, panicked};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
 
-/// The pipeline for tool calls. Cheap to clone; clones share the store and the recorders.
+/// The pipeline that runs tool calls. Cheap to clone; clones share the result store and the
+/// recorders.
 ///
 /// # Examples
 ///
@@ -71,12 +72,13 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// Set if the store was chosen by the user.
+    /// Set if the store was chosen by [`Pipeline::with_store`]. The default store is replaced by
+    /// the store of an outer pipeline.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
-    /// Adds arguments and results to spans.
+    /// Adds the arguments and results of calls to their tracing spans.
     traces_content: bool,
-    /// The number of calls past their deadline whose code still runs.
+    /// The number of timed-out or cancelled calls whose code still runs.
     abandoned: Arc<AtomicUsize>,
 }
 
@@ -91,7 +93,7 @@ impl fmt::Debug for Pipeline {
     }
 }
 
-/// The outcome of a call: a result, or a pending state.
+/// The outcome of a tool call: a result, or a pending state.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is finished or pending")]
 pub enum CallOutcome {
@@ -112,7 +114,7 @@ impl CallOutcome {
         }
     }
 
-    /// The id of the call.
+    /// Returns the id of the call.
     pub fn call_id(&self) -> &str {
         match self {
             Self::Finished(result) => &result.call_id,
@@ -120,8 +122,8 @@ impl CallOutcome {
         }
     }
 
-    /// Returns the result. A pending call becomes a failure, for callers without support for
-    /// suspended calls.
+    /// Converts the outcome to a result. A pending call becomes a failure, for callers that do not
+    /// support suspended calls.
     pub fn into_result(self) -> ToolResult {
         match self {
             Self::Finished(result) => result,
@@ -138,7 +140,7 @@ impl CallOutcome {
     }
 }
 
-/// Repairs arguments, stores long results in memory, and has no recorder.
+/// The default pipeline repairs arguments, stores long results in memory, and has no recorder.
 impl Default for Pipeline {
     fn default() -> Self {
         let store: Arc<dyn ResultStore> = Arc::new(MemoryResultStore::default());
@@ -146,20 +148,21 @@ impl Default for Pipeline {
     }
 }
 
-/// Details of a call, collected by the steps.
+/// Details of a call, collected by the steps of the pipeline.
 #[derive(Default)]
 struct CallDetails<'a> {
-    /// The slot for the validated arguments. `None` without a recorder.
+    /// The slot for the validated arguments. `None` if the pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// A warning for the result.
+    /// A warning that is added to the result.
     warning: Option<String>,
-    /// Set if the result is from a cache.
+    /// Set if the result comes from a cache.
     is_cached: bool,
 }
 
 impl CallDetails<'_> {
-    /// Records the validated arguments. Unchanged arguments are not copied: the call has them.
+    /// Records the validated arguments. Unchanged arguments are not copied, because the call
+    /// contains them already.
     fn record_arguments(&self, arguments: &Value, is_unchanged: bool) {
         if let Some(slot) = self.arguments {
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = match is_unchanged {
@@ -176,20 +179,21 @@ impl Pipeline {
         Self::default()
     }
 
-    /// Creates a pipeline without a result store. Results are never truncated, for programs that
-    /// read them in full.
+    /// Creates a pipeline without a result store. It never truncates results. Use it for programs
+    /// that read results in full.
     pub fn unbounded() -> Self {
         Self(Arc::default())
     }
 
-    /// Sets the repair of invalid arguments. Default: [`RepairPolicy::Default`].
+    /// Sets the policy for repairing invalid arguments. Default: [`RepairPolicy::Default`].
     #[must_use]
     pub fn with_repair(mut self, policy: RepairPolicy) -> Self {
         Arc::make_mut(&mut self.0).repair = policy;
         self
     }
 
-    /// Sets the store for long results. Default: a [`MemoryResultStore`].
+    /// Sets the store for results that are too long for the model. Default: a
+    /// [`MemoryResultStore`].
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
         let parts = Arc::make_mut(&mut self.0);
@@ -198,43 +202,45 @@ impl Pipeline {
         self
     }
 
-    /// Sets the recorder of all calls. It replaces an earlier recorder. Default: none.
+    /// Sets the recorder that receives a record of every call. It replaces an earlier recorder.
+    /// Default: none.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
         Arc::make_mut(&mut self.0).recorders = vec![Arc::new(recorder)];
         self
     }
 
-    /// Adds the arguments and results of calls to their spans, unredacted. Default: `false`.
+    /// Adds the unredacted arguments and results of calls to their tracing spans. Default: `false`.
     ///
-    /// The attributes are `gen_ai.tool.call.arguments` and `gen_ai.tool.call.result`. Enable this
-    /// only if all readers of the traces may see this data.
+    /// The span attributes are `gen_ai.tool.call.arguments` and `gen_ai.tool.call.result`. Enable
+    /// this only if all readers of the traces may see this data.
     #[must_use]
     pub fn with_traced_content(mut self, traced: bool) -> Self {
         Arc::make_mut(&mut self.0).traces_content = traced;
         self
     }
 
-    /// The store for long results. `None` if results are never truncated.
+    /// Returns the store for results that are too long for the model. `None` if results are never
+    /// truncated.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
     }
 
-    /// Returns the number of abandoned calls: calls past their deadline, or cancelled, whose code
-    /// still runs because it blocks its thread.
+    /// Returns the number of abandoned calls. These are timed-out or cancelled calls whose code
+    /// still runs, because it blocks its thread.
     pub fn abandoned_calls(&self) -> usize {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the pipeline that runs the call of `cx`. `None` outside a pipeline.
+    /// Returns the pipeline that runs the call with the context `cx`. `None` outside a pipeline.
     ///
-    /// Tools use it for nested calls and to read the [store](Self::store).
+    /// Tools use this pipeline for nested calls and to read the [result store](Self::store).
     pub fn current(cx: &ToolContext) -> Option<Self> {
         let parts = Arc::clone(cx.scope()?.pipeline());
         parts.downcast().ok().map(Self)
     }
 
-    /// Returns this pipeline without its result store. Results are then never truncated.
+    /// Returns a copy of this pipeline without a result store. The copy never truncates results.
     #[must_use]
     pub fn without_store(&self) -> Self {
         let mut unbounded = self.clone();
@@ -242,11 +248,12 @@ impl Pipeline {
         unbounded
     }
 
-    /// Combines the pipeline of a nested toolset with the pipeline around it.
+    /// Combines this pipeline of a nested toolset with the pipeline of the `outer` toolset.
     ///
-    /// The recorders of both receive the calls. Arguments are repaired only if both pipelines
-    /// repair. The inner store is used if it was set, otherwise the outer store. Abandoned calls
-    /// are counted in `outer`. Content is traced if either pipeline traces it.
+    /// The recorders of both pipelines receive the calls. Arguments are repaired only if both
+    /// pipelines repair. The inner result store is used if it was set explicitly, otherwise the
+    /// outer store. Abandoned calls are counted in `outer`. Arguments and results are traced if
+    /// either pipeline traces them.
     pub(crate) fn inside(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
@@ -271,16 +278,16 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls of a listed tool: `own` inside this pipeline, or this
-    /// pipeline.
+    /// Returns the pipeline for calls of a listed tool. If the toolset of the tool has its `own`
+    /// pipeline, it is combined with this pipeline. Otherwise it is this pipeline.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }
 
-    /// Runs a call on the task of the caller.
+    /// Runs a call of one of `tools` on the task of the caller.
     ///
-    /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller; see
-    /// [`batch`](Self::batch) for calls on separate tasks.
+    /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller; use
+    /// [`batch`](Self::batch) to run calls on separate tasks.
     ///
     /// # Cancellation
     ///
@@ -293,22 +300,22 @@ impl Pipeline {
         self.for_tool(own).run(tool, call, cx, CallTask::Caller, Some(tools)).await
     }
 
-    /// Runs a call of the given tool on the task of the caller.
+    /// Runs a call of `tool` on the task of the caller.
     ///
     /// # Cancellation
     ///
-    /// As for [`call`](Self::call).
+    /// Dropping the future cancels the call, as for [`call`](Self::call).
     pub async fn call_tool(&self, tool: &dyn Tool, arguments: Value, cx: &ToolContext) -> CallOutcome {
         let call = ToolCall::new(cx.call_id(), tool.definition().name().as_str(), arguments);
         self.run(Ok(tool), &call, cx, CallTask::Caller, None).await
     }
 
-    /// Checks a call without running it: the tool exists, and the arguments are valid or
+    /// Checks a call without running it: the tool must exist, and its arguments must be valid or
     /// repairable.
     ///
     /// # Errors
     ///
-    /// Fails with the error of the call.
+    /// Fails with the error that the call itself would return.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
         self.arguments(tools, call).map(drop)
     }
@@ -355,9 +362,10 @@ impl Pipeline {
         });
         let slot = has_recorder.then_some(&argument_slot);
         let mut details = CallDetails { arguments: slot, ..CallDetails::default() };
-        // Without a list, the arguments are a value of the program and not text of a model.
+        // Without a tool list, the arguments come from the program and not from a model, so their
+        // length is not limited.
         let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
-        // A panic of the tool or of a layer fails this call only.
+        // A panic of the tool, or of a middleware layer around it, fails only this call.
         let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
         let outcome = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
         let mut outcome = match outcome {
@@ -384,7 +392,7 @@ impl Pipeline {
         outcome
     }
 
-    /// Runs the steps from parse to check.
+    /// Runs the steps of the pipeline from parse to check.
     async fn run_steps(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
@@ -425,7 +433,8 @@ impl Pipeline {
     }
 }
 
-/// Returns the definition of a tool. [`Tool::definition`] is user code and may panic.
+/// Returns the definition of a tool. A panic of [`Tool::definition`], which is user code, is
+/// returned as an error.
 fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
     catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panicked(&*panic))
 }

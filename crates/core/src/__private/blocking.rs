@@ -6,8 +6,8 @@ use tracing::Span;
 
 use crate::call::ToolError;
 
-/// Runs a function on the blocking thread pool of tokio. Dropping the future of a queued call
-/// cancels it.
+/// Runs a function on tokio's blocking thread pool. If the future is dropped before the function
+/// starts, the function does not run.
 pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
@@ -21,7 +21,7 @@ where
     let span = Span::current();
     let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(call)));
     task.await.map_err(|error| match error.try_into_panic() {
-        // The pipeline catches the panic.
+        // The pipeline catches the panic and returns a failed call.
         Ok(panic) => resume_unwind(panic),
         Err(_shut_down) => ToolError::Cancelled,
     })

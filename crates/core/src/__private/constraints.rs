@@ -1,26 +1,27 @@
 use schemars::Schema;
 use serde_json::Value;
 
-/// Adds constraints to the schema of a parameter.
+/// A handle to add constraints to the schema of a parameter.
 pub struct Constraints<'a>(pub(super) &'a mut Schema);
 
 impl Constraints<'_> {
-    /// Sets a keyword. It replaces the keyword of the type's schema.
+    /// Sets a JSON Schema keyword. It replaces the same keyword in the schema of the parameter's
+    /// type.
     pub fn keyword(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Sets the minimum of a number.
+    /// Sets the minimum value of a number.
     pub fn at_least(&mut self, least: Value) {
         self.bound("minimum", least, f64::gt);
     }
 
-    /// Sets the maximum of a number.
+    /// Sets the maximum value of a number.
     pub fn at_most(&mut self, most: Value) {
         self.bound("maximum", most, f64::lt);
     }
 
-    /// Sets a bound, unless the type has a stricter one.
+    /// Sets a bound of a number, unless the schema of its type has a stricter bound.
     fn bound(&mut self, name: &str, bound: Value, is_narrower: fn(&f64, &f64) -> bool) {
         let of_type = self.0.get(name).and_then(Value::as_f64);
         match (of_type, bound.as_f64()) {
@@ -29,7 +30,8 @@ impl Constraints<'_> {
         }
     }
 
-    /// Sets bounds for the characters of a string, the items of a list or the entries of a map.
+    /// Sets the minimum and maximum number of characters in a string, items in a list, or entries
+    /// in a map.
     pub fn length(&mut self, least: usize, most: Option<usize>) {
         let is = |name: &str| match self.0.get("type") {
             Some(Value::Array(types)) => types.iter().any(|it| it == name),

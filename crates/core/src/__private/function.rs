@@ -10,19 +10,20 @@ use crate::{
     tool::{IntoToolOutput, ToolContext, ToolDefinition},
 };
 
-/// A function with `#[tool]`.
+/// A function with the attribute `#[tool]`.
 pub trait Function: Send + Sync {
     /// The name of the tool.
     const NAME: &'static str;
-    /// The values of the parameters, as a nested list.
+    /// The values of the parameters, as a nested list of pairs.
     type Arguments;
-    /// The return type.
+    /// The return type of the function.
     type Output: IntoToolOutput;
 
-    /// Returns the parameters for the model, without context and state.
+    /// Returns the parameters whose values come from the model. Parameters for the context and for
+    /// host state are not included.
     fn parameters() -> impl Parameters<Values = Self::Arguments>;
 
-    /// Calls the function.
+    /// Calls the function with deserialized arguments.
     fn call(
         &self,
         arguments: Self::Arguments,
@@ -30,20 +31,20 @@ pub trait Function: Send + Sync {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 }
 
-/// The future of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
+/// The return type of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
-/// Returns the definition of a function, with the schema of its parameters.
+/// Returns the tool definition of a function. The input schema is inferred from its parameters.
 pub fn definition<F: Function>() -> ToolDefinition {
     ToolDefinition::of::<ArgumentsOf<F>, F::Output>(F::NAME)
 }
 
-/// Returns the definition of a function, with an explicit schema.
+/// Returns the tool definition of a function, with an explicit input schema.
 pub fn definition_with_schema<F: Function>(schema: Value) -> ToolDefinition {
     ToolDefinition::inferred::<F::Output>(F::NAME, Schema::arguments(schema))
 }
 
-/// Calls a function with validated arguments.
+/// Deserializes the validated arguments and calls the function.
 pub async fn call<F: Function>(
     function: &F,
     arguments: Value,
@@ -59,7 +60,7 @@ pub async fn call<F: Function>(
     function.call(arguments, cx).await?.into_tool_output()
 }
 
-/// The schema of the arguments of a function.
+/// A type whose JSON Schema describes the arguments of the function `F`.
 struct ArgumentsOf<F>(PhantomData<F>);
 
 impl<F: Function> JsonSchema for ArgumentsOf<F> {

@@ -3,12 +3,14 @@ use std::mem;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
-/// A builder of the schema of a function's arguments, an object.
+/// A builder for the input schema of a function. The schema describes an object with one property
+/// per parameter.
 pub struct Object<'a> {
     pub(super) generator: &'a mut SchemaGenerator,
     properties: Map<String, Value>,
     required: Vec<Value>,
-    /// Keywords of the flattened parameter, for example `additionalProperties`.
+    /// The schema keywords of the flattened parameter, for example `additionalProperties`. `None`
+    /// if no parameter is flattened.
     flattened: Option<Map<String, Value>>,
 }
 
@@ -22,7 +24,7 @@ impl<'a> Object<'a> {
         self.required.extend(is_required.then(|| Value::from(name)));
     }
 
-    /// Merges the schema of a flattened parameter, a map or a struct, into the object.
+    /// Merges the schema of a flattened parameter, which is a map or a struct, into the object.
     pub(super) fn flatten(&mut self, mut schema: Schema) {
         let mut keywords = mem::take(schema.ensure_object());
         if let Some(Value::Object(properties)) = keywords.remove("properties") {
@@ -38,8 +40,8 @@ impl<'a> Object<'a> {
         self.flattened = Some(keywords);
     }
 
-    /// Returns the schema. Additional properties are forbidden, unless there is a flattened
-    /// parameter or no parameter at all: then they are harmless.
+    /// Returns the schema. It forbids additional properties, unless the function has a flattened
+    /// parameter or no parameters at all.
     pub(super) fn into_schema(self) -> Schema {
         let is_closed = self.flattened.is_none() && !self.properties.is_empty();
         let mut schema = json_schema!({ "type": "object" });

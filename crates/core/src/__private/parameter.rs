@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{constraints::Constraints, object::Object};
 use crate::{call::ToolError, schema::reference::join, tool::deserialize};
 
-/// A valid type of an argument. Implemented automatically.
+/// A type that an argument of a tool can have. Implemented automatically.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
     label = "not an argument type",
@@ -23,16 +23,16 @@ pub trait Argument: DeserializeOwned + JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// A parameter of a function, with a value from the model.
+/// A function parameter whose value comes from the model.
 ///
-/// The capabilities of `T` are function pointers. The trait bounds are then only on [`argument`],
-/// and a type without them causes a single compiler error.
+/// The operations on `T` are stored as function pointers. The trait bounds for them are therefore
+/// only on [`argument`], and a type that does not satisfy them causes a single compiler error.
 pub struct Parameter<T> {
     name: &'static str,
     description: Option<&'static str>,
     schema: fn(&mut SchemaGenerator) -> Schema,
     deserialize: fn(Value, Option<&str>) -> Result<T, ToolError>,
-    /// Returns the value of a missing argument, if the type has one.
+    /// Returns the value for a missing argument, if the type has one: `None` for an `Option`.
     absent: fn() -> Option<T>,
     default: Option<DefaultValue<T>>,
     constrain: Option<fn(&mut Constraints<'_>)>,
@@ -41,16 +41,16 @@ pub struct Parameter<T> {
 
 struct DefaultValue<T> {
     make: fn() -> T,
-    /// Serializes the value for the schema, if possible.
+    /// Serializes the value for the `default` keyword of the schema, if possible.
     to_json: fn(T) -> Option<Value>,
 }
 
-/// Creates a parameter from its name and type.
+/// Creates a parameter from its name and its type.
 pub fn argument<T: Argument>(name: &'static str) -> Parameter<T> {
     Parameter { schema: SchemaGenerator::subschema_for::<T>, ..argument_without_schema(name) }
 }
 
-/// Creates a parameter without a schema, for tools with an explicit schema.
+/// Creates a parameter without a schema, for tools with an explicit input schema.
 pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
     Parameter {
         name,
@@ -65,25 +65,25 @@ pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Param
 }
 
 impl<T> Parameter<T> {
-    /// Sets the description.
+    /// Sets the description of the parameter for the model.
     pub fn describe(mut self, description: &'static str) -> Self {
         self.description = Some(description);
         self
     }
 
-    /// Sets the default value, and its conversion to JSON for the schema.
+    /// Sets the default value and its conversion to JSON for the schema.
     pub fn default(mut self, make: fn() -> T, to_json: fn(T) -> Option<Value>) -> Self {
         self.default = Some(DefaultValue { make, to_json });
         self
     }
 
-    /// Adds constraints to the schema of the type.
+    /// Sets the function that adds constraints to the schema of the parameter's type.
     pub fn constrain(mut self, constrain: fn(&mut Constraints<'_>)) -> Self {
         self.constrain = Some(constrain);
         self
     }
 
-    /// Flattens the parameter: it receives all arguments without a parameter of their own.
+    /// Flattens the parameter: it receives all arguments that no other parameter has taken.
     pub fn flatten(mut self) -> Self {
         self.is_flattened = true;
         self
@@ -122,15 +122,16 @@ impl<T> Parameter<T> {
     }
 }
 
-/// A nested list of parameters: `()`, or a pair of a parameter and a list.
+/// A nested list of parameters: either `()`, or a pair of the first parameter and the list of the
+/// others.
 pub trait Parameters {
-    /// The nested list of their values.
+    /// The values of the parameters, as a nested list of the same shape.
     type Values;
 
-    /// Adds all parameters to the schema of the arguments.
+    /// Adds all parameters to the input schema.
     fn describe(&self, object: &mut Object<'_>);
 
-    /// Removes the values of all parameters from the arguments.
+    /// Takes the values of all parameters out of the arguments.
     fn take(&self, arguments: &mut Map<String, Value>) -> Result<Self::Values, ToolError>;
 }
 
@@ -164,10 +165,10 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
     }
 }
 
-/// Serializes a default value if its type implements `Serialize`.
+/// A wrapper that serializes a default value if its type implements `Serialize`.
 ///
-/// Method resolution prefers the inherent method of `MaybeJson` to the method of
-/// [`NotSerializable`].
+/// If `T` implements `Serialize`, method resolution selects the inherent method `value`. Otherwise
+/// it selects the method of the trait [`NotSerializable`].
 pub struct MaybeJson<T>(pub T);
 
 impl<T: Serialize> MaybeJson<T> {
@@ -177,9 +178,9 @@ impl<T: Serialize> MaybeJson<T> {
     }
 }
 
-/// The fallback of [`MaybeJson`] for types without `Serialize`.
+/// The fallback of [`MaybeJson`] for types that do not implement `Serialize`.
 pub trait NotSerializable: Sized {
-    /// Returns `None`.
+    /// Returns `None`, because the value cannot be serialized.
     fn value(self) -> Option<Value> {
         None
     }
@@ -187,8 +188,7 @@ pub trait NotSerializable: Sized {
 
 impl<T> NotSerializable for MaybeJson<T> {}
 
-/// The deserializer of a missing argument: `Option` and similar types become `None`, other types
-/// fail.
+/// A deserializer for a missing argument. An `Option` is deserialized as `None`, other types fail.
 struct Absent;
 
 impl<'de> Deserializer<'de> for Absent {

@@ -1,6 +1,6 @@
 use crate::{call::ToolError, tool::ToolContext};
 
-/// A valid type of host state. Implemented automatically.
+/// A type that host state can have. Implemented automatically.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the state of a tool",
     label = "not `Clone + Send + Sync + 'static`",
@@ -12,7 +12,7 @@ pub trait HostState: Clone + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Clone + Send + Sync + 'static> HostState for T {}
 
-/// Returns the value of a parameter with `#[tool(state)]`.
+/// Returns the host state for a parameter with `#[tool(state)]`. A lazy value is initialized first.
 pub async fn state<T: HostState>(cx: &ToolContext) -> Result<T, ToolError> {
     cx.state_or_init().await
 }

@@ -9,8 +9,8 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Parses the arguments of a call, of at most `max_bytes`. An empty text is repaired to `{}`,
-/// unless the policy is strict.
+/// Parses the arguments of a call. Arguments longer than `max_bytes` are rejected. An empty text is
+/// repaired to `{}`, unless the policy is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
     max_bytes: usize,
@@ -31,7 +31,8 @@ pub(super) fn parse<'a>(
         .map_err(|error| ToolError::InvalidArguments(Cow::Owned(format!("{error}; write one JSON object"))))
 }
 
-/// Validates arguments against the schema of the tool. Invalid arguments are repaired first.
+/// Validates arguments against the input schema of the tool. Invalid arguments are repaired, if the
+/// policy allows it, and validated again.
 pub(super) fn validate<'a>(
     definition: &ToolDefinition,
     arguments: Cow<'a, Value>,
@@ -44,7 +45,7 @@ pub(super) fn validate<'a>(
     }
     let (arguments, repairs) = schema::repair(schema, arguments.into_owned(), policy);
     if let Err(violations) = schema.validate(&arguments) {
-        // No repairs are reported for a call with invalid arguments.
+        // The repairs did not make the arguments valid, so they are not reported.
         details.repairs.clear();
         return Err(violations.into());
     }

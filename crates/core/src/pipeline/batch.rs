@@ -18,32 +18,32 @@ use crate::{
     tool::{RunContext, State, ToolContext, Touch},
 };
 
-/// The calls of a reply.
+/// The tool calls of a model reply, which run in parallel.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The snapshot of tools in the request.
+    /// The tools that were offered to the model in the request.
     pub tools: ToolList,
-    /// The calls, in order.
+    /// The calls, in the order of the reply.
     pub calls: Vec<ToolCall>,
-    /// Decisions about calls of the batch that were suspended, by call id.
+    /// The pending states and decisions of calls that were suspended before, by call id.
     pub resumed: ResumedCalls,
-    /// The context shared by all calls.
+    /// The context that all calls share.
     pub run: Arc<RunContext>,
-    /// Host state of single calls, by call id. It takes precedence over the shared state, type
-    /// by type.
+    /// Additional host state for single calls, by call id. For each type, it takes precedence over
+    /// the state in `run`.
     pub states: BTreeMap<String, State>,
 }
 
 impl Pipeline {
-    /// Runs calls in parallel, each on its own task. Yields outcomes in order of completion, each
-    /// with its index in the batch.
+    /// Runs the calls of a batch in parallel, each on its own task. The stream yields the outcomes
+    /// in order of completion, each with the index of its call in the batch.
     ///
-    /// Calls [in conflict](crate::tool::Access) run in the order of the batch: a call starts after
+    /// [Conflicting](crate::tool::Access) calls run in the order of the batch: a call starts after
     /// all earlier calls in conflict with it have finished or are pending. A call of a
-    /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all others.
+    /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all other calls.
     ///
-    /// On a multi-thread runtime, a tool that blocks its thread delays only itself. On a
-    /// current-thread runtime it delays all calls.
+    /// On a multi-thread runtime, a tool that blocks its thread delays only its own call. On a
+    /// current-thread runtime, it delays all calls.
     ///
     /// # Cancellation
     ///
@@ -72,12 +72,12 @@ impl Pipeline {
         }))
     }
 
-    /// Runs calls in parallel, as [`batch`](Self::batch) does, and returns all outcomes in the
-    /// order of the calls.
+    /// Runs the calls of a batch in parallel, like [`batch`](Self::batch), and returns all outcomes
+    /// in the order of the calls.
     ///
     /// # Cancellation
     ///
-    /// As for [`batch`](Self::batch).
+    /// Dropping the future aborts all running calls, as for [`batch`](Self::batch).
     pub async fn call_all(&self, batch: Batch) -> Vec<CallOutcome> {
         let mut outcomes: Vec<_> = self.batch(batch).collect().await;
         outcomes.sort_by_key(|(index, _)| *index);
@@ -104,13 +104,14 @@ impl Pipeline {
         pipeline.run(tool, call, &cx, task, Some(&batch.tools)).await
     }
 
-    /// Returns the indices of the calls, each with its blockers: the earlier calls that must end
-    /// first. Transitive conflicts are omitted, so the number of blockers is linear in the number
+    /// Returns the index of each call with its blockers, the earlier calls that must end before it
+    /// starts. Transitive conflicts are omitted, so the number of blockers is linear in the number
     /// of touches.
     fn schedule(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
-        // The latest sequential call.
+        // The index of the latest call that runs alone. All later calls wait for it.
         let mut barrier: Option<usize> = None;
-        // By resource: the latest writer, and the readers since.
+        // By resource: the index of the latest call that writes it, and of the calls that read it
+        // since.
         let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
         let blockers = |(index, call)| {
             let Some(touches) = self.touches(batch, call) else {
@@ -135,7 +136,7 @@ impl Pipeline {
         batch.calls.iter().enumerate().map(blockers).collect()
     }
 
-    /// Returns the resources used by a call. `None` if the call runs alone.
+    /// Returns the resources that a call uses. `None` if the call must run alone.
     fn touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
         let Some(tool) = batch.tools.get(&call.name) else { return Some(Vec::new()) };
         let policy = super::definition(&**tool).ok()?.policy();

@@ -1,4 +1,4 @@
-//! Calls from synchronous code.
+//! Blocking calls from synchronous code.
 
 use std::{
     future::Future,
@@ -13,15 +13,16 @@ use tokio::{
 
 use crate::call::ToolError;
 
-/// More than tokio's budget of 128 operations per poll, in case a later version increases it.
+/// A number of operations that exceeds tokio's cooperative budget. The budget is 128 operations per
+/// poll; a later version may increase it.
 const BUDGET: usize = 1024;
 
 /// Runs a future on this thread until it completes.
 ///
 /// # Errors
 ///
-/// Fails inside a task of a tokio runtime, where it would deadlock. The error names the
-/// asynchronous `method`.
+/// Fails inside a task of a tokio runtime, where blocking could deadlock. The error names `method`,
+/// the async method to use instead.
 pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, ToolError> {
     let inside_runtime = || {
         ToolError::Fatal(format!(
@@ -35,18 +36,18 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
     // `can_block_thread` does not detect tasks inside `tokio::task::unconstrained`; there,
     // `block_on` panics.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
-    // Dropping the runtime would wait for abandoned blocking calls.
+    // Dropping the runtime would wait for abandoned calls that block their thread.
     runtime.shutdown_background();
     output.map_err(|_panic| inside_runtime())
 }
 
 /// Returns `true` if the current code may block its thread.
 ///
-/// This is the case outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use it
-/// in synchronous wrappers of asynchronous code. Inside an async task, the check exhausts the
-/// task's cooperative budget, so its next operation yields.
+/// This is the case outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use this
+/// function in synchronous wrappers of async code. Inside an async task, the check uses up the
+/// cooperative budget of the task, so the next tokio operation of the task yields.
 pub fn can_block_thread() -> bool {
-    // Tokio has no API for this check. However, only tasks have a cooperative budget; blocking code
-    // has none and can consume any amount.
+    // Tokio has no API for this check. But only tasks have a cooperative budget. Blocking code has
+    // none, so it can consume any amount without yielding.
     Handle::try_current().is_err() || (0..BUDGET).all(|_| coop::consume_budget().now_or_never().is_some())
 }

@@ -9,26 +9,28 @@ use crate::{
     tool::ToolContext,
 };
 
-/// Maximum number of pieces in the content of a result, of any size.
+/// Maximum number of content pieces in a result, whatever their size.
 const MAX_PIECES: usize = 1_000;
 
-/// Truncation of long results. The full result goes to the store.
+/// The step that truncates results too long for the model, and saves the full results in the result
+/// store.
 ///
-/// Structured data is for programs and never truncated.
+/// Structured data is for programs and is never truncated.
 pub(super) struct Truncator<'a> {
-    /// Maximum text, in bytes.
+    /// Maximum length of the text, in bytes.
     pub(super) limit: usize,
-    /// The store for the full result.
+    /// The store for the full results.
     pub(super) store: &'a dyn ResultStore,
-    /// The context of the call. Determines the owner of the stored result.
+    /// The context of the call. It determines the owner of a stored result.
     pub(super) cx: &'a ToolContext,
-    /// The tools of the caller, if known.
+    /// The tools of the caller, if known. The truncation note names the tool that reads stored
+    /// results.
     pub(super) tools: Option<&'a ToolList>,
-    /// Set if the result is an excerpt of a stored result. It is not stored again.
+    /// Set if the result is itself an excerpt of a stored result. It is then not stored again.
     pub(super) is_stored: bool,
 }
 
-/// The location of the full result.
+/// The location of the full text of a truncated result.
 enum FullResult {
     Stored(String),
     StoreFailed,
@@ -39,7 +41,8 @@ enum FullResult {
 impl Truncator<'_> {
     pub(super) async fn apply(&self, result: &mut ToolResult) {
         if !self.fits(&result.outcome) {
-            // Boxed to keep the future of every call small: few results are long.
+            // The future is boxed, because few results are long and the future of every call would
+            // contain it.
             Box::pin(self.truncate_outcome(&mut result.outcome)).await;
         }
         if result.warnings.iter().map(String::len).sum::<usize>() > self.limit {
@@ -81,7 +84,8 @@ impl Truncator<'_> {
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.location(&full, Some(text)));
     }
 
-    /// Stores the full output. After an error the output is truncated as well, with a note.
+    /// Saves the full output in the store. If this fails, the output is still truncated, with a
+    /// note about the failure.
     async fn store_full(&self, output: &ToolOutput) -> FullResult {
         if self.is_stored {
             return FullResult::AlreadyStored;
@@ -134,11 +138,11 @@ impl Truncator<'_> {
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // A reader tool continues in the text. It cannot return omitted media.
+        // A reader tool can return the rest of the text, but not the omitted media.
         let visible = (rest < bytes).then(|| text_of(&content));
         notes.push(self.location(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
-        // A single text stays a single piece.
+        // The note is appended to the last text, so that a single text stays a single piece.
         match content.last_mut() {
             Some(Content::Text { text }) => *text = format!("{text}\n{note}"),
             _ => content.push(Content::text(note)),
@@ -146,8 +150,8 @@ impl Truncator<'_> {
         output.content = content;
     }
 
-    /// Returns a note about the full result: its handle, and the call that reads the text after
-    /// `visible`. `visible` is `None` if no text was cut.
+    /// Returns a note for the model about the full result: its handle, and the tool call that reads
+    /// the text after `visible`. `visible` is the text that was kept, or `None` if no text was cut.
     fn location(&self, full: &FullResult, visible: Option<&str>) -> String {
         let handle = match full {
             FullResult::Stored(handle) => handle,
@@ -166,7 +170,8 @@ impl Truncator<'_> {
     }
 }
 
-/// Returns the length of the text for the model, in bytes. Media count with their description.
+/// Returns the length of the text for the model, in bytes. Media are counted with the length of
+/// their text description.
 fn text_len(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),

@@ -14,19 +14,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The reason for the end of a wait before the future completed.
+/// The reason for the end of a wait whose future did not complete.
 pub(crate) enum WaitError {
     /// The deadline passed.
     Elapsed,
-    /// The token was cancelled.
+    /// The cancellation token was cancelled.
     Cancelled,
-    /// There is no tokio runtime, or its timer is disabled.
+    /// The timer could not be created: there is no tokio runtime, or its timer is disabled.
     NoTimer,
 }
 
-/// Runs a future until a deadline or a cancellation. Then the output is that of `on_error`.
+/// Runs a future until it completes, the deadline passes, or the token is cancelled. If the future
+/// does not complete, the output is the result of `on_error`.
 ///
-/// The first poll comes before the timer is made: most waits are over by then, and a timer costs
+/// The first poll comes before the timer is created: most waits are over by then, and a timer costs
 /// more than they do.
 pub(crate) fn timeout_at<F: Future + Unpin>(
     deadline: Option<Instant>,
@@ -45,7 +46,7 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
     })
 }
 
-/// Waits for the deadline or the cancellation.
+/// Waits until the deadline passes or the token is cancelled.
 async fn wait(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {
@@ -67,7 +68,8 @@ pub(crate) async fn timeout<F: Future + Unpin>(
     timeout_at(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
 }
 
-/// Creates a timer. `sleep_until` panics without a runtime, and if the timer is disabled.
+/// Creates a timer. `sleep_until` panics if there is no tokio runtime or if its timer is disabled;
+/// both cases are returned as an error.
 fn start_timer(deadline: Instant) -> Result<Sleep, WaitError> {
     if Handle::try_current().is_err() {
         return Err(WaitError::NoTimer);

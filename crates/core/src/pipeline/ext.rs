@@ -8,22 +8,23 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition, WithDefinition},
 };
 
-/// Methods of every tool: calls, and changes of the definition.
+/// Extension methods for every [`Tool`]: direct calls, and changes of the definition.
 #[async_trait]
 pub trait ToolExt: Tool {
     /// Calls the tool through the [unbounded](Pipeline::unbounded) pipeline, in the default
     /// context.
     ///
-    /// `arguments` is any serializable value. The result is not truncated.
+    /// The `arguments` are any serializable value. The result is not truncated.
     ///
     /// # Cancellation
     ///
-    /// As for [`Pipeline::call`].
+    /// Dropping the future cancels the call. Side effects may already have happened.
     async fn invoke<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         self.invoke_with(arguments, &ToolContext::default()).await.into_result()
     }
 
-    /// Calls the tool in the given context. The outcome can be pending.
+    /// Calls the tool like [`invoke`](Self::invoke), but in the given context. The outcome can be
+    /// pending.
     async fn invoke_with<A: Serialize + Send>(&self, arguments: A, cx: &ToolContext) -> CallOutcome {
         let tool: &dyn Tool = &self;
         match serde_json::to_value(arguments) {
@@ -35,20 +36,21 @@ pub trait ToolExt: Tool {
         }
     }
 
-    /// Calls the tool from synchronous code. Blocks the thread.
+    /// Calls the tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// The call fails inside a task of an async runtime, where it would deadlock: use
+    /// Inside a task of an async runtime, where blocking could deadlock, the call fails: use
     /// [`invoke`](Self::invoke) there. It works in `spawn_blocking`.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))
     }
 
-    /// Changes parts of the definition, such as the name, a description, the schema or the policy.
+    /// Returns the tool with a changed definition, for example with another name, description,
+    /// schema or policy.
     ///
-    /// An invalid change, for example a description of a missing argument, is a
-    /// [defect](ToolDefinition::defect), reported by
-    /// [`Toolset::check`](crate::toolset::Toolset::check).
+    /// An invalid change, for example the description of a missing argument, is a
+    /// [defect](ToolDefinition::defect) of the tool.
+    /// [`Toolset::check`](crate::toolset::Toolset::check) reports it.
     ///
     /// # Examples
     ///
@@ -82,7 +84,7 @@ pub trait ToolExt: Tool {
         WithDefinition::new(self, definition)
     }
 
-    /// Returns the names and schemas of the arguments, in the order of the schema.
+    /// Returns the name and the schema of each argument, in the order of the input schema.
     fn args(&self) -> Vec<(&str, &Value)> {
         self.definition()
             .input_schema()

@@ -6,19 +6,19 @@ use crate::{
     tool::{Tool, ToolName},
 };
 
-/// Maximum number of tool names in an error.
+/// Maximum number of tool names that an error message lists.
 const MAX_LISTED_NAMES: usize = 30;
-/// Minimum similarity of a suggested name (Jaro-Winkler, from 0 to 1).
+/// Minimum Jaro-Winkler similarity, from 0 to 1, between an unknown name and a suggested name.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// A tool, and the pipeline of its toolset if it has its own.
+/// A tool, and the pipeline of its toolset if the toolset has its own.
 pub(super) type FoundTool<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
 
 pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>, ToolError> {
     tools.entry(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
 }
 
-/// Returns the error text for a call of an unknown tool: a similar name, and the names of the
+/// Returns the error text for a call of an unknown tool. It suggests a similar name and lists the
 /// available tools.
 pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");

@@ -5,23 +5,23 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// The outcome of the gate for a permitted or suspended call. A denial is an error.
+/// The outcome of the gate for a call. A denied call is an error instead.
 pub(super) enum GateOutcome {
-    /// The call runs.
+    /// The call is permitted and runs with these arguments.
     Run {
         arguments: Value,
-        /// The same arguments, if a person approved them.
+        /// A copy of the arguments, if a person approved them.
         approved: Option<Value>,
-        /// Set if the approved arguments differ from those of the call.
+        /// Set if the approved arguments differ from the arguments of the call.
         is_changed: bool,
     },
-    /// The call has the output of an external tool and does not run.
+    /// The decision contains the output of an external tool. The call does not run.
     Done(ToolOutput),
-    /// The call needs an approval.
+    /// The call is suspended until a person approves it.
     Suspended(Pending),
 }
 
-/// Permits, denies or suspends a call.
+/// Permits, denies or suspends a call: checks its scopes, the decision about it, and its approval.
 pub(super) fn check(
     definition: &ToolDefinition,
     arguments: Value,

@@ -15,17 +15,17 @@ use crate::{
 
 type CallResult = Result<ToolResponse, ToolError>;
 
-/// The task that runs a call.
+/// The tokio task that runs a call.
 #[derive(Clone, Copy)]
 pub(super) enum CallTask<'a> {
-    /// The task of the caller, without the cost of a spawn.
+    /// The task of the caller. This avoids the cost of a new task.
     Caller,
-    /// A new task. A tool that blocks its thread delays only its own call.
+    /// A new task. If the tool blocks its thread, it delays only its own call.
     Spawned(&'a Arc<dyn Tool>),
 }
 
 impl Pipeline {
-    /// Calls the tool. Its timeout begins at `started`.
+    /// Calls the tool with a timeout. The timeout begins at `started`.
     pub(super) async fn invoke(
         &self,
         task: CallTask<'_>,
@@ -65,7 +65,7 @@ impl Pipeline {
     }
 }
 
-/// Runs the tool on a new task, aborted when the future is dropped.
+/// Runs the tool on a new task. Dropping the future aborts the task.
 async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
     let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
     let Ok(runtime) = runtime else { return Err(no_runtime()) };
@@ -80,7 +80,7 @@ async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started
     with_deadline(call, cx, started).await
 }
 
-/// Runs a call until its deadline or its cancellation.
+/// Runs a call until it completes, its deadline passes, or it is cancelled.
 fn with_deadline(
     call: impl Future<Output = CallResult> + Unpin,
     cx: &ToolContext,
@@ -106,10 +106,10 @@ fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns the error of a panicked tool.
+/// Returns the error for a tool that panicked.
 ///
-/// The panic message may contain arguments. It is logged at `debug` only; the model gets a generic
-/// text.
+/// The panic message may contain arguments of the call. It is logged only at level `debug`, and the
+/// model receives a generic text.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

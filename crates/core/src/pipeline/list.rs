@@ -13,16 +13,16 @@ use crate::{
     tool::{Tool, ToolName},
 };
 
-/// An immutable snapshot of tools, in order, with diagnostics about missing tools. Cheap to clone.
+/// An immutable, ordered snapshot of tools, with diagnostics about missing tools. Cheap to clone.
 ///
-/// Each snapshot has an id, unique in its process.
+/// Each snapshot has an id that is unique in the process.
 #[derive(Clone)]
 pub struct ToolList(Arc<Snapshot>);
 
 struct Snapshot {
     id: u64,
     tools: Vec<Arc<dyn Tool>>,
-    /// The origin of each tool, by the same index.
+    /// The origin of each tool, at the same index as in `tools`.
     origins: Vec<Origin>,
     index: BTreeMap<ToolName, usize>,
     diagnostics: Vec<Diagnostic>,
@@ -32,9 +32,9 @@ struct Snapshot {
 /// The origin of a listed tool.
 #[derive(Clone, Default)]
 pub(crate) struct Origin {
-    /// The label of the source or toolset. `None` for an unnamed toolset.
+    /// The label of the source or toolset that contains the tool. `None` for an unnamed toolset.
     pub(crate) label: Option<Arc<str>>,
-    /// The pipeline of the tool's toolset, if it has its own.
+    /// The pipeline of the tool's toolset, if the toolset has its own.
     pub(crate) pipeline: Option<Pipeline>,
 }
 
@@ -51,18 +51,19 @@ impl Origin {
     }
 }
 
-/// A tool or a source missing from a list, with the reason.
+/// The reason for a tool or a source that is missing in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
-    /// A tool is withheld because of a defect, such as an invalid schema, or missing host state.
+    /// A tool is withheld because of a defect, such as an invalid schema, or because of missing
+    /// host state.
     #[error("tool \"{tool}\" of {source_label} is quarantined: {reason}")]
     Quarantined {
-        /// The name of the tool in its source.
+        /// The name of the tool.
         tool: String,
         /// The label of the source.
         source_label: String,
-        /// The defect.
+        /// The defect, or the missing type of host state.
         reason: String,
     },
     /// A tool is withheld because an earlier tool has the same name.
@@ -70,34 +71,35 @@ pub enum Diagnostic {
         "tool \"{tool}\" of {source_label} is withheld: {taken_by} has a tool of that name; rename or prefix one"
     )]
     NameTaken {
-        /// The name.
+        /// The name that both tools have.
         tool: ToolName,
-        /// The label of the source of the withheld tool.
+        /// The label of the withheld tool's source.
         source_label: String,
-        /// The label of the source of the earlier tool.
+        /// The label of the earlier tool's source.
         taken_by: String,
     },
-    /// A source could not be listed.
+    /// The tools of a source could not be listed.
     #[error("tool source {source_label} has no tools: {reason}")]
     SourceFailed {
         /// The label of the source.
         source_label: String,
-        /// The error.
+        /// The error message of the source.
         reason: String,
     },
 }
 
 impl ToolList {
-    /// Creates a snapshot of the tools of the source `label`.
+    /// Creates a snapshot of tools from the source named `label`.
     ///
     /// A tool with a [defect](crate::tool::ToolDefinition::defect), or with the name of an earlier
-    /// tool, is withheld and becomes a diagnostic.
+    /// tool, is withheld and reported as a diagnostic.
     pub fn new<T: Tool + 'static>(label: &str, tools: impl IntoIterator<Item = T>) -> Self {
         Self::gather(tools.into_iter().map(|tool| (label, Arc::new(tool) as Arc<dyn Tool>)), Vec::new())
     }
 
-    /// Creates a snapshot of tools from several sources, each with the label of its source.
-    /// `diagnostics` are kept, and extended as in [`new`](Self::new).
+    /// Creates a snapshot of tools from several sources. Each tool comes with the label of its
+    /// source. The snapshot has the given `diagnostics`, and diagnostics for withheld tools, as in
+    /// [`new`](Self::new).
     pub fn gather<'a>(
         tools: impl IntoIterator<Item = (&'a str, Arc<dyn Tool>)>,
         diagnostics: Vec<Diagnostic>,
@@ -108,9 +110,10 @@ impl ToolList {
         )
     }
 
-    /// Returns a snapshot with each tool replaced by `adapt`, or removed for `None`.
+    /// Returns a snapshot in which `adapt` has replaced each tool. A tool is removed if `adapt`
+    /// returns `None`.
     ///
-    /// A replacement keeps the pipeline and the label of the original tool.
+    /// A replacement keeps the pipeline and the source label of the original tool.
     #[must_use]
     pub fn filter_map(&self, mut adapt: impl FnMut(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>>) -> Self {
         let adapted = self.entries().filter_map(|(origin, tool)| Some((origin.clone(), adapt(tool)?)));
@@ -146,18 +149,18 @@ impl ToolList {
         Self(Arc::new(Snapshot { diagnostics, ..snapshot }))
     }
 
-    /// The tools with their origins, in order.
+    /// Returns the tools with their origins, in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Origin, &Arc<dyn Tool>)> {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// Returns the tool of a name, and the pipeline of its toolset if it has its own.
+    /// Returns the tool with this name, and the pipeline of its toolset if the toolset has its own.
     pub(super) fn entry(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
         let index = *self.0.index.get(name)?;
         Some((self.0.tools.get(index)?, self.0.origins.get(index)?.pipeline.as_ref()))
     }
 
-    /// Returns the labels of failed sources, with the reasons.
+    /// Returns the label of each failed source, with the reason of the failure.
     pub(crate) fn failed_sources(&self) -> impl Iterator<Item = (&str, &str)> {
         self.diagnostics().iter().filter_map(|diagnostic| match diagnostic {
             Diagnostic::SourceFailed { source_label, reason } => Some((&**source_label, &**reason)),
@@ -165,22 +168,22 @@ impl ToolList {
         })
     }
 
-    /// The id of the snapshot, unique in this process.
+    /// Returns the id of the snapshot. It is unique in this process.
     pub fn id(&self) -> u64 {
         self.0.id
     }
 
-    /// The tools, in order.
+    /// Returns the tools, in order.
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.0.tools
     }
 
-    /// Returns the tool of a name.
+    /// Returns the tool with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.0.tools.get(*self.0.index.get(name)?)
     }
 
-    /// Returns the names, in order.
+    /// Returns the names of the tools, in order.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.0.tools.iter().map(|tool| tool.definition().name())
     }
@@ -190,19 +193,20 @@ impl ToolList {
         self.0.tools.len()
     }
 
-    /// Returns `true` if there are no tools.
+    /// Returns `true` if the snapshot has no tools.
     pub fn is_empty(&self) -> bool {
         self.0.tools.is_empty()
     }
 
-    /// The diagnostics about missing tools and sources.
+    /// Returns the diagnostics about missing tools and sources.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.0.diagnostics
     }
 
-    /// Returns a value derived from this snapshot, such as the tools in the format of a provider.
+    /// Returns a value derived from this snapshot, such as the tools in a provider's format.
+    /// `render` computes the value at the first call, and the snapshot caches it.
     ///
-    /// The first call computes and caches the value for its type `T`.
+    /// The snapshot caches one value per type `T`, for at most 8 types.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| render(self))
     }

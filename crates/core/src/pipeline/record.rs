@@ -16,9 +16,9 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// A receiver of the records of all calls, for audits, metrics and sessions.
+/// A receiver for the records of all calls, for example for audits, metrics and sessions.
 ///
-/// A panic of the recorder is logged and does not affect the call.
+/// If the recorder panics, the panic is logged and does not affect the call.
 ///
 /// # Examples
 ///
@@ -51,21 +51,22 @@ pub trait Recorder: Send + Sync {
     fn record(&self, record: &CallRecord<'_>);
 }
 
-/// The record of a call.
+/// The record of a tool call.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CallRecord<'a> {
     /// The definition of the tool. `None` for an unknown tool.
     pub definition: Option<&'a ToolDefinition>,
-    /// The call as received. Its arguments may contain secrets; `haft_middleware::Audit` redacts
+    /// The call, as received. Its arguments may contain secrets; `haft_middleware::Audit` redacts
     /// them.
     pub call: &'a ToolCall,
     /// The context of the call.
     pub context: &'a ToolContext,
-    /// The result or the pending state. A dropped call is
+    /// The result or the pending state. A call whose future was dropped is recorded as
     /// [cancelled](crate::call::FailureKind::Cancelled); its side effects may have happened.
     pub outcome: &'a CallOutcome,
-    /// `true` if the result is from a cache (`haft_middleware::ResultCache`). The tool did not run.
+    /// `true` if the result comes from a cache (`haft_middleware::ResultCache`) and the tool did
+    /// not run.
     pub is_cached: bool,
     /// The start time of the call.
     pub started_at: Timestamp,
@@ -75,8 +76,8 @@ pub struct CallRecord<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    /// Returns the validated arguments: after repairs, or the approved ones. `None` if the
-    /// arguments are invalid or were not checked.
+    /// Returns the validated arguments, after repairs or as approved. `None` if the arguments are
+    /// invalid or were not validated.
     pub fn arguments(&self) -> Option<Cow<'a, Value>> {
         match self.arguments {
             RecordedArguments::None => None,
@@ -97,18 +98,19 @@ impl<'a> CallRecord<'a> {
 /// The validated arguments of a call, for its record.
 #[derive(Debug, Default)]
 pub(super) enum RecordedArguments {
-    /// The arguments are invalid, or not checked yet.
+    /// The arguments are invalid, or not validated yet.
     #[default]
     None,
-    /// The arguments of the call are valid.
+    /// The arguments of the call are valid and were not changed.
     AsReceived,
-    /// The arguments were repaired, or replaced by the approval.
+    /// The arguments were repaired, or replaced by an approval.
     Changed(Value),
 }
 
 pub(super) type ArgumentSlot = Mutex<RecordedArguments>;
 
-/// A guard that records a call at its end, or as cancelled if the guard is dropped before.
+/// A guard that records a call when it finishes. If the guard is dropped before, the call is
+/// recorded as cancelled.
 pub(super) struct RecordGuard<'a> {
     pub(super) recorders: &'a [Arc<dyn Recorder>],
     pub(super) definition: Option<&'a ToolDefinition>,
@@ -158,7 +160,7 @@ impl Drop for RecordGuard<'_> {
     }
 }
 
-/// Converts an error to an outcome. The source of the error is only traced.
+/// Converts an error to the outcome of a call. The source of the error is traced and not included.
 pub(super) fn failed(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");

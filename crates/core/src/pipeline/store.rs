@@ -1,4 +1,4 @@
-//! The store for results too long for the model.
+//! The store for tool outputs that are too long for the model.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,11 +15,11 @@ use crate::{
     tool::ToolContext,
 };
 
-/// A store for outputs too long for the model. Stored outputs are read by handle.
+/// A store for tool outputs that are too long for the model. A stored output is read by its handle.
 ///
-/// The owner of an output is the principal of its call, or the run if there is no principal. The
-/// store must return an output only to its owner. Callers without a principal and without a run
-/// share one owner; for them the handle is the only protection.
+/// The owner of an output is the principal of its call, or the run if the call has no principal.
+/// The store must return an output only to its owner. Callers without a principal and without a run
+/// share one owner. For them, the handle is the only protection.
 ///
 /// # Examples
 ///
@@ -59,28 +59,29 @@ use crate::{
 /// ```
 #[async_trait]
 pub trait ResultStore: Send + Sync {
-    /// Stores an output for the caller of `cx` and returns its handle.
+    /// Stores an output for the caller identified by `cx`, and returns its handle.
     ///
     /// The handle must be unique, short enough for a model to repeat, and unpredictable.
     ///
     /// # Errors
     ///
-    /// Fails if the output cannot be stored. The result of the call then contains a note.
+    /// Fails if the output cannot be stored. The result of the call then contains a note about the
+    /// failure.
     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError>;
 
-    /// Returns the output of a handle. `None` if it does not exist, is evicted, or has another
-    /// owner.
+    /// Returns the output stored under `handle`. `None` if the output does not exist, was evicted,
+    /// or has another owner.
     ///
     /// # Errors
     ///
     /// Fails if the store cannot be read.
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 
-    /// Returns the handles of the caller of `cx`, oldest first, for error messages about unknown
-    /// handles.
+    /// Returns the handles of the caller identified by `cx`, oldest first, for error messages about
+    /// unknown handles.
     ///
-    /// The default implementation returns none. A store must return none to callers without a
-    /// principal and without a run.
+    /// The default implementation returns no handles. A store must return no handles to callers
+    /// without a principal and without a run.
     ///
     /// # Errors
     ///
@@ -105,10 +106,10 @@ impl<S: ResultStore + ?Sized> ResultStore for Arc<S> {
     }
 }
 
-/// An in-memory [`ResultStore`]. Beyond its capacity, the oldest outputs are evicted.
+/// An in-memory [`ResultStore`]. If its capacity is exceeded, the oldest outputs are evicted.
 pub struct MemoryResultStore {
     capacity: usize,
-    /// Generates unpredictable handles. `None` for numbered handles.
+    /// The hasher that generates unpredictable handles. `None` for numbered handles.
     handles: Option<RandomState>,
     outputs: Mutex<StoredOutputs>,
 }
@@ -116,7 +117,7 @@ pub struct MemoryResultStore {
 #[derive(Default)]
 struct StoredOutputs {
     entries: HashMap<String, StoredOutput>,
-    /// Handles, oldest first.
+    /// The handles of the stored outputs, oldest first.
     order: VecDeque<String>,
     bytes: usize,
     count: u64,
@@ -128,7 +129,7 @@ struct StoredOutput {
     owner: Owner,
 }
 
-/// The owner of an output.
+/// The owner of a stored output.
 #[derive(PartialEq)]
 enum Owner {
     Principal(String),
@@ -145,14 +146,15 @@ impl Owner {
 }
 
 impl MemoryResultStore {
-    /// Creates a store with a capacity in bytes of text, media and data.
+    /// Creates a store with a capacity in bytes. The capacity counts text, media and structured
+    /// data.
     ///
     /// The newest output is kept even if it exceeds the capacity.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { capacity: bytes, handles: Some(RandomState::new()), outputs: Mutex::default() }
     }
 
-    /// Uses numbered handles, for reproducible tests, such as the replay of a recorded
+    /// Switches to numbered handles, for reproducible tests such as the replay of a recorded
     /// conversation.
     ///
     /// Numbered handles are predictable. Do not use them in production: for callers without a
@@ -164,7 +166,7 @@ impl MemoryResultStore {
     }
 }
 
-/// The capacity is [`limits::STORED_RESULT_BYTES`].
+/// The default store has a capacity of [`limits::STORED_RESULT_BYTES`].
 impl Default for MemoryResultStore {
     fn default() -> Self {
         Self::with_capacity(limits::STORED_RESULT_BYTES)
@@ -198,7 +200,8 @@ impl ResultStore for MemoryResultStore {
     }
 
     async fn handles(&self, cx: &ToolContext) -> Result<Vec<String>, BoxError> {
-        // Anonymous callers share one owner and may be different users.
+        // Callers without a principal and without a run share one owner, but may be different
+        // users.
         if cx.principal().is_none() && cx.run_id().is_empty() {
             return Ok(Vec::new());
         }
