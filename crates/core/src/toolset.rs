@@ -1,4 +1,4 @@
-//! Toolsets, sources of tools, and adaptors.
+//! Toolsets, tool sources, and adaptors.
 
 mod adaptor;
 mod approval_required;
@@ -44,19 +44,19 @@ use recent_cache::RecentCache;
 
 /// A collection of tools, sources and other toolsets. Cheap to clone.
 ///
-/// Tools are added as values ([`with`](Self::with)) or through a [source](Self::with_source), for
-/// tools that change over time. Adaptors such as [`prefixed`](Self::prefixed) and
+/// Tools are added as values with [`with`](Self::with), or through a [source](Self::with_source) if
+/// they change over time. Adaptors such as [`prefixed`](Self::prefixed) and
 /// [`filtered`](Self::filtered) return another toolset.
 ///
 /// # Nesting and adaptors
 ///
-/// Inside another toolset and behind every adaptor, a toolset keeps its settings:
+/// A toolset keeps its settings inside another toolset and behind every adaptor:
 ///
 /// - Its tools run in its own [pipeline](Self::with_pipeline). The recorder of the outer pipeline
-///   also receives the calls. Arguments are repaired only if both pipelines repair. Long results go
-///   to the inner store if one was set, otherwise to the outer store.
-/// - [`check`](Self::check) also reports duplicates and defects of inner tools.
-/// - Diagnostics name the inner toolset by its [label](Self::named).
+///   also receives the calls. Arguments are repaired only if both pipelines repair. Long results
+///   are saved in the inner result store if it was set, otherwise in the outer store.
+/// - [`check`](Self::check) of the outer toolset also reports duplicates and defects of its tools.
+/// - Diagnostics about its tools contain its [label](Self::named).
 ///
 /// # Examples
 ///
@@ -81,7 +81,8 @@ pub struct Toolset {
     parts: Arc<Vec<Part>>,
     label: Option<Arc<str>>,
     pipeline: Pipeline,
-    /// Set if the pipeline was chosen by the user. A default pipeline is replaced by the outer one.
+    /// Set if the pipeline was chosen by [`with_pipeline`](Self::with_pipeline). A default pipeline
+    /// is replaced by the pipeline of an outer toolset.
     has_own_pipeline: bool,
     /// A snapshot of the tools added as values.
     own: Arc<OnceLock<ToolList>>,
@@ -105,17 +106,17 @@ pub enum ToolsetError {
         "two tools are named \"{name}\", number {first} and number {second} of the toolset: give one another name, or leave it out"
     )]
     DuplicateName {
-        /// The name.
+        /// The name that both tools have.
         name: ToolName,
-        /// The number of the first tool with this name, from 1.
+        /// The position of the first tool with this name, counted from 1.
         first: usize,
-        /// The number of the second tool with this name, from 1.
+        /// The position of the second tool with this name, counted from 1.
         second: usize,
     },
-    /// The registry already has a tool of this name.
+    /// The registry already has a tool with this name.
     #[error("a tool named \"{name}\" is registered already: replace it, or give one of the two another name")]
     Registered {
-        /// The name.
+        /// The name of the tool.
         name: ToolName,
     },
     /// A tool has a [defect](ToolDefinition::defect).
@@ -123,10 +124,10 @@ pub enum ToolsetError {
     Defect {
         /// The name of the tool.
         name: ToolName,
-        /// The defect.
+        /// The description of the defect.
         reason: String,
     },
-    /// A requested tool does not exist. The text lists the known names.
+    /// A requested tool does not exist. The text lists the existing names.
     #[error("{0}")]
     Unknown(String),
 }
@@ -150,7 +151,7 @@ impl Toolset {
         Self { label: Some(label.into()), ..Self::default() }
     }
 
-    /// The label. `"the toolset"` by default.
+    /// Returns the label of the toolset. `"the toolset"` by default.
     pub fn name(&self) -> &str {
         self.label.as_deref().unwrap_or(UNNAMED)
     }
@@ -161,7 +162,8 @@ impl Toolset {
         self.with_part(Part::Tool(Arc::new(tool)))
     }
 
-    /// Adds a source. An added toolset keeps its pipeline, its checks and its label.
+    /// Adds a source of tools, or another toolset. An added toolset keeps its pipeline, its checks
+    /// and its label.
     #[must_use]
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
         let part = match (&source as &dyn Any).downcast_ref::<Self>() {
@@ -178,13 +180,13 @@ impl Toolset {
         self.with_all(tools.into_tools())
     }
 
-    /// Adds tools of one type.
+    /// Adds all tools of an iterator.
     #[must_use]
     pub fn with_all<T: Tool + 'static>(self, tools: impl IntoIterator<Item = T>) -> Self {
         tools.into_iter().fold(self, Self::with)
     }
 
-    /// Sets the pipeline for calls.
+    /// Sets the pipeline for calls of the tools.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         (self.pipeline, self.has_own_pipeline) = (pipeline, true);
@@ -196,20 +198,22 @@ impl Toolset {
         self.without_caches()
     }
 
-    /// Replaces the caches, which clones share, by empty ones.
+    /// Replaces the caches by empty ones. The old caches are shared with clones of the unchanged
+    /// toolset.
     fn without_caches(mut self) -> Self {
         (self.own, self.merged) = Default::default();
         self
     }
 
-    /// The pipeline for calls.
+    /// Returns the pipeline for calls of the tools.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
     /// Returns the tools added as values, including those of inner toolsets.
     ///
-    /// All adaptors are applied except [`prepared`](Self::prepared), which depends on the listing.
+    /// All adaptors are applied except [`prepared`](Self::prepared), which depends on the context
+    /// of a listing.
     pub fn own_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         let mut tools = Vec::new();
         self.collect_own(&mut tools);
@@ -229,7 +233,7 @@ impl Toolset {
         }
     }
 
-    /// Returns the tools added to this toolset as values, without inner toolsets.
+    /// Returns the tools added to this toolset as values, without those of inner toolsets.
     fn direct_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Tool(tool) => Some(Arc::clone(tool)),
@@ -237,8 +241,8 @@ impl Toolset {
         })
     }
 
-    /// Checks the [tools added as values](Self::own_tools). The builders of agents call this
-    /// method.
+    /// Checks the [tools added as values](Self::own_tools) for duplicate names and defects. Agent
+    /// builders call this method.
     ///
     /// # Errors
     ///
@@ -259,23 +263,24 @@ impl Toolset {
         Ok(())
     }
 
-    /// Returns a snapshot of the available tools. While nothing changes, this is the same snapshot.
+    /// Returns a snapshot of the available tools. If nothing has changed since the last listing,
+    /// this is the same snapshot.
     ///
-    /// A failed source is missing from the snapshot and reported in its diagnostics. If a source
-    /// takes longer than one second, its latest snapshot is used until it responds. A tool is
-    /// withheld if an earlier tool has the same name, or if `cx` does not provide its declared
-    /// state.
+    /// The tools of a failed source are missing, and the diagnostics of the snapshot report the
+    /// failure. If a source takes longer than one second, its latest snapshot is used until it
+    /// responds. A tool is withheld if an earlier tool has the same name, or if `cx` does not
+    /// provide the state that the tool declares.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.with_state(&cx.state)).await
     }
 
-    /// Returns a snapshot of all tools, including those whose state is missing.
+    /// Returns a snapshot of all tools, including tools whose host state is missing.
     pub(super) async fn all(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.all()).await
     }
 
-    /// Returns a snapshot with the tool of this name, if it exists. Sources are not listed for a
-    /// tool added as a value.
+    /// Returns a snapshot that contains the tool named `name`, if it exists. If this tool was added
+    /// as a value, the sources are not listed.
     async fn snapshot_with(&self, name: &str, cx: &ListContext) -> ToolList {
         let own = self.own.get_or_init(|| self.defaults().list(self.direct_tools()));
         if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
@@ -293,34 +298,34 @@ impl Toolset {
         Defaults { label: self.label.clone(), pipeline: self.has_own_pipeline.then(|| self.pipeline.clone()) }
     }
 
-    /// Returns the names of all tools, in order.
+    /// Lists all tools and returns their names, in order.
     pub async fn names(&self) -> Vec<ToolName> {
         self.all(&ListContext::default()).await.names().cloned().collect()
     }
 
-    /// Returns the tool of a name.
+    /// Returns the tool with this name.
     pub async fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.snapshot_with(name, &ListContext::default()).await.get(name).cloned()
     }
 
-    /// Returns `true` if a tool of this name exists.
+    /// Returns `true` if a tool with this name exists.
     pub async fn contains(&self, name: &str) -> bool {
         self.get(name).await.is_some()
     }
 
-    /// Returns the definition of the tool of a name.
+    /// Returns the definition of the tool with this name.
     pub async fn info(&self, name: &str) -> Option<ToolDefinition> {
         self.get(name).await.map(|tool| tool.definition().clone())
     }
 
-    /// Calls a tool through the pipeline, as an agent does.
+    /// Calls the tool with this name through the pipeline, as an agent does.
     ///
-    /// `arguments` is any serializable value. A call that needs a decision fails: use
-    /// [`Pipeline::call`] for its pending state.
+    /// The `arguments` are any serializable value. A call that needs a decision fails; use
+    /// [`Pipeline::call`] to get its pending state.
     ///
     /// # Cancellation
     ///
-    /// As for [`Pipeline::call`].
+    /// Dropping the future cancels the call. Side effects may already have happened.
     ///
     /// # Examples
     ///
@@ -329,7 +334,7 @@ impl Toolset {
         self.call_with(name, arguments, &ToolContext::default()).await
     }
 
-    /// Calls a tool in the given context.
+    /// Calls a tool like [`call`](Self::call), but in the given context.
     pub async fn call_with(&self, name: &str, arguments: impl Serialize, cx: &ToolContext) -> ToolResult {
         let arguments = match serde_json::to_string(&arguments) {
             Ok(arguments) => arguments,
@@ -341,9 +346,9 @@ impl Toolset {
         self.pipeline.call(&tools, &call, cx).await.into_result()
     }
 
-    /// Calls a tool from synchronous code. Blocks the thread.
+    /// Calls a tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// The call fails inside a task of an async runtime, where it would deadlock: use
+    /// Inside a task of an async runtime, where blocking could deadlock, the call fails: use
     /// [`call`](Self::call) there. It works in `spawn_blocking`.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         block_on("call", self.call(name, arguments))
@@ -352,7 +357,8 @@ impl Toolset {
 }
 
 impl Part {
-    /// Lists the tools of a source or toolset. `None` for a tool.
+    /// Lists the tools of a source or of an inner toolset, and returns them with its label. `None`
+    /// for a single tool.
     fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
         if let Self::Tool(_) = self {
             return None;
@@ -379,7 +385,7 @@ impl ToolSource for Toolset {
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        // Only the outermost toolset withholds tools for missing state.
+        // Tools with missing state are included here: only the outermost toolset withholds them.
         let all = self.all(cx).await;
         let failures: Vec<_> = all.failed_sources().collect();
         match failures.as_slice() {

@@ -1,4 +1,4 @@
-//! The [`Adaptor`] trait, and adaptations of a toolset.
+//! The [`Adaptor`] trait, and its application to a toolset.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -13,7 +13,7 @@ use crate::{
     tool::{Tool, ToolDefinition, WithDefinition},
 };
 
-/// A change of the tools of a [`Toolset`], applied by [`Toolset::adapted`].
+/// A change to every tool of a [`Toolset`], applied by [`Toolset::adapted`].
 ///
 /// # Examples
 ///
@@ -44,34 +44,37 @@ use crate::{
 /// # });
 /// ```
 pub trait Adaptor: Send + Sync {
-    /// Checks a snapshot before its tools are adapted.
+    /// Checks the snapshot of all tools before they are adapted.
     ///
     /// # Errors
     ///
-    /// Fails if no tool of the snapshot can be adapted. The reason is reported as a diagnostic.
+    /// Fails with a reason if the tools cannot be adapted. The tools are then missing in the
+    /// adapted toolset, and the reason is reported as a diagnostic.
     fn check(&self, _all: &ToolList) -> Result<(), String> {
         Ok(())
     }
 
-    /// Returns a replacement for `tool`, or `None` to hide it. Called once per tool and snapshot.
+    /// Returns a replacement for `tool`, or `None` to hide the tool. Called once for each tool of a
+    /// snapshot.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>>;
 }
 
 pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
-/// A change of all tools of a toolset.
+/// A change to the tools of a toolset: an adaptor, a preparation, or a cache.
 ///
-/// Recent snapshots are cached: an unchanged input gives the same output.
+/// The resulting snapshots are cached, so that an unchanged toolset keeps the same snapshot.
 pub(super) enum Adaptation {
-    /// Replaces or hides each tool.
+    /// Replaces or hides each tool with an [`Adaptor`].
     Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
-    /// Changes or hides definitions at each listing.
+    /// Changes or hides the definition of each tool, at each listing.
     Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
-    /// Caches the snapshot for a time.
+    /// Caches the snapshot for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
 
-/// The id of a snapshot, and its definitions after the preparation.
+/// The id of the original snapshot, and the prepared definitions of its tools (`None` for hidden
+/// tools).
 type PreparedKey = (u64, Vec<Option<ToolDefinition>>);
 
 impl Adaptation {
@@ -87,7 +90,8 @@ impl Adaptation {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Adapts a tool added as a value. A preparation depends on the listing and is not applied.
+    /// Adapts a tool that was added as a value. A preparation is not applied, because it depends on
+    /// the context of a listing.
     pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
             Self::Each { adaptor, .. } => adaptor.adapt(&tool),
@@ -95,7 +99,7 @@ impl Adaptation {
         }
     }
 
-    /// Lists the tools of `inner` after this adaptation.
+    /// Lists the tools of `inner` and applies this change to them.
     pub(super) async fn list(&self, inner: &Toolset, cx: &ListContext) -> Listing {
         match self {
             Self::Each { adaptor, lists } => {
@@ -116,12 +120,13 @@ impl Adaptation {
                 }
                 let started = Instant::now();
                 let fresh = inner.all(cx).await;
-                // A failure is not cached.
+                // A snapshot with a failed source is not cached, so that the next listing tries the
+                // source again.
                 if fresh.failed_sources().next().is_some() {
                     return Ok(fresh);
                 }
                 let mut cached = lock(list);
-                // Among concurrent listings, the listing with the latest start is cached.
+                // Of several concurrent listings, the one that started last is cached.
                 if cached.as_ref().is_none_or(|(since, _)| *since <= started) {
                     *cached = Some((started, fresh.clone()));
                 }

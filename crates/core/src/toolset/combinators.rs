@@ -1,4 +1,4 @@
-//! Combinators of toolsets.
+//! Methods of [`Toolset`] that adapt or combine toolsets.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,19 +13,19 @@ use crate::{
 };
 
 impl Toolset {
-    /// Applies an adaptor to all tools added so far. The toolset keeps its pipeline, label and
-    /// checks.
+    /// Applies an adaptor to all tools added so far. The resulting toolset keeps the pipeline,
+    /// label and checks.
     #[must_use]
     pub fn adapted(self, adaptor: impl Adaptor + 'static) -> Self {
         self.with_adaptation(Adaptation::each(adaptor))
     }
 
-    /// Changes or hides tools at each listing.
+    /// Changes or hides tool definitions at each listing.
     ///
     /// `prepare` receives each definition and the context of the listing. It returns the definition
-    /// for the snapshot, or `None` to hide the tool. A call of a hidden tool fails as for an
-    /// unknown tool. If neither the toolset nor the results of `prepare` change, the snapshot is
-    /// the same.
+    /// for the snapshot, or `None` to hide the tool. A call of a hidden tool fails like a call of
+    /// an unknown tool. If neither the toolset nor the results of `prepare` change, the snapshot
+    /// stays the same.
     ///
     /// # Examples
     ///
@@ -58,11 +58,11 @@ impl Toolset {
         self.with_adaptation(Adaptation::prepared(Box::new(prepare)))
     }
 
-    /// Adds a prefix to the name of each tool. Only the name in the listing changes: the
-    /// implementation keeps its own definition.
+    /// Adds a prefix to the name of each tool. Only the listed name changes: the implementation of
+    /// the tool still sees its original definition.
     ///
-    /// The new name is mapped by [`ToolName::sanitize`]: it is valid, and unique for practical
-    /// purposes.
+    /// [`ToolName::sanitize`] converts the new name to a valid one. Different names stay different
+    /// for practical purposes.
     ///
     /// # Examples
     ///
@@ -85,15 +85,15 @@ impl Toolset {
         self.adapted(Prefixed(prefix.into()))
     }
 
-    /// Renames tools, by pairs of the old and the new name.
+    /// Renames tools. `names` contains pairs of an old and a new name.
     ///
-    /// The last pair for a tool takes precedence. Pairs also apply to tools that a source lists
-    /// later.
+    /// If a tool has several pairs, the last pair applies. Pairs also apply to tools that a source
+    /// adds later.
     ///
     /// # Errors
     ///
-    /// Fails if a new name is not a valid [`ToolName`]. The listing fails if a new name is already
-    /// the name of another tool.
+    /// Fails if a new name is not a valid [`ToolName`]. If a new name is already the name of
+    /// another tool, each listing of the toolset fails.
     pub fn renamed<O: Into<String>, N: AsRef<str>>(
         self,
         names: impl IntoIterator<Item = (O, N)>,
@@ -104,8 +104,8 @@ impl Toolset {
 
     /// Hides the tools for which `keep` returns `false`.
     ///
-    /// `keep` is called once per snapshot. Use [`prepared`](Self::prepared) for a filter that
-    /// changes between steps.
+    /// `keep` is called once for each tool of a snapshot. For a filter that changes between the
+    /// steps of a run, use [`prepared`](Self::prepared).
     #[must_use]
     pub fn filtered<F>(self, keep: F) -> Self
     where
@@ -114,10 +114,10 @@ impl Toolset {
         self.adapted(Filtered(keep))
     }
 
-    /// Maps the outputs of all tools, for example to redact or shorten them.
+    /// Maps the outputs of all tools, for example to redact or to shorten them.
     ///
-    /// `map` receives the definition of the tool. Its result is checked against the output schema.
-    /// Pending and failed calls are unchanged.
+    /// `map` receives the definition of the tool and its output. The mapped output is checked
+    /// against the output schema. Pending and failed calls are left unchanged.
     #[must_use]
     pub fn mapped<F>(self, map: F) -> Self
     where
@@ -126,17 +126,18 @@ impl Toolset {
         self.adapted(Mapped(Arc::new(map)))
     }
 
-    /// Caches the snapshot for `time_to_live`. A snapshot with a failed source is not cached.
+    /// Caches the snapshot of the tools for `time_to_live`. A snapshot with a failed source is not
+    /// cached.
     ///
-    /// All callers share the snapshot. Apply adaptors that depend on the caller afterwards:
-    /// `tools.cached(…).prepared(…)`.
+    /// All callers share the cached snapshot. Apply adaptors that depend on the caller after the
+    /// cache: `tools.cached(…).prepared(…)`.
     #[must_use]
     pub fn cached(self, time_to_live: Duration) -> Self {
         self.with_adaptation(Adaptation::cached(time_to_live))
     }
 
-    /// Requires an approval for each call of the selected tools, in their
-    /// [policy](crate::tool::ToolPolicy).
+    /// Requires an approval for each call of the tools for which `select` returns `true`. This sets
+    /// [`requires_approval`](crate::tool::ToolPolicy::requires_approval) in their policy.
     #[must_use]
     pub fn approval_required<F>(self, select: F) -> Self
     where
@@ -145,8 +146,8 @@ impl Toolset {
         self.adapted(ApprovalRequired(select))
     }
 
-    /// Makes the selected tools external: the host program executes them. Their calls are pending
-    /// until the host provides the output.
+    /// Makes the tools for which `select` returns `true` external: the host program executes them.
+    /// Their calls are pending until the host program provides the output.
     #[must_use]
     pub fn external<F>(self, select: F) -> Self
     where
@@ -155,17 +156,18 @@ impl Toolset {
         self.adapted(External(select))
     }
 
-    /// Combines this toolset with another source.
+    /// Combines the tools of this toolset and of another source.
     ///
-    /// If both have a tool of the same name, the tool of this toolset is used. If one of them fails
-    /// or is slow, the tools of the other one are still listed.
+    /// If both have a tool with the same name, the tool of this toolset is used. If one of them
+    /// fails or is slow, the tools of the other are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());
         Self { label, ..Self::default() }.with_source(self).with_source(other)
     }
 
-    /// Wraps the toolset. Pipeline and label move to the outer toolset, where they can be replaced.
+    /// Wraps this toolset in an outer toolset that applies `adaptation`. The pipeline and the label
+    /// move to the outer toolset, where they can be replaced.
     fn with_adaptation(self, adaptation: Adaptation) -> Self {
         let (label, pipeline, has_own_pipeline) =
             (self.label.clone(), self.pipeline.clone(), self.has_own_pipeline);

@@ -6,7 +6,8 @@ use crate::{
     tool::{InvalidToolName, ToolDefinition},
 };
 
-/// The combinators of [`Toolset`] for any source. Each wraps the source in a toolset.
+/// The adaptor methods of [`Toolset`] for any tool source. Each method wraps the source in a
+/// toolset.
 ///
 /// # Examples
 ///

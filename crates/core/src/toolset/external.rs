@@ -19,7 +19,7 @@ impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {
     }
 }
 
-/// A tool executed by the host. Its calls are pending.
+/// A tool that the host program executes. Each call of it is pending.
 struct ExternalTool(Arc<dyn Tool>);
 
 #[async_trait]

@@ -21,7 +21,7 @@ where
     }
 }
 
-/// A tool with a function that maps its output.
+/// A tool whose output is mapped by a function.
 struct MappedTool<F> {
     tool: Arc<dyn Tool>,
     map: Arc<F>,

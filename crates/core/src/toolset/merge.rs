@@ -1,4 +1,4 @@
-//! Merging the listings of the parts of a toolset.
+//! The snapshot of a toolset, merged from its own tools, its sources and its inner toolsets.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use crate::{
     tool::{State, StateType, Tool},
 };
 
-/// The listing of one source.
+/// The result of listing one source: a snapshot of its tools, or the failure.
 pub(super) type Listing = Result<ToolList, SourceError>;
 
-/// The cache key of a merge: for each listing the id of the snapshot, or the reason of the failure.
+/// The cache key of a merge. It contains the snapshot id of each listing, or the reason of its
+/// failure.
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
 pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
@@ -19,17 +20,18 @@ pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
     listings.iter().map(|(_, listing)| id(listing)).collect()
 }
 
-/// The merged tools of a toolset.
+/// The tools of a toolset, merged from all its parts.
 pub(super) struct MergedTools {
-    /// All tools, independent of the provided state.
+    /// All tools, including tools whose host state may be missing.
     all: ToolList,
-    /// The state types declared by the tools.
+    /// The types of host state that the tools declare.
     declared: Vec<StateType>,
-    /// Snapshots for hosts with missing state, by the missing types.
+    /// Snapshots without the tools whose state is missing, by the missing types.
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
-/// The label and pipeline of a toolset, for tools without their own.
+/// The label and the pipeline of a toolset. They apply to tools that have no label or pipeline of
+/// an inner toolset.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {
     pub(super) label: Option<Arc<str>>,
@@ -45,13 +47,13 @@ impl Defaults {
         Origin { label: origin.label.clone().or_else(|| self.label.clone()), pipeline }
     }
 
-    /// Returns `true` if applying the defaults changes no origin of the list.
+    /// Returns `true` if the defaults change no origin in `list`.
     fn preserve(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
 
-    /// Creates a snapshot of tools added as values.
+    /// Creates a snapshot of tools that were added as values.
     pub(super) fn list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
         let origin = self.apply(&Origin::default());
         ToolList::from_origins(tools.map(|tool| (origin.clone(), tool)), Vec::new())
@@ -59,8 +61,8 @@ impl Defaults {
 }
 
 impl MergedTools {
-    /// Merges tools added as values with the listings of sources. If names are equal, the
-    /// tool added as a value takes precedence.
+    /// Merges the tools added as values with the listings of the sources. If two tools have the
+    /// same name, a tool added as a value takes precedence.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
         listings: &[(String, Listing)],
@@ -84,7 +86,8 @@ impl MergedTools {
             }
         }
         let all = match listings {
-            // A single unchanged listing keeps its id.
+            // If the toolset consists of a single listing that needs no changes, its snapshot keeps
+            // its id.
             [(_, Ok(list))] if tools.len() == list.len() && defaults.preserve(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
@@ -101,7 +104,7 @@ impl MergedTools {
         self.all.clone()
     }
 
-    /// Returns the tools with their declared state in `state`.
+    /// Returns a snapshot of the tools whose declared types of host state are all in `state`.
     pub(super) fn with_state(&mut self, state: &State) -> ToolList {
         let missing: Vec<_> = state.missing(&self.declared).copied().collect();
         if missing.is_empty() {
@@ -112,7 +115,7 @@ impl MergedTools {
     }
 }
 
-/// Removes the tools that declare a missing type, with a diagnostic for each.
+/// Removes the tools that declare a missing type of host state, and adds a diagnostic for each.
 fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
     let mut diagnostics = all.diagnostics().to_vec();
     let mut tools = Vec::new();

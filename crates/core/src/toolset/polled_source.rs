@@ -1,4 +1,4 @@
-//! Listing of sources with a time limit.
+//! Listing of tool sources with a time limit.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -18,24 +18,24 @@ use crate::{
     tool::State,
 };
 
-/// Maximum wait for a source per listing.
+/// Maximum time that a listing waits for a source.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A source with a time limit per listing.
+/// A tool source whose listings have a time limit.
 ///
-/// A slow listing continues in the background. A later listing uses its result.
+/// A slow listing continues in the background, and a later listing uses its result.
 pub(super) struct PolledSource {
     source: Arc<dyn ToolSource>,
     latest: Mutex<Option<CallerListing>>,
 }
 
-/// The listing for a caller. Listings depend on the run and its state.
+/// The latest listing for a caller. A caller is a run with its host state.
 struct CallerListing {
     run_id: String,
     state: State,
-    /// The latest snapshot.
+    /// The latest snapshot, if a listing has succeeded.
     list: Option<ToolList>,
-    /// The listing in progress.
+    /// The task of the listing in progress, if any.
     task: Option<AbortOnDropHandle<Listing>>,
 }
 
@@ -48,7 +48,8 @@ impl PolledSource {
         self.source.label()
     }
 
-    /// Lists the source. After [`POLL_TIMEOUT`], returns its latest snapshot instead.
+    /// Lists the source. If this takes longer than [`POLL_TIMEOUT`], returns the latest snapshot
+    /// instead.
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
         let listing = match self.take_task(cx) {
             Some(task) if task.is_finished() => {
@@ -76,13 +77,13 @@ impl PolledSource {
         listing
     }
 
-    /// Takes the listing in progress for this caller.
+    /// Takes the task of the listing in progress for this caller, if any.
     fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.as_mut().filter(|latest| latest.is_for(cx))?.task.take()
     }
 
-    /// Keeps the listing in progress and returns the latest snapshot.
+    /// Keeps the task of a listing in progress, and returns the latest snapshot for this caller.
     fn defer(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
         let list = self.update(cx, |latest| {
             latest.task = Some(task);
@@ -113,7 +114,7 @@ impl CallerListing {
     }
 }
 
-/// Lists a source. A timeout and a panic are errors.
+/// Lists the tools of a source. A timeout or a panic is returned as an error.
 async fn listing(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
     match deadline::timeout(limits::LIST_TIMEOUT, tools).await {

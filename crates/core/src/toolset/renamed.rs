@@ -7,7 +7,7 @@ use crate::tool::{Tool, ToolName, WithDefinition};
 pub(super) struct Renamed(pub(super) BTreeMap<String, ToolName>);
 
 impl Adaptor for Renamed {
-    /// Checks that no new name belongs to another tool.
+    /// Checks that no new name is already the name of another tool.
     fn check(&self, all: &ToolList) -> Result<(), String> {
         let mut new = BTreeMap::new();
         for (old, name) in self.0.iter().filter(|(old, _)| all.get(old).is_some()) {

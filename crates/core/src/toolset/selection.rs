@@ -1,4 +1,4 @@
-//! Subsets of a toolset by name.
+//! Selection of the tools of a toolset by name.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,13 +9,14 @@ use crate::{
 };
 
 impl Toolset {
-    /// Returns a toolset with only the tools of these names, in the order of this toolset.
+    /// Returns a toolset with only the tools with these names, in the order of this toolset.
     ///
-    /// Later changes of these tools in their sources apply.
+    /// If a source later changes one of these tools, the returned toolset contains the changed
+    /// tool.
     ///
     /// # Errors
     ///
-    /// Fails if a name is unknown; the error lists the known names.
+    /// Fails if no tool has one of the names. The error lists the existing names.
     pub async fn subset<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -23,11 +24,11 @@ impl Toolset {
         self.selected(names, true).await
     }
 
-    /// Returns a toolset without the tools of these names.
+    /// Returns a toolset without the tools with these names.
     ///
     /// # Errors
     ///
-    /// Fails if a name is unknown; the error lists the known names.
+    /// Fails if no tool has one of the names. The error lists the existing names.
     pub async fn without<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -52,7 +53,7 @@ impl Toolset {
     }
 }
 
-/// Keeps or hides the tools of a set of names.
+/// An adaptor that keeps only the tools in `names`, or hides them if `keep` is `false`.
 struct Selection {
     names: BTreeSet<ToolName>,
     keep: bool,

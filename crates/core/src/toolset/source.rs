@@ -2,10 +2,10 @@ use async_trait::async_trait;
 
 use crate::{call::BoxError, pipeline::ToolList, tool::State};
 
-/// A source of tools: a server, a registry, a list.
+/// A source of tools, for example a server or a registry.
 ///
-/// A source returns tools as values and does not dispatch calls by name. It owns its connection:
-/// dropping the source closes the connection, and calls of its remaining tools fail.
+/// A source returns its tools as values. It does not dispatch calls by name. It owns its
+/// connection: dropping the source closes the connection, and later calls of its tools fail.
 ///
 /// # Examples
 ///
@@ -57,12 +57,12 @@ pub trait ToolSource: Send + Sync {
 
     /// Returns a snapshot of the current tools.
     ///
-    /// Called before each model request. While nothing changes, return the same snapshot (with the
+    /// Called before each model request. If nothing has changed, return the same snapshot (with the
     /// same [`ToolList::id`]) without any work.
     ///
     /// # Errors
     ///
-    /// Fails if the tools cannot be listed. Other sources are not affected.
+    /// Fails if the tools cannot be listed. Other sources of the same toolset are not affected.
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError>;
 }
 
@@ -77,24 +77,24 @@ impl<S: ToolSource + ?Sized> ToolSource for std::sync::Arc<S> {
     }
 }
 
-/// The context of a listing. Most sources ignore it.
+/// The context in which tools are listed. Most sources ignore it.
 #[derive(Clone, Debug, Default)]
 pub struct ListContext {
-    /// The step of the run, from 0.
+    /// The number of the step in the run, counted from 0.
     pub step: u32,
     /// The id of the run. Empty outside a run.
     pub run_id: String,
-    /// Values of the host program.
+    /// The host state that is available to the tools.
     pub state: State,
 }
 
-/// The error of a source that could not be listed.
+/// The error of a source whose tools could not be listed.
 #[derive(Debug, thiserror::Error)]
 #[error("tool source {label}: {reason}")]
 pub struct SourceError {
     /// The label of the source.
     pub label: String,
-    /// The problem, and a remedy if there is one.
+    /// The problem, and a remedy if one is known.
     pub reason: String,
     /// The cause.
     #[source]
