@@ -17,7 +17,7 @@ use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
 use tower::layer::util::Identity;
 
-/// Records the names of called tools.
+/// A recorder that logs the names of the called tools.
 #[derive(Clone, Default)]
 struct CallLog(Arc<Mutex<Vec<String>>>);
 
@@ -33,7 +33,7 @@ impl CallLog {
     }
 }
 
-/// Host state that one of the tools declares.
+/// A type of host state that the tool `refund` declares.
 #[derive(Clone)]
 struct Database;
 
@@ -53,13 +53,13 @@ fn with_state(name: &str) -> impl Tool + 'static {
     double(name).with_definition(|it| it.with_state(StateType::of::<Database>()))
 }
 
-/// A toolset named `billing`, with a recorder and without argument repair.
+/// Creates a toolset named `billing` whose pipeline has a recorder and does not repair arguments.
 fn billing(log: &CallLog) -> Toolset {
     let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(log.clone());
     Toolset::named("billing").with_pipeline(pipeline).with(double("pay")).with(with_state("refund"))
 }
 
-/// An adaptor without effect.
+/// An adaptor that changes nothing.
 struct Unchanged;
 
 impl Adaptor for Unchanged {
@@ -70,7 +70,7 @@ impl Adaptor for Unchanged {
 
 type Adapt = fn(Toolset) -> Toolset;
 
-/// Every adaptor, with arguments that keep the names of the tools.
+/// All adaptors, each with arguments that keep the names of the tools.
 const ADAPTORS: [(&str, Adapt); 12] = [
     ("adapted", |it| it.adapted(Unchanged)),
     ("approval_required", |it| it.approval_required(|_| false)),
@@ -86,7 +86,8 @@ const ADAPTORS: [(&str, Adapt); 12] = [
     ("renamed", |it| it.renamed([("other", "another")]).unwrap()),
 ];
 
-/// Checks that the pipeline of [`billing`] records calls of `tools` and repairs no arguments.
+/// Checks that calls of `tools` run in the pipeline of [`billing`]: each call is recorded once, and
+/// arguments are not repaired.
 async fn assert_pipeline(tools: &Toolset, log: &CallLog, name: &str) {
     let cx = ToolContext::default().with_state(Database);
     let done = tools.call_with("pay", json!({"x": 21}), &cx).await;
@@ -106,7 +107,8 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let tools = adapt(billing(&log));
     assert_pipeline(&tools, &log, name).await;
 
-    // A tool without its state is withheld. The diagnostic has the label of the inner toolset.
+    // A tool whose host state is missing is withheld. The diagnostic contains the label of the
+    // inner toolset.
     let list = tools.list(&ListContext::default()).await;
     assert!(list.get("refund").is_none(), "{name}");
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
@@ -115,7 +117,7 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let own: Vec<_> = tools.own_tools().map(|tool| tool.definition().name().clone()).collect();
     assert_eq!(own, ["pay", "refund"], "{name}: `own_tools` includes tools without state");
 
-    // A duplicate is a build error.
+    // Two tools with the same name are an error of `check`.
     let twice = adapt(billing(&log).with(double("pay")));
     let error = twice.check().unwrap_err();
     assert!(matches!(&error, ToolsetError::DuplicateName { name, .. } if *name == *"pay"), "{name}: {error}");
@@ -162,7 +164,8 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
     assert!(!tools.call("b_pay", json!({"x": "1"})).await.is_success());
 }
 
-/// The same applies to an adapted trait object.
+/// A toolset behind an `Arc<dyn ToolSource>` keeps its pipeline, also if the trait object is
+/// adapted.
 #[tokio::test]
 async fn toolset_behind_a_trait_object_keeps_its_pipeline() {
     let log = CallLog::default();
@@ -191,7 +194,7 @@ async fn adaptor_changes_only_tools_added_before_it() {
     assert_eq!(names, ["b", "x_a"]);
 }
 
-/// A source that panics while listing its tools.
+/// A source that panics while it lists its tools.
 struct PanickingSource;
 
 #[async_trait]

@@ -59,7 +59,8 @@ async fn result_text(tools: &Toolset, name: &str) -> String {
     tools.call(name, json!({})).await.model_text().into_owned()
 }
 
-/// Behaviour B74: the inner tool sees its own name.
+/// Behaviour B74: a prefixed tool is called by its new name, but its implementation still sees the
+/// original name.
 #[tokio::test]
 async fn prefixed_tool_sees_its_own_name() {
     let source = plugins(&["search", "get"]).prefixed("web_");
@@ -67,15 +68,16 @@ async fn prefixed_tool_sees_its_own_name() {
     let tools = Toolset::new().with_source(source);
     assert_eq!(result_text(&tools, "web_search").await, "I am search");
     assert!(result_text(&tools, "search").await.starts_with("unknown tool"));
-    // An invalid or long prefix is converted to a valid one. The names stay distinct.
+    // With an invalid or a very long prefix, the new names are converted to valid names and stay
+    // distinct.
     let long = plugins(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
     let list = list(&long).await;
     assert_eq!(list.len(), 2);
     assert!(list.names().all(|name| name.as_str().len() <= 64));
 }
 
-/// Behaviour B74: adaptors nest: the inner tool sees its own name, a hidden tool is unknown, a name
-/// collision is an error, and an unchanged list is the same snapshot.
+/// Behaviour B74: a renamed tool is called by its new name. Names can be swapped, and a pair also
+/// applies to a tool that is registered later.
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugins(&["search", "get", "a", "b"]);
@@ -89,7 +91,8 @@ async fn renamed_tool_is_called_by_its_new_name() {
     assert_eq!(result_text(&toolset, "soon").await, "I am later");
 }
 
-/// Behaviour B74: a rename to a used name is an error.
+/// Behaviour B74: if a tool is renamed to the name of another tool, the listing fails. An invalid
+/// new name is rejected at once.
 #[tokio::test]
 async fn renaming_to_a_used_or_invalid_name_is_an_error() {
     let error = async |names: &[(&str, &str)]| {
@@ -103,7 +106,8 @@ async fn renaming_to_a_used_or_invalid_name_is_an_error() {
         .assert_eq(&invalid.to_string());
 }
 
-/// Behaviour B74: the error lists the visible tools only.
+/// Behaviour B74: a call of a filtered tool fails like a call of an unknown tool. The error lists
+/// only the visible tools.
 #[tokio::test]
 async fn filtered_tool_is_unknown() {
     let source = plugins(&["search", "delete"]).filtered(|it| *it.name() != *"delete");
@@ -111,7 +115,7 @@ async fn filtered_tool_is_unknown() {
     expect![[r#"unknown tool "delete"; available: search"#]].assert_eq(&result_text(&tools, "delete").await);
 }
 
-/// Behaviour B74: the output schema applies to the mapped result.
+/// Behaviour B74: an output is mapped before it is validated against the output schema.
 #[tokio::test]
 async fn results_are_mapped_before_validation() {
     let number = ToolDefinition::new(ToolName::new("number").unwrap(), Schema::object())
@@ -144,8 +148,8 @@ async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallO
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }
 
-/// Behaviour B74: adaptors nest: the inner tool sees its own name, a hidden tool is unknown, a name
-/// collision is an error, and an unchanged list is the same snapshot.
+/// Behaviour B74: calls of tools with `approval_required` or `external` are suspended. They are
+/// resumed with an approval, or with the output of the external tool.
 #[tokio::test]
 async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));
@@ -161,7 +165,7 @@ async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     assert_eq!(done.model_text(), "paid");
 }
 
-/// A source that fails at the first listing and counts its listings.
+/// A source that fails at its first listing and counts its listings.
 struct FailsFirst(ToolRegistry, Arc<AtomicU32>);
 
 #[async_trait]
@@ -178,7 +182,8 @@ impl ToolSource for FailsFirst {
     }
 }
 
-/// Behaviour B74: a listing is reused for 10 s, an error is not.
+/// Behaviour B74: a source cached for 10 s is listed again only after 10 s. A failed listing is not
+/// cached.
 #[tokio::test(start_paused = true)]
 async fn cached_source_is_listed_again_after_its_ttl() {
     let (registry, listings) = (plugins(&["a"]), Arc::new(AtomicU32::new(0)));
@@ -192,7 +197,8 @@ async fn cached_source_is_listed_again_after_its_ttl() {
     assert_eq!((names(&cached).await, listings.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
 }
 
-/// Behaviour B74: duplicate names are withheld, and a failed source does not affect the other.
+/// Behaviour B74: of two tools with the same name, the second is withheld. A failed source does not
+/// affect the other source.
 #[tokio::test]
 async fn combined_sources_share_one_list() {
     let combined = plugins(&["a", "b"]).combined(plugins(&["b", "c"]));
@@ -211,7 +217,8 @@ async fn combined_sources_share_one_list() {
         .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
 }
 
-/// Behaviour B74: an unchanged snapshot keeps its id through all adaptors; a change is listed.
+/// Behaviour B74: an unchanged snapshot keeps its id through all adaptors. A newly registered tool
+/// is in the next listing.
 #[tokio::test]
 async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
     let registry = plugins(&["search", "get"]);

@@ -25,7 +25,7 @@ async fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
     x + y
 }
 
-/// The results of both blocking methods, called on this thread.
+/// Calls both blocking methods on this thread, and returns the texts of their results.
 fn blocking_results() -> [String; 2] {
     let tools = Toolset::new().with(Add);
     let results =
@@ -54,18 +54,19 @@ fn runtimes() -> [Runtime; 2] {
     [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
 }
 
-/// Behaviour B70: each async method has a blocking twin.
+/// Behaviour B70: `invoke` and `call` have blocking twins for synchronous code.
 #[test]
 fn blocking_call_works_outside_a_runtime() {
     assert_success(blocking_results());
-    // An entered runtime runs no tasks on this thread.
+    // Entering a runtime does not run async tasks on this thread, so the thread may block.
     for runtime in runtimes() {
         let _entered = runtime.enter();
         assert_success(blocking_results());
     }
 }
 
-/// Behaviour B18: on a thread that runs async tasks, a blocking call could wait for its own thread.
+/// Behaviour B18: on a thread that runs async tasks, a blocking call fails with an error, because
+/// it could wait forever for its own thread.
 #[test]
 fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
     for runtime in runtimes() {
@@ -74,7 +75,8 @@ fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
             runtime.block_on(async { tokio::spawn(async { blocking_results() }).await.unwrap() }),
         );
         assert_rejected(LocalSet::new().block_on(&runtime, async { blocking_results() }));
-        // The same applies to a task without a coop budget. The task continues after the error.
+        // A blocking call also fails in a task without a cooperative budget. After the error, a
+        // task can continue with async calls.
         assert_rejected(runtime.block_on(unconstrained(async { blocking_results() })));
         runtime.block_on(async {
             assert_rejected(blocking_results());
@@ -110,7 +112,7 @@ fn blocking_tool_can_make_blocking_calls() {
     assert_eq!(Sum.invoke_blocking(json!({"a": 1, "b": 2, "c": 3})).model_text(), "6");
 }
 
-/// The call does not wait for the abandoned thread.
+/// A blocking call with a timeout does not wait for a tool that still blocks its thread.
 #[test]
 fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();
@@ -121,6 +123,6 @@ fn blocking_call_returns_at_its_deadline() {
         async move { spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }
     });
     assert_eq!(tool.invoke_blocking(json!({})).model_text(), "timed out after 20 ms");
-    // A call that waits for its thread would never get here.
+    // A call that waits for the blocked thread would never reach this line.
     release.send(()).unwrap();
 }

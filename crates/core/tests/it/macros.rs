@@ -8,7 +8,8 @@ mod definitions;
 mod overrides;
 mod signatures;
 
-/// Every mistake has an error message with a remedy, on its span.
+/// Every mistake in the use of the macros is a compile error at the position of the mistake, with a
+/// remedy.
 #[test]
 fn mistakes_are_compile_errors_with_a_remedy() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");

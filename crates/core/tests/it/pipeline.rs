@@ -54,7 +54,7 @@ async fn check(arguments: &str, text: Expect) {
     text.assert_eq(&format!("{}{}", if result.is_success() { "" } else { "error: " }, result.model_text()));
 }
 
-/// Behaviour B12: the error lists each invalid argument, and the function is not called.
+/// Behaviour B12: the error lists each invalid argument, and the tool function is not called.
 #[tokio::test]
 async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
     let ran = Arc::new(AtomicBool::new(false));
@@ -72,10 +72,10 @@ async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
     assert!(!ran.load(Ordering::Relaxed));
 }
 
-/// Behaviour B13.
-/// Behaviour B14.
-/// Behaviour B15.
-/// Behaviour T1: malformed arguments are an error with the reason.
+/// Behaviour B13: `"3"` and `3.0` become the integer 3, and `true` is rejected.
+/// Behaviour B14: the error names a missing required argument.
+/// Behaviour B15: arguments inside a string or a wrapper object are unwrapped.
+/// Behaviour T1: malformed arguments are an error that explains the reason.
 #[tokio::test]
 async fn malformed_arguments_are_repaired_or_rejected() {
     check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
@@ -104,7 +104,7 @@ async fn malformed_arguments_are_repaired_or_rejected() {
     .await;
 }
 
-/// Behaviour B13: the strict policy repairs nothing.
+/// Behaviour B13: the strict policy repairs no arguments.
 /// Behaviour B15: a result lists the repairs of its call.
 #[tokio::test]
 async fn repairs_follow_the_policy_and_are_recorded() {
@@ -113,11 +113,12 @@ async fn repairs_follow_the_policy_and_are_recorded() {
     assert!(!run(&strict, add(), "").await.is_success());
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
-    // An unsuccessful repair is not recorded.
+    // The empty text is repaired to `{}`, which lacks a required argument. This repair is not
+    // recorded.
     assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
-/// The limit is 1 MiB.
+/// Arguments longer than 1 MiB are rejected before they are parsed.
 #[tokio::test]
 async fn oversized_arguments_are_not_parsed() {
     let text = format!(r#"{{"x": "{}"}}"#, "9".repeat(2 << 20));
@@ -126,8 +127,9 @@ async fn oversized_arguments_are_not_parsed() {
     assert!(result.model_text().contains("at most 1048576"), "{}", result.model_text());
 }
 
-/// Behaviour B19.
-/// Behaviour T2: a panic while holding a lock is caught. Its message is not in the result.
+/// Behaviour B19: a panic fails only its own call.
+/// Behaviour T2: a panic is caught while the tool holds a lock. The panic message is not in the
+/// result.
 #[tokio::test]
 async fn panic_is_a_failed_call() {
     let lock = Arc::new(Mutex::new(0));
@@ -147,9 +149,9 @@ async fn panic_is_a_failed_call() {
     assert!(lock.is_poisoned());
 }
 
-/// Behaviour B19.
-/// Behaviour B75.
-/// Behaviour T2.
+/// Behaviour B19: a call that hangs ends at its deadline.
+/// Behaviour B75: the timeout in the tool's policy applies without a `tower` layer.
+/// Behaviour T2: the hanging call fails with a timeout.
 #[tokio::test(start_paused = true)]
 async fn hanging_call_times_out() {
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
@@ -161,7 +163,8 @@ async fn hanging_call_times_out() {
     expect!["timed out after 50 ms"].assert_eq(&result.model_text());
 }
 
-/// Behaviour B75: a timeout reported by the tool itself is kept.
+/// Behaviour B75: if the tool itself returns a timeout error, the result keeps the duration in that
+/// error.
 #[tokio::test]
 async fn timeout_reported_by_the_tool_is_kept() {
     let tool = DynamicTool::new(definition("slow"), |_, _| async {
@@ -172,7 +175,8 @@ async fn timeout_reported_by_the_tool_is_kept() {
     expect!["timed out after 7000 ms"].assert_eq(&result.model_text());
 }
 
-/// A source may contain paths and secrets, so it is only logged.
+/// The source of an error may contain paths and secrets. It is logged and must not reach the
+/// result.
 #[tokio::test]
 async fn source_of_an_error_is_not_in_the_result() {
     #[derive(Debug, thiserror::Error)]
@@ -186,8 +190,9 @@ async fn source_of_an_error_is_not_in_the_result() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// Behaviour B19: the text is cut at a character boundary and ends with the missing byte count.
-/// Behaviour T5: the whole result is stored.
+/// Behaviour B19: a text of 50 MiB is cut at a character boundary. It ends with the number of
+/// missing bytes.
+/// Behaviour T5: the whole text is kept in the result store.
 #[tokio::test]
 async fn oversized_text_is_cut_and_stored() {
     let pipeline = Pipeline::new();
@@ -206,8 +211,8 @@ async fn oversized_text_is_cut_and_stored() {
     assert_eq!(whole.text().len(), 50 << 20);
 }
 
-/// Behaviour T5: 50 MB of text, 10,000 blocks and large media are bounded to 128 KiB of text for
-/// the model, with a handle to the whole.
+/// Behaviour T5: error messages and warnings of 10 MiB are cut to 128 KiB of text for the model.
+/// The note at the end has the handle of the whole text.
 #[tokio::test]
 async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
@@ -229,7 +234,8 @@ async fn oversized_errors_and_warnings_are_cut() {
     }
 }
 
-/// Behaviour T5: media have a limit of their own.
+/// Behaviour T5: an image that exceeds the limit of 16 MiB of media per result is replaced by a
+/// description. The whole result is stored.
 #[tokio::test]
 async fn oversized_media_are_replaced_by_a_description() {
     let tool = DynamicTool::new(definition("draw"), |_, _| async {
@@ -245,7 +251,8 @@ async fn oversized_media_are_replaced_by_a_description() {
     assert_eq!(content[1].as_text(), description);
 }
 
-/// A full store evicts the oldest result.
+/// A stored result can be read only by the principal of its call. A full store evicts the oldest
+/// result.
 #[tokio::test]
 async fn stored_result_is_private_to_its_principal_until_evicted() {
     let called_by = |id: &str| {
@@ -271,7 +278,7 @@ async fn stored_result_is_private_to_its_principal_until_evicted() {
     assert!(store.get(&first, &called_by("ann")).await.unwrap().is_none());
 }
 
-/// The store fails, or hangs past its deadline.
+/// The text is cut even if the result store returns an error or hangs past its deadline.
 #[tokio::test(start_paused = true)]
 async fn oversized_text_is_cut_if_the_store_fails() {
     struct FailingStore {
@@ -301,7 +308,7 @@ async fn oversized_text_is_cut_if_the_store_fails() {
     }
 }
 
-/// Behaviour T5: 10,000 content blocks are cut to 1,000.
+/// Behaviour T5: a result with 10,000 content blocks is cut to 1,000 blocks.
 #[tokio::test]
 async fn number_of_content_blocks_is_limited() {
     let tool = DynamicTool::new(definition("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
@@ -311,7 +318,7 @@ async fn number_of_content_blocks_is_limited() {
     assert!(output.text().contains("[9000 of 10000 bytes in 10000 pieces are cut;"));
 }
 
-/// Structured output is for programs, not for a model.
+/// Structured output is for programs and is not sent to the model, so only the text is cut.
 #[tokio::test]
 async fn structured_output_is_never_cut() {
     let tool = DynamicTool::new(definition("data"), |_, _| async { Json(vec![7; 100_000]) });
@@ -321,7 +328,7 @@ async fn structured_output_is_never_cut() {
     assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
 }
 
-/// Behaviour A10: a result that violates the output schema of its tool is an error.
+/// Behaviour A10: a result that violates the output schema of its tool becomes an error.
 #[tokio::test]
 async fn result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
@@ -334,8 +341,8 @@ async fn result_that_violates_the_output_schema_is_an_error() {
     assert!(run(&Pipeline::new(), right, "{}").await.is_success());
 }
 
-/// Behaviour B71: a result with a warning is a success; the JSON form has `success`, `result`,
-/// `error` and `warning`.
+/// Behaviour B71: a result with a warning is a success. The JSON form has the fields `success`,
+/// `result`, `error` and `warning`.
 #[tokio::test]
 async fn result_with_a_warning_is_a_success() {
     let tool = DynamicTool::new(definition("rate"), |_, _| async {
@@ -352,7 +359,7 @@ async fn result_with_a_warning_is_a_success() {
         .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
 }
 
-/// Behaviour A67: the text form of a blob is its media type and size.
+/// Behaviour A67: the text form of binary data is its media type and its size.
 #[tokio::test]
 async fn blob_has_a_short_description_as_text() {
     let tool =
@@ -363,7 +370,7 @@ async fn blob_has_a_short_description_as_text() {
     assert_eq!(again, result);
 }
 
-/// Behaviour B73: calls without the required scope are denied. Every call is recorded with its
+/// Behaviour B73: a call without the required scope is denied. Every call is recorded with its
 /// principal, including suspended and dropped calls.
 #[tokio::test]
 async fn calls_are_denied_without_scope_and_always_recorded() {
@@ -398,7 +405,7 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
     }
     for name in ["wriet", "wait", "hang"] {
         let (call, cx) = (ToolCall::new("2", name, "{}"), ToolContext::default());
-        // A call that is not ready at the first poll is dropped.
+        // `now_or_never` drops a call that is not ready at the first poll.
         let _ = pipeline.call(&tools, &call, &cx).now_or_never();
     }
     expect![[r#"
@@ -413,7 +420,8 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
     .assert_debug_eq(&*log.0.lock().unwrap());
 }
 
-/// Behaviour D35: the result has the reason of a denial, and a warning about changed arguments.
+/// Behaviour D35: a denied call fails with the reason of the denial. A call approved with changed
+/// arguments has a warning.
 #[tokio::test]
 async fn call_is_suspended_until_it_is_approved_or_denied() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -439,7 +447,8 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
     assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
-/// Missing state is a fatal error with the name of the type.
+/// A tool can read the state of its host by type. Missing state is a fatal error that names the
+/// type.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
     let tool = DynamicTool::new(definition("name"), |_, cx: ToolContext| async move { cx.state::<String>() });
@@ -498,8 +507,7 @@ async fn panicking_recorder_does_not_affect_the_call() {
     assert_eq!(result.model_text(), "1");
 }
 
-/// Behaviour A5: a value with state becomes a tool, and the methods of an `impl` block become tools
-/// that share the value.
+/// Behaviour A5: a closure over a shared value becomes a tool, and its calls change the value.
 #[tokio::test]
 async fn closure_over_a_value_is_a_tool() {
     struct Counter(std::sync::atomic::AtomicI64);
@@ -518,7 +526,8 @@ async fn closure_over_a_value_is_a_tool() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
 }
 
-/// Timers of tokio panic without a runtime. A tool that is ready at the first poll needs no timer.
+/// A tokio timer panics without a runtime, so a pending tool must fail with an error instead. A
+/// tool that is ready at the first poll needs no timer and succeeds.
 #[test]
 fn pending_tool_without_a_runtime_is_a_typed_error() {
     let tool = DynamicTool::new(definition("wait"), |_, _| std::future::pending::<()>());
@@ -529,7 +538,8 @@ fn pending_tool_without_a_runtime_is_a_typed_error() {
     assert_eq!(at_once.model_text(), "3");
 }
 
-/// The definition, the check of a toolset, and a call report the defect. A list omits the tool.
+/// A tool with an invalid name has a defect. Its definition, `Toolset::check` and a call report the
+/// defect, and a `ToolList` omits the tool.
 #[tokio::test]
 async fn defect_of_a_definition_is_reported() {
     let tool = tool_fn("get.weather", "", |Pair { x, .. }| async move { x });
@@ -541,8 +551,8 @@ async fn defect_of_a_definition_is_reported() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.failure().unwrap().kind, FailureKind::Fatal);
 }
 
-/// After the decision the tool can read its saved state. `invoke` cannot suspend a call, so it
-/// returns a failure.
+/// When the call is resumed, the tool reads its saved state and the decision. `invoke` does not
+/// support suspended calls, so it returns a failure.
 #[tokio::test]
 async fn tool_can_suspend_its_own_call() {
     let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
@@ -567,8 +577,8 @@ async fn tool_can_suspend_its_own_call() {
     );
 }
 
-/// Behaviour D35: a call that was approved with changed arguments, and is suspended again by its
-/// tool, resumes with those arguments and without another approval.
+/// Behaviour D35: a call is approved with changed arguments, and then suspended again by its tool.
+/// When it is resumed, it runs with the approved arguments and needs no second approval.
 #[tokio::test]
 async fn approval_survives_a_second_suspension() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -587,7 +597,7 @@ async fn approval_survives_a_second_suspension() {
         let CallOutcome::Pending(suspended) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
             panic!("the call was not suspended");
         };
-        // Saved and restored, as for another process.
+        // The decided call is saved and restored, as for a resume in another process.
         let saved = serde_json::to_string(&suspended.pending.decided(decision).unwrap()).unwrap();
         cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
     }
@@ -598,7 +608,8 @@ async fn approval_survives_a_second_suspension() {
     .assert_eq(&result.model_text());
 }
 
-/// A decision in a saved call is checked, too.
+/// A decision of the wrong kind, or an input that violates the schema, is rejected. The same check
+/// applies when a saved call is deserialized.
 #[test]
 fn decision_must_match_the_pending_kind() {
     let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
@@ -617,8 +628,8 @@ fn decision_must_match_the_pending_kind() {
     assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
 }
 
-/// Behaviour D39: deeper results are errors, because `serde_json` could not parse them in a saved
-/// run.
+/// Behaviour D39: a result of up to 100 levels can be saved and read again. A deeper result is an
+/// error, because `serde_json` could not parse it in a saved run.
 #[tokio::test]
 async fn result_within_the_depth_limit_can_be_saved_and_read() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
@@ -635,7 +646,8 @@ async fn result_within_the_depth_limit_can_be_saved_and_read() {
     assert_eq!(failure.model_text(), "the call did run, but its result is nested more than 100 levels deep");
 }
 
-/// Strict mode lists every property as required; the model writes `null` for an omitted one.
+/// OpenAI's strict mode requires every property, so the model sends `null` for an omitted argument.
+/// The pipeline removes this `null`.
 #[tokio::test]
 async fn null_for_an_optional_argument_is_removed() {
     let schema = Schema::arguments(json!({

@@ -1,4 +1,4 @@
-//! Registries with changing tools, and `prepared` definitions.
+//! Registries whose tools change, and definitions changed by `prepared`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use haft_middleware::ToolRegistry;
 use serde_json::json;
 use tokio::sync::Notify;
 
-/// A tool with a constant result.
+/// Creates a tool that always returns `text`.
 fn constant(name: &str, text: &'static str) -> DynamicTool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
     DynamicTool::new(definition, move |_, _| async move { text })
@@ -28,7 +28,8 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A65: the next listing contains the change. Without a change the snapshot is the same.
+/// Behaviour A65: a change of a registry is in the next listing. Without a change, the snapshot
+/// stays the same.
 #[tokio::test]
 async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");
@@ -56,7 +57,7 @@ async fn changes_of_a_registry_are_in_the_next_listing() {
     assert!(tools.call("echo", json!({})).await.model_text().starts_with("unknown tool \"echo\""));
 }
 
-/// A failed change leaves the registry unchanged, and its error has a remedy.
+/// A rejected change leaves the registry unchanged, and its error message has a remedy.
 #[tokio::test]
 async fn registry_rejects_duplicate_unknown_and_defective_tools() {
     let registry = ToolRegistry::new("plugins");
@@ -105,8 +106,8 @@ async fn running_call_outlives_the_registration_of_its_tool() {
     assert_eq!(result.model_text(), "done");
 }
 
-/// Behaviour A68: `prepared` hides a deprecated tool.
-/// Behaviour B74: `prepared` changes or hides definitions, per step.
+/// Behaviour A68: `prepared` can hide deprecated tools.
+/// Behaviour B74: `prepared` can change or hide definitions at each step of a run.
 #[tokio::test]
 async fn prepared_changes_or_hides_definitions_per_step() {
     let registry = ToolRegistry::new("plugins");
@@ -133,7 +134,8 @@ async fn prepared_changes_or_hides_definitions_per_step() {
     assert_eq!(names(&prepared, 1).await, "search fetch");
 }
 
-/// A hidden tool is unknown, and a renamed tool is called by its new name.
+/// A call of a tool hidden by `prepared` fails like a call of an unknown tool. A tool renamed by
+/// `prepared` is called by its new name.
 #[tokio::test]
 async fn hidden_tool_cannot_be_called() {
     let all = Toolset::new().with(constant("delete", "gone")).with(constant("search", "found"));

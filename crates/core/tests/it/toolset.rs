@@ -1,4 +1,4 @@
-//! Toolsets: own tools, sources, names, checks and direct calls.
+//! Toolsets: tools added as values, sources, names, checks and direct calls.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// A source with a list, or an error, set by the test.
+/// A source that returns the list or the error set by the test.
 #[derive(Clone)]
 struct SettableSource(Arc<Mutex<Result<ToolList, String>>>);
 
@@ -57,7 +57,8 @@ async fn names(tools: &Toolset) -> String {
     tools.names().await.iter().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A64: lookups and subsets by name; an unknown name is an error with the known names.
+/// Behaviour A64: tools are looked up and selected by name. An unknown name is an error that lists
+/// the known names.
 #[tokio::test]
 async fn tools_are_looked_up_by_name() {
     let tools = Toolset::new().with(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
@@ -78,7 +79,8 @@ async fn tools_are_looked_up_by_name() {
     assert!(tools.without(["serch"]).await.is_err());
 }
 
-/// A change of a source is in the next listing.
+/// An unchanged toolset returns the same snapshot, also through a clone or a subset. A change of a
+/// source gives a new snapshot.
 #[tokio::test]
 async fn unchanged_snapshot_keeps_its_id() {
     let catalogue = SettableSource::new(&["search"]);
@@ -108,8 +110,8 @@ async fn failing_source_does_not_affect_other_tools() {
     assert_eq!(names(&tools).await, "add search");
 }
 
-/// Two own tools of one name are an error with both positions. A listed tool with a used name is
-/// withheld.
+/// Two tools with the same name that are added as values are an error with both positions. If a
+/// source lists a tool with the name of such a tool, the listed tool is withheld.
 #[tokio::test]
 async fn duplicate_names_are_errors_or_diagnostics() {
     let twice = Toolset::new().with(tool("a")).with(tool("b")).with(tool("a"));
@@ -125,7 +127,8 @@ async fn duplicate_names_are_errors_or_diagnostics() {
     .assert_eq(&list.diagnostics()[0].to_string());
 }
 
-/// The diagnostic names the missing type. A listing with the state contains the tool.
+/// A tool is missing in a listing without the state that it declares, and the diagnostic names the
+/// missing type. A listing with this state contains the tool.
 #[tokio::test]
 async fn tool_without_its_state_is_withheld() {
     let stateful =
@@ -153,8 +156,8 @@ async fn subset_is_checked_like_a_toolset() {
     assert!(twice.subset(["b"]).await.unwrap().check().is_ok());
 }
 
-/// Behaviour B21: the error for an unknown name suggests a similar one.
-/// Behaviour B70.
+/// Behaviour B21: the error for an unknown tool name suggests a similar name.
+/// Behaviour B70: a direct call finds the tools of sources by name.
 #[tokio::test]
 async fn direct_call_finds_its_tool_by_name() {
     let tools = Toolset::new().with_source(SettableSource::new(&["search", "fetch"]));
@@ -166,11 +169,12 @@ async fn direct_call_finds_its_tool_by_name() {
         .assert_eq(&Toolset::new().call("x", json!({})).await.model_text());
 }
 
-/// A listing waits 1 s for a slow source. Tools that arrive later are in the next listing, and stay
-/// listed while the source is slow again.
+/// A listing waits at most 1 s for a slow source. Tools that arrive later are in the next listing.
+/// They stay listed if the source becomes slow again.
 #[tokio::test(start_paused = true)]
 async fn slow_source_delays_a_listing_by_at_most_one_second() {
-    /// Each listing takes the next number of seconds; after the last one, listings never end.
+    /// A slow source. Each listing takes the next number of seconds; after the last number,
+    /// listings never end.
     struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
     impl ToolSource for Slow {
@@ -210,7 +214,7 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     sleep(Duration::from_secs(3)).await;
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
-    // From here on the source is silent. Another run has no earlier list.
+    // From here on, the source does not respond. A new run has no earlier snapshot of the source.
     assert_eq!(list().await, ("add sub".to_owned(), None, 1));
     let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
     assert_eq!(tools.list(&other).await.len(), 1);
@@ -219,7 +223,8 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     assert_eq!(list().await, ("add".to_owned(), missing("it did not list its tools within 30 s"), 0));
 }
 
-/// The panic message is not in the diagnostic.
+/// A panicking source is reported in a diagnostic, without the panic message, which may contain
+/// secrets.
 #[tokio::test]
 async fn panicking_source_does_not_affect_other_tools() {
     struct Panicking;
@@ -241,7 +246,7 @@ async fn panicking_source_does_not_affect_other_tools() {
     );
 }
 
-/// Behaviour B70: direct calls use the same pipeline as calls of an agent.
+/// Behaviour B70: a direct call uses the same pipeline as the call of an agent.
 #[tokio::test]
 async fn direct_call_is_validated_repaired_and_recorded() {
     #[derive(Serialize)]

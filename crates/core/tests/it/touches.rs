@@ -18,7 +18,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// Start and end of a call in milliseconds, by call id.
+/// The id, start and end of each finished call. Times are in milliseconds since the beginning of
+/// the test.
 type Times = Arc<Mutex<Vec<(String, u64, u64)>>>;
 
 fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
@@ -29,7 +30,8 @@ fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), schema.unwrap()).with_policy(policy)
 }
 
-/// A tool that takes `ms` milliseconds, 10 by default, and records its times.
+/// Creates a tool that takes `ms` milliseconds, 10 by default, and adds its start and end to
+/// `times`.
 fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> DynamicTool {
     let times = Arc::clone(times);
     DynamicTool::new(definition(name, policy), move |arguments: Value, cx: ToolContext| {
@@ -44,8 +46,8 @@ fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> Dynam
     })
 }
 
-/// `read` and `write` use the files of `path` and panic at an empty path, `free` touches nothing,
-/// `alone` is sequential.
+/// Creates four tools. `read` and `write` touch the files in `path`, and their `touches` function
+/// panics if the path is empty. `free` touches nothing. `alone` is sequential.
 fn tools(times: &Times, began: Instant) -> ToolList {
     let touching = |touch: fn(String) -> Touch| ToolPolicy {
         touches: Some(Access::new(move |arguments| match arguments["path"].as_str() {
@@ -73,7 +75,8 @@ fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
     Batch { tools, calls: calls.collect(), ..Batch::default() }
 }
 
-/// Compares the times of calls, `start..end`, in the order in which the calls end.
+/// Runs the calls as one batch and compares their times, printed as `start..end id` in the order in
+/// which the calls end.
 async fn check(calls: &[(&str, &str)], expected: Expect) {
     let (times, began) = (Times::default(), Instant::now());
     let outcomes = Pipeline::new().call_all(batch(tools(&times, began), calls)).await;
@@ -129,7 +132,8 @@ async fn readers_run_in_parallel_between_writers() {
     .await;
 }
 
-/// A call that writes one resource twice does not wait for itself.
+/// A call can touch several resources. A call that touches the same resource twice does not wait
+/// for itself.
 #[tokio::test(start_paused = true)]
 async fn call_may_touch_several_resources() {
     let calls = [
@@ -174,8 +178,8 @@ async fn sequential_tool_conflicts_with_every_call() {
     .await;
 }
 
-/// The function panics at an empty path. Arguments that do not match the schema fail without a call
-/// of the tool.
+/// The resources of a call are unknown if the `touches` function panics, here for an empty path, or
+/// if the arguments are invalid. All other calls wait for this call.
 #[tokio::test(start_paused = true)]
 async fn call_with_unknown_resources_runs_alone() {
     let calls = [
@@ -200,7 +204,8 @@ async fn call_with_unknown_resources_runs_alone() {
     .await;
 }
 
-/// `"5"` is repaired to `5`.
+/// The `touches` function receives the repaired arguments: `"5"` is repaired to `5`, and the empty
+/// text to `{}`.
 #[tokio::test(start_paused = true)]
 async fn function_receives_repaired_arguments() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -221,7 +226,8 @@ async fn function_receives_repaired_arguments() {
     assert_eq!(*seen.lock().unwrap(), [json!({"ms": 5}), json!({})]);
 }
 
-/// The model wrote to `a`, the person changed it to `b`.
+/// The model requested a write of `a`, and the person approved a write of `b` instead. A later
+/// write of `b` waits for this call, a later write of `a` does not.
 #[tokio::test(start_paused = true)]
 async fn approved_arguments_replace_those_of_the_model() {
     let (times, began) = (Times::default(), Instant::now());
@@ -270,7 +276,7 @@ async fn suspended_call_does_not_block_later_calls() {
     assert_eq!(began.elapsed(), Duration::from_millis(20));
 }
 
-/// Calls that run are aborted, calls that wait for them never start.
+/// Dropping the stream aborts the running calls. Calls that wait for them never start.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_stream_aborts_the_schedule() {
     let (times, began) = (Times::default(), Instant::now());
@@ -289,7 +295,8 @@ async fn dropping_the_stream_aborts_the_schedule() {
     assert_eq!(times.lock().unwrap().len(), 1);
 }
 
-/// `ok` starts after a call that fails at 5 ms and a call that panics.
+/// Three calls write the same resource. The last call, `ok`, starts after the first has failed at 5
+/// ms and the second has panicked.
 #[tokio::test(start_paused = true)]
 async fn failed_call_does_not_block_later_calls() {
     let access = Access::new(|_| vec![Touch::write("x")]);
@@ -310,7 +317,7 @@ async fn failed_call_does_not_block_later_calls() {
     assert_eq!(*times.lock().unwrap(), [("ok ".to_owned(), 5, 15)]);
 }
 
-/// A call of the property test.
+/// A generated call of the property test.
 #[derive(Clone, Debug)]
 struct Generated {
     tool: &'static str,
@@ -348,8 +355,9 @@ fn generated() -> impl Strategy<Value = Generated> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each call starts at the moment at which the last earlier call in conflict ends: calls in
-    /// conflict do not overlap and run in order, all others overlap. Every call has its result.
+    /// Each call starts exactly when the last of the earlier conflicting calls ends. Conflicting
+    /// calls therefore run in order without overlap, all other calls overlap, and every call has a
+    /// result.
     #[test]
     fn calls_start_when_earlier_calls_in_conflict_have_ended(
         calls in prop::collection::vec(generated(), 0..24),

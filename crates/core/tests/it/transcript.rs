@@ -36,7 +36,7 @@ fn sample() -> Transcript {
     .collect()
 }
 
-/// Behaviour D39: the JSON round trip keeps explicit nulls.
+/// Behaviour D39: a transcript is equal after a round trip through JSON. Explicit nulls are kept.
 #[test]
 fn transcript_is_equal_after_a_round_trip() {
     let transcript = sample();
@@ -45,7 +45,7 @@ fn transcript_is_equal_after_a_round_trip() {
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
 }
 
-/// Behaviour D39: the error names the version.
+/// Behaviour D39: a transcript in a newer format is rejected. The error names the format version.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
@@ -54,7 +54,8 @@ fn newer_format_is_rejected() {
     }
 }
 
-/// Behaviour D39: the error names the path and the expected form.
+/// Behaviour D39: the error for an invalid transcript names the path of the invalid value, or the
+/// expected form.
 #[test]
 fn invalid_transcript_is_rejected_with_its_path() {
     let error = |saved: &str| serde_json::from_str::<Transcript>(saved).unwrap_err().to_string();
@@ -66,7 +67,8 @@ fn invalid_transcript_is_rejected_with_its_path() {
     assert!(error(r#"{"version": 1}"#).starts_with("at `messages`: invalid type: null"));
 }
 
-/// Absent structured output differs from `null`.
+/// Absent structured output and structured output `null` are different values, and stay different
+/// after a JSON round trip.
 #[test]
 fn structured_null_survives_a_round_trip() {
     for structured in [None, Some(Value::Null), Some(json!({"a": null}))] {
@@ -76,7 +78,8 @@ fn structured_null_survives_a_round_trip() {
     }
 }
 
-/// Indices beyond the end of the transcript are ignored.
+/// A view does not change if messages are appended to its transcript. Indices past the end of the
+/// transcript are ignored.
 #[test]
 fn view_is_unchanged_after_appending() {
     let mut transcript = sample();
@@ -88,7 +91,7 @@ fn view_is_unchanged_after_appending() {
     assert!(View::default().is_empty());
 }
 
-/// A message caches one form per type. Clones keep the cached forms.
+/// A message caches one derived value per type. Clones keep the cached values.
 #[test]
 fn renderings_are_cached_by_type() {
     let message = Message::user("hi");
@@ -100,7 +103,8 @@ fn renderings_are_cached_by_type() {
 }
 
 proptest! {
-    /// Any JSON in a result and any text in a message.
+    /// A transcript with any text in a message and any JSON in a result is equal after a JSON round
+    /// trip.
     #[test]
     fn any_content_survives_a_round_trip(text in any::<String>(), number in any::<f64>(), large in any::<u64>()) {
         prop_assume!(number.is_finite());
@@ -112,7 +116,7 @@ proptest! {
     }
 }
 
-/// Absent and empty metadata are equal; `null` is an error.
+/// Absent metadata equals empty metadata. The JSON value `null` is rejected.
 #[test]
 fn metadata_is_optional_and_survives_a_round_trip() {
     let plain = Message::user("Hi");

@@ -1,4 +1,4 @@
-//! Argument types: a snapshot of the schema, the parsed values and the errors of each.
+//! Argument types: a snapshot of the schema, the parsed values and the errors for each type.
 
 use std::{
     borrow::Cow,
@@ -113,7 +113,8 @@ mod as_text {
     }
 }
 
-/// Lists the schema of each type, and the parsed value or the error for each JSON value.
+/// Generates a report with the schema of each type, and with the parsed value or the error for each
+/// JSON value.
 macro_rules! report {
     ($($ty:ty: $($value:tt),*;)*) => {{
         let mut report = String::new();
@@ -138,9 +139,10 @@ macro_rules! report {
     }};
 }
 
-/// Behaviour A6.
-/// Behaviour B12.
-/// Behaviour B16.
+/// Behaviour A6: options, lists, structs and enums have schemas as arguments.
+/// Behaviour B12: the error for an invalid value has its JSON pointer, the expected type and the
+/// received type.
+/// Behaviour B16: the keywords in the schema of a type are enforced.
 #[test]
 fn each_argument_type_has_a_schema_and_validated_values() {
     let report = report! {

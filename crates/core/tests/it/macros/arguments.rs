@@ -1,4 +1,4 @@
-//! Schemas of parameter types, and parsing of arguments.
+//! Schemas of parameter types, and parsing of the arguments of a call.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// Behaviour A6: nested structs, lists, optional fields and enums have their schemas; the error for
-/// an invalid enum value lists the allowed ones.
+/// Behaviour A6: nested structs, lists, optional fields and enums have schemas. The error for an
+/// invalid enum value lists the allowed values.
 #[test]
 fn structs_lists_options_and_enums_have_schemas() {
     #[tool]
@@ -142,7 +142,8 @@ fn structs_lists_options_and_enums_have_schemas() {
     .assert_eq(&result_text(Forecast, arguments));
 }
 
-/// Behaviour A8: a recursive type builds and validates; its schema keeps `$ref` into `$defs`.
+/// Behaviour A8: a recursive type is a valid argument type. Its schema keeps the `$ref` into
+/// `$defs` and validates nested values.
 #[test]
 fn recursive_type_keeps_its_reference() {
     #[tool]
@@ -239,7 +240,8 @@ fn defaults_are_in_the_schema_and_applied() {
             ("unit", Some(json!("celsius"))),
             ("list", Some(json!([1, 2]))),
             ("ratio", Some(json!(0.0))),
-            // The type does not implement `Serialize`.
+            // `NotSerializable` does not implement `Serialize`, so its default is not in the
+            // schema.
             ("opaque", None),
             ("map", Some(json!({}))),
         ]
@@ -252,7 +254,8 @@ fn defaults_are_in_the_schema_and_applied() {
     );
 }
 
-/// The macro sees only the alias. `Value` also accepts `null`, but is required.
+/// An argument is optional if its type is an alias of an `Option`, although the macro sees only the
+/// alias. A `Value` also accepts `null`, but is required.
 #[test]
 fn alias_of_an_option_is_optional() {
     type Maybe = Option<i64>;
@@ -267,7 +270,7 @@ fn alias_of_an_option_is_optional() {
     assert_eq!(result_text(Count, json!({"any": [1], "n": 4})), "Some(4) [1]");
 }
 
-/// Behaviour A9: the error lists the known arguments.
+/// Behaviour A9: an unknown argument is rejected. The error lists the known arguments.
 #[test]
 fn unknown_argument_is_an_error() {
     #[tool]
@@ -279,7 +282,8 @@ fn unknown_argument_is_an_error() {
         .assert_eq(&result_text(Add, json!({"x": 1, "z": 2})));
 }
 
-/// The error of `Deserialize` gets the path of the argument.
+/// A type can reject values that its schema accepts. The error of `Deserialize` then contains the
+/// path of the argument.
 #[test]
 fn error_of_a_type_stricter_than_its_schema_has_a_path() {
     #[derive(Debug, Deserialize, JsonSchema)]
@@ -314,7 +318,7 @@ fn error_of_a_type_stricter_than_its_schema_has_a_path() {
     }
 
     let halve_each = tool_fn("halve_each", "", |Numbers { all }| async move { all.len().to_string() });
-    // `4.0` is an integer.
+    // JSON Schema accepts `4.0` for an integer.
     assert_eq!(result_text(HalveAll, json!({"numbers": {"all": [2, 4.0]}})), "2");
     assert_eq!(result_text(&halve_each, json!({"all": [2, 4.0]})), "2");
     expect!["invalid arguments: /numbers/all/1: not an even number"]

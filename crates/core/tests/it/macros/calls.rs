@@ -27,8 +27,8 @@ async fn call_with_state(state: State, tool: impl haft_core::Tool, arguments: Va
     .into_result()
 }
 
-/// Behaviour B12: all violations are in one error.
-/// Behaviour B14: a missing argument is found before the function is called.
+/// Behaviour B12: one error lists all violations.
+/// Behaviour B14: a missing argument is an error, and the function is not called.
 #[test]
 fn function_is_not_called_with_invalid_arguments() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
@@ -52,7 +52,7 @@ fn function_is_not_called_with_invalid_arguments() {
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour A5: the value is in the state of the run.
+/// Behaviour A5: a tool receives a value of the host program through the state of the run.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
     #[derive(Default)]
@@ -98,7 +98,8 @@ async fn tool_gets_its_context() {
     assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
 }
 
-/// Behaviour B18: on one thread, the blocked call is released by a future polled after it.
+/// Behaviour B18: a blocking tool does not block the thread of its caller. Here the call waits for
+/// a value that another future on the same thread sends later.
 #[tokio::test]
 async fn blocking_tool_does_not_delay_other_calls() {
     type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
@@ -117,8 +118,7 @@ async fn blocking_tool_does_not_delay_other_calls() {
     assert_eq!(result.model_text(), "42");
 }
 
-/// Behaviour B19: a call that panics, hangs or returns 50 MB affects no other call; truncated text
-/// ends at a character boundary and names a handle to the whole.
+/// Behaviour B19: a panic of a blocking tool fails only its own call.
 #[tokio::test]
 async fn panic_of_a_blocking_tool_is_a_failed_call() {
     #[tool(blocking)]
@@ -132,7 +132,8 @@ async fn panic_of_a_blocking_tool_is_a_failed_call() {
     assert_eq!(Explode.invoke(json!({"n": -1})).await.model_text(), "-1");
 }
 
-/// The pool of blocking threads belongs to a tokio runtime. Without one, tokio would panic.
+/// A blocking tool needs the thread pool of a tokio runtime. Without a runtime, `spawn_blocking`
+/// would panic, so the call fails with an error.
 #[test]
 fn blocking_tool_without_a_tokio_runtime_is_an_error() {
     #[tool(blocking)]
@@ -204,7 +205,8 @@ fn common_return_types_are_supported() {
     assert_eq!(status_and_text(Outcome.invoke_blocking(json!({}))), (true, "done".into()));
 }
 
-/// Names in the generated code do not collide with names of the user.
+/// Tools in a module whose types, functions and parameters have names such as `Result`, `Value` and
+/// `cx`. They must not collide with names in the generated code.
 mod hygiene {
     #![allow(dead_code, non_camel_case_types)]
 
@@ -250,7 +252,8 @@ mod hygiene {
     }
 }
 
-/// The option `crate = …` names a renamed dependency.
+/// A tool in a crate that has renamed the dependency `haft_core`. The option `crate = …` sets its
+/// path.
 mod renamed {
     use haft_core as other;
 
@@ -266,7 +269,7 @@ async fn core_dependency_can_be_renamed() {
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
 
-/// Behaviour B13: in JSON Schema `3.0` is an integer.
+/// Behaviour B13: `3.0` is accepted for an integer, as in JSON Schema. `3.5` is rejected.
 #[tokio::test]
 async fn whole_float_is_an_integer_argument() {
     /// Adds one.

@@ -20,8 +20,8 @@ fn check(tool: impl Tool, expected: Expect) {
     expected.assert_eq(&serde_json::to_string_pretty(tool.definition()).unwrap());
 }
 
-/// Behaviour A1: a function becomes a tool: name, description from its documentation, a schema of
-/// its parameters; a parameter with a default is optional.
+/// Behaviour A1: the tool of a function has the name of the function, its doc comment as the
+/// description, and a schema of its parameters. A parameter with a default is optional.
 #[test]
 fn function_is_a_tool_with_the_schema_of_its_parameters() {
     check(
@@ -51,8 +51,8 @@ fn function_is_a_tool_with_the_schema_of_its_parameters() {
     assert_eq!(add(17, 25), 42, "the function can still be called");
 }
 
-/// Behaviour A3: a tool, and a field of an agent, is one line of prompt text, also if its
-/// description has line breaks.
+/// Behaviour A3: `Display` prints a definition as one line of prompt text, even if the description
+/// has line breaks.
 #[test]
 fn display_of_a_definition_is_one_prompt_line() {
     /// Looks up the weather.
@@ -70,7 +70,8 @@ fn display_of_a_definition_is_one_prompt_line() {
     expect![[r#"weather: Looks up the weather. Covers every city. Arguments: {"type":"object","properties":{"city":{"type":"string","description":"Name of the city."}},"required":["city"],"additionalProperties":false}"#]].assert_eq(&Weather.definition().to_string());
 }
 
-/// Behaviour A4: each part can be overridden alone.
+/// Behaviour A4: an explicit name, description or schema overrides the inferred one, and the other
+/// parts stay inferred.
 #[test]
 fn explicit_name_description_and_schema_override_inferred_ones() {
     /// Inferred.
@@ -109,7 +110,8 @@ fn explicit_name_description_and_schema_override_inferred_ones() {
     assert!(!Specified.invoke_blocking(json!({"n": 3})).is_success());
 }
 
-/// A type of another crate may lack `JsonSchema`.
+/// With an explicit schema, an argument type does not need `JsonSchema`. It may be a type of
+/// another crate.
 #[test]
 fn explicit_schema_allows_a_type_without_json_schema() {
     #[derive(serde::Deserialize)]
@@ -135,7 +137,7 @@ fn invalid_explicit_schema_is_a_defect() {
 }
 
 /// Behaviour A7: a tool without arguments has the schema `{"type":"object","properties":{}}` in
-/// every format.
+/// every provider format.
 #[test]
 fn schema_without_arguments_is_an_object_without_properties() {
     #[tool]
@@ -159,8 +161,8 @@ fn schema_without_arguments_is_an_object_without_properties() {
     assert_eq!(Ping.invoke_blocking(json!({"confirm": true})).model_text(), "pong");
 }
 
-/// Behaviour A64: a toolset lists names, definitions and argument schemas, and selects subsets; an
-/// unknown name is an error with the known names.
+/// Behaviour A64: a toolset lists names, definitions and argument schemas, and selects subsets. An
+/// unknown name is an error that lists the known names.
 #[tokio::test]
 async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(
@@ -172,7 +174,7 @@ async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(info.input_schema(), Add.definition().input_schema());
 }
 
-/// Behaviour A66: a tool without a description works; the lint lists missing or copied
+/// Behaviour A66: a tool without a description works. The lint reports missing or copied
 /// descriptions, vague names and undescribed arguments.
 #[test]
 fn tool_without_a_description_is_valid() {
@@ -315,7 +317,7 @@ fn options_set_annotations_scopes_and_deprecation() {
     assert_eq!(Old.definition().deprecated(), Some(&Deprecation::default()));
 }
 
-/// Behaviour A68: the prompt line and the tool info name the replacement.
+/// Behaviour A68: the prompt line and the tool info of a deprecated tool name its replacement.
 #[tokio::test]
 async fn deprecation_is_in_the_definition() {
     /// Returns the time.
@@ -434,7 +436,7 @@ fn constraints_are_in_the_schema_and_enforced() {
     .assert_eq(&Flights.invoke_blocking(wrong).model_text());
 }
 
-/// Behaviour A9: a flattened map sets the type of additional properties.
+/// Behaviour A9: a tool with a flattened map accepts additional arguments of the map's value type.
 #[test]
 fn flattened_parameter_accepts_additional_arguments() {
     #[tool]
@@ -477,7 +479,7 @@ fn flattened_parameter_accepts_additional_arguments() {
         format!("{all:?}")
     }
 
-    // The fields of a flattened struct are arguments of the tool.
+    // The fields of a flattened struct become arguments of the tool.
     let arguments: Vec<_> = List.args().into_iter().map(|(name, _)| name).collect();
     assert_eq!(arguments, ["of", "number", "size"]);
     assert_eq!(result_text(&List, json!({"of": "a", "number": 1})), "a Page { number: 1, size: None }");
@@ -487,7 +489,7 @@ fn flattened_parameter_accepts_additional_arguments() {
     assert!(!Ranks.invoke_blocking(json!({"one": "a"})).is_success());
 }
 
-/// The narrower bound of type and range applies.
+/// If both the type and the `range` attribute have a bound, the narrower bound applies.
 #[test]
 fn range_does_not_widen_the_bounds_of_a_type() {
     #[tool]

@@ -1,4 +1,4 @@
-//! Overrides of an existing definition, for each kind of tool.
+//! Changes of an existing definition with `with_definition`, for each kind of tool.
 
 use expect_test::{Expect, expect};
 use haft_core::{
@@ -39,7 +39,7 @@ fn check(definition: &ToolDefinition, expected: Expect) {
     expected.assert_eq(&definition.to_string());
 }
 
-/// Behaviour A4: each part of an existing definition.
+/// Behaviour A4: each part of an existing definition can be changed without changing the others.
 #[test]
 fn parts_of_a_definition_are_overridden_independently() {
     check(
@@ -74,7 +74,8 @@ fn parts_of_a_definition_are_overridden_independently() {
     assert_eq!(Add.definition().name(), &"add", "the tool itself is unchanged");
 }
 
-/// The order of the two overrides does not matter.
+/// An argument description is kept if the schema is replaced. The order of both changes does not
+/// matter.
 #[test]
 fn overridden_schema_keeps_overridden_descriptions() {
     let schema = || json!({"properties": {"x": {"type": "integer", "maximum": 9}, "y": true}});
@@ -98,8 +99,8 @@ fn overridden_schema_keeps_overridden_descriptions() {
     assert_eq!(referenced.args(), [("x/y", &json!({"description": "Far."}))]);
 }
 
-/// A value that is valid for a wider schema can still fail in `Deserialize`; the error is in the
-/// result.
+/// Calls are validated against the new schema. If it is wider than the Rust type, `Deserialize` can
+/// still reject a value, and the call fails with this error.
 #[test]
 fn overridden_schema_replaces_the_inferred_one_in_validation() {
     let narrow = |it: ToolDefinition| {
@@ -138,7 +139,8 @@ fn overridden_schema_replaces_the_inferred_one_in_validation() {
     }
 }
 
-/// The check of a toolset reports it. Other tools are not affected.
+/// An invalid change is a defect of the tool. `Toolset::check` reports it, and other tools are not
+/// affected.
 #[tokio::test]
 async fn invalid_override_is_a_defect() {
     let defect = |change: &dyn Fn(ToolDefinition) -> ToolDefinition| {
@@ -179,7 +181,8 @@ fn valid_override_removes_the_defect() {
     assert_eq!(fixed.definition().defect(), None);
 }
 
-/// A listed tool comes from a source, for example from an MCP server.
+/// The definition of a tool from a source, for example from an MCP server, can be changed like any
+/// other.
 #[tokio::test]
 async fn definition_of_a_listed_tool_can_be_overridden() {
     let echo = DynamicTool::new(
