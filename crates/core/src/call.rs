@@ -43,7 +43,7 @@ impl ToolCall {
 pub struct ToolResult {
     /// The id of the [`ToolCall`] that this result belongs to.
     pub call_id: String,
-    /// The name of the tool, as in the call.
+    /// The name of the tool, as requested in the call.
     pub name: String,
     /// The output of the call, or its failure.
     pub outcome: Outcome,
@@ -64,9 +64,9 @@ pub struct ToolResult {
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "a call succeeds or fails")]
 pub enum Outcome {
-    /// The call succeeded.
+    /// The call succeeded with this output.
     Done(ToolOutput),
-    /// The call failed.
+    /// The call failed, with this kind and message.
     Failed(Failure),
 }
 
@@ -175,7 +175,8 @@ impl ToolResult {
         }
     }
 
-    /// Returns the result as JSON, in the format of HTTP responses, sessions and `--json`:
+    /// Returns the result in the JSON format that haft uses in HTTP responses, in sessions and for
+    /// `--json`:
     /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
     ///
     /// `result` is [`ToolOutput::to_value`], or null after a failure. Warnings are joined with `";

@@ -1,4 +1,4 @@
-//! Default limits of all crates.
+//! Default limits of all haft crates.
 //!
 //! The limits of a tool can be changed in its [`ToolPolicy`](crate::tool::ToolPolicy), the limits
 //! of schemas in [`SchemaLimits`](crate::schema::SchemaLimits).
@@ -8,28 +8,28 @@ use std::time::Duration;
 /// Timeout of a tool call: five minutes.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Idle timeout of a call to a server, reset by each progress notification: one minute.
+/// Idle timeout of a tool call to a server: one minute. Each progress notification resets it.
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout for listing the tools of a source: thirty seconds.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of pages in a tool listing.
+/// Maximum number of pages that are read when the tools of a server are listed.
 pub const LIST_PAGES: usize = 100;
 
 /// Timeout of the handshake with a server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum length of a line or event from a peer, in bytes: 16 MiB.
+/// Maximum length of a single line or event from a server or another peer, in bytes: 16 MiB.
 pub const LINE_BYTES: usize = 16 << 20;
 
 /// Timeout of a hook of the host, for example an output validator: one minute.
 pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum text per result for the model, in bytes of UTF-8: 128 KiB.
+/// Maximum length of the text of a tool result for the model, in bytes of UTF-8: 128 KiB.
 pub const RESULT_BYTES: usize = 128 << 10;
 
-/// Maximum media (images, audio, blobs) per result, in bytes: 16 MiB.
+/// Maximum total size of the media (images, audio, blobs) in a tool result, in bytes: 16 MiB.
 pub const MEDIA_BYTES: usize = 16 << 20;
 
 /// Timeout for writing to a [`ResultStore`](crate::pipeline::ResultStore): ten seconds.
@@ -38,7 +38,7 @@ pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum length of the arguments of a call, in bytes: 1 MiB. Longer arguments are not parsed.
 pub const ARGUMENT_BYTES: usize = 1 << 20;
 
-/// Maximum nesting of arguments and results: 100 levels.
+/// Maximum nesting depth of arguments and results: 100 levels.
 ///
 /// `serde_json` parses at most 128 levels, and a saved run adds a few levels around each value.
 pub const VALUE_DEPTH: usize = haft_schema::VALUE_DEPTH;
@@ -81,5 +81,5 @@ pub const CACHED_REPLY_BYTES: usize = 64 << 20;
 /// Maximum number of hand-offs per run.
 pub const HAND_OFFS: u32 = 8;
 
-/// Maximum number of calls in a pending queue, and therefore per run.
+/// Maximum number of calls in the pending queue of a run, and therefore of queued calls per run.
 pub const QUEUED_CALLS: usize = 256;

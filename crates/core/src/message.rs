@@ -52,7 +52,7 @@ pub enum MessageBody {
         /// The instructions.
         content: Vec<Content>,
     },
-    /// Input from a person, or from a program on their behalf.
+    /// Input from a person, or from a program that acts for a person.
     User {
         /// The input.
         content: Vec<Content>,
@@ -76,7 +76,7 @@ pub struct AssistantMessage {
     /// The tool calls that the model requests, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The explanation of a model that declines to answer.
+    /// The explanation of the model, if it declines to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
     /// Opaque data from the provider. It is sent back unchanged with this message.
@@ -124,7 +124,7 @@ impl Message {
         self
     }
 
-    /// Returns the role and the content.
+    /// Returns the role and the content of the message.
     pub fn body(&self) -> &MessageBody {
         &self.body
     }

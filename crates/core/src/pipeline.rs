@@ -370,8 +370,8 @@ impl Pipeline {
         let outcome = AssertUnwindSafe(steps).catch_unwind().instrument(span.clone()).await;
         let mut outcome = match outcome {
             Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
-            Ok(Err(error)) => span.in_scope(|| record::failed(call, &error)),
-            Err(panic) => span.in_scope(|| record::failed(call, &panicked(&*panic))),
+            Ok(Err(error)) => span.in_scope(|| record::failed_outcome(call, &error)),
+            Err(panic) => span.in_scope(|| record::failed_outcome(call, &panicked(&*panic))),
         };
         if let CallOutcome::Finished(result) = &mut outcome {
             result.warnings.extend(details.warning);

@@ -84,7 +84,7 @@ pub struct Toolset {
     /// Set if the pipeline was chosen by [`with_pipeline`](Self::with_pipeline). A default pipeline
     /// is replaced by the pipeline of an outer toolset.
     has_own_pipeline: bool,
-    /// A snapshot of the tools added as values.
+    /// A cached snapshot of the tools that were added as values.
     own: Arc<OnceLock<ToolList>>,
     merged: Arc<Mutex<RecentCache<MergeKey, MergedTools>>>,
 }
@@ -97,7 +97,7 @@ enum Part {
     Adapted(Toolset, Arc<Adaptation>),
 }
 
-/// An error of a toolset or a registry.
+/// An error of a [`Toolset`] or a tool registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolsetError {

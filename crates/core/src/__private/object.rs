@@ -33,7 +33,7 @@ impl<'a> Object<'a> {
         if let Some(Value::Array(required)) = keywords.remove("required") {
             self.required.extend(required);
         }
-        // These keywords describe the parameter, not the whole object.
+        // These keywords describe the flattened parameter, not the whole object.
         for keyword in ["type", "title", "description"] {
             keywords.remove(keyword);
         }

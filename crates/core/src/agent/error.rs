@@ -30,7 +30,7 @@ pub enum AgentErrorKind {
     /// A request to the model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A limit of the run was reached.
+    /// The run reached one of its limits.
     #[error("{0}")]
     LimitReached(Limit),
     /// A tool stopped the run with [`ToolError::Fatal`](crate::ToolError::Fatal).
@@ -38,7 +38,7 @@ pub enum AgentErrorKind {
     Tool {
         /// The name of the tool.
         tool: String,
-        /// The text of the error.
+        /// The error message of the tool.
         message: String,
     },
     /// The model gave no reply in the requested form. The value describes the problem.
@@ -53,11 +53,11 @@ pub enum AgentErrorKind {
     /// The tools of the agent could not be listed.
     #[error(transparent)]
     Tools(#[from] crate::toolset::SourceError),
-    /// The input of the run is invalid.
+    /// The input of the run is invalid. The value is the reason.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
     /// The tool choice requires a tool that is not available.
-    #[error("the model cannot be made to call {wanted}: {}", available_tools(available))]
+    #[error("the model cannot be made to call {wanted}: {}", describe_available_tools(available))]
     ToolChoice {
         /// The required tool, as text for the error message: the quoted name of the tool, or
         /// `a tool`.
@@ -135,7 +135,7 @@ impl fmt::Display for Limit {
     }
 }
 
-fn available_tools(names: &[String]) -> String {
+fn describe_available_tools(names: &[String]) -> String {
     if names.is_empty() {
         "no tools are on offer".to_owned()
     } else {

@@ -34,12 +34,12 @@ pub enum RunEvent {
     },
     /// The next piece of the model's reasoning.
     ReasoningDelta {
-        /// The new text.
+        /// The text of this piece.
         text: String,
     },
     /// The reply to a request is complete.
     RequestFinished {
-        /// The usage of the request.
+        /// The tokens and the cost of the request.
         usage: Usage,
     },
     /// The latest reply was rejected. Its text deltas are not part of the answer, and the request
@@ -54,7 +54,7 @@ pub enum RunEvent {
     /// If the call is suspended, [`CallPending`](Self::CallPending) follows. The call starts again
     /// after the run is resumed.
     CallStarted {
-        /// The call.
+        /// The started call.
         call: ToolCall,
     },
     /// A running tool call reported its progress.

@@ -25,13 +25,13 @@ use crate::{call::ToolResult, message::Transcript, usage::Usage};
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "a run ends with an answer or is suspended")]
 pub enum RunOutput {
-    /// The final answer.
+    /// The run ended with its final answer.
     Answer(Box<RunAnswer>),
     /// The run is suspended until decisions arrive.
     Suspended(SuspendedRun),
 }
 
-/// The answer of a run, with its calls, usage and transcript.
+/// The answer of a run, with the tool calls, the usage and the transcript of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunAnswer {
     /// The answer as text.
@@ -95,7 +95,7 @@ pub enum StopReason {
 
 /// The error of [`RunAnswer::parse`]: the outputs do not match the requested type.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is no {wanted}: {}", with_path(field, source))]
+#[error("the answer is no {wanted}: {}", describe_field_error(field, source))]
 pub struct ParseError {
     /// The path of the invalid field, such as `address.city`. Empty if the error is at the root.
     pub field: String,
@@ -105,7 +105,7 @@ pub struct ParseError {
     pub source: serde_json::Error,
 }
 
-fn with_path(field: &str, source: &serde_json::Error) -> String {
+fn describe_field_error(field: &str, source: &serde_json::Error) -> String {
     if field.is_empty() { source.to_string() } else { format!("`{field}`: {source}") }
 }
 

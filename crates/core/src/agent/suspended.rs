@@ -26,9 +26,9 @@ use crate::call::{Decision, PendingCall, PendingKind};
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[error("the run is suspended, and needs decisions: {}", self.needs())]
+#[error("the run is suspended, and needs decisions: {}", self.describe_needs())]
 pub struct SuspendedRun {
-    /// The suspended calls.
+    /// The suspended calls of the run.
     pub pending: Vec<PendingCall>,
     /// The saved state of the run, in a private format of the agent.
     pub state: Value,
@@ -64,10 +64,10 @@ impl SuspendedRun {
         self.decide(|request| is_approval(request).then(Decision::approved))
     }
 
-    fn needs(&self) -> String {
+    fn describe_needs(&self) -> String {
         let requests = self.requests().into_iter();
         let needs = requests.map(|PendingCall { call, pending }| {
-            format!("{} for call {:?} of tool {:?}", pending.kind.needs(), call.id, call.name)
+            format!("{} for call {:?} of tool {:?}", pending.kind.describe_decisions(), call.id, call.name)
         });
         needs.collect::<Vec<_>>().join(", ")
     }

@@ -10,7 +10,7 @@ use crate::content::{Content, text_of};
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
 pub enum ToolResponse {
-    /// The call is complete.
+    /// The call is complete and has an output.
     Done(ToolOutput),
     /// The call needs a decision, and the run is suspended. When the run is resumed, the tool is
     /// called again with the decision in
@@ -36,7 +36,7 @@ pub struct ToolOutput {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
     /// The result as data, for programs. `Some(Value::Null)` is an explicit null.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_value")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_some")]
     pub structured: Option<Value>,
     /// Warnings about the call, for the model and for the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +52,7 @@ pub struct ToolOutput {
 }
 
 /// Deserializes null as `Some(Value::Null)`. By default, serde deserializes it as `None`.
-fn some_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -128,13 +128,13 @@ impl ToolOutput {
         }
         match self.content.as_slice() {
             [] => Value::String(String::new()),
-            [only] => value_of(only),
-            pieces => pieces.iter().map(value_of).collect(),
+            [only] => content_to_value(only),
+            pieces => pieces.iter().map(content_to_value).collect(),
         }
     }
 }
 
-fn value_of(content: &Content) -> Value {
+fn content_to_value(content: &Content) -> Value {
     match content {
         Content::Text { text } => Value::String(text.clone()),
         Content::Json { value } => value.clone(),

@@ -67,7 +67,7 @@ impl Pending {
 pub struct PendingCall {
     /// The suspended call. Decisions refer to the id of this call.
     pub call: ToolCall,
-    /// The pending state.
+    /// The pending state of the call.
     #[serde(flatten)]
     pub pending: Pending,
 }
@@ -75,7 +75,7 @@ pub struct PendingCall {
 impl PendingCall {
     /// Returns `true` if `id` is the id of this call, or of a call in its suspended child run.
     pub fn covers(&self, id: &str) -> bool {
-        self.call.id == id || self.inner().iter().any(|inner| inner.covers(id))
+        self.call.id == id || self.nested_calls().iter().any(|nested| nested.covers(id))
     }
 
     /// Returns the calls that need a decision: this call itself, or the calls of its suspended
@@ -87,7 +87,7 @@ impl PendingCall {
         }
     }
 
-    fn inner(&self) -> &[Self] {
+    fn nested_calls(&self) -> &[Self] {
         match &self.pending.kind {
             PendingKind::Nested { pending } => pending,
             _ => &[],

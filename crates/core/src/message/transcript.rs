@@ -39,7 +39,7 @@ impl Transcript {
         Self::default()
     }
 
-    /// Appends a message.
+    /// Appends a message to the conversation.
     ///
     /// If a clone or a view of the transcript exists, the list of message pointers is copied first.
     /// The messages themselves are never copied.

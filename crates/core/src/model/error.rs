@@ -40,7 +40,7 @@ pub enum ModelError {
     RateLimited {
         /// The error message of the server, at most 1 kB.
         message: String,
-        /// The wait requested by the server, for example with `Retry-After`.
+        /// The wait time that the server requests before a retry, for example with `Retry-After`.
         retry_after: Option<Duration>,
         /// `true` if waiting does not help, for example because the quota is used up.
         permanent: bool,
@@ -52,7 +52,7 @@ pub enum ModelError {
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
-        /// The wait requested by the server, for example with `Retry-After`.
+        /// The wait time that the server requests before a retry, for example with `Retry-After`.
         retry_after: Option<Duration>,
     },
     /// The connection failed, or was closed before the first byte of a reply.
@@ -79,7 +79,7 @@ pub enum ModelError {
     /// The reply ended early.
     #[error("the reply was cut: {reason}")]
     Truncated {
-        /// The reason, for example a connection reset.
+        /// The reason for the early end, for example a connection reset.
         reason: String,
         /// The part of the reply that was received. Its tool calls may be incomplete and must not
         /// be executed.
@@ -94,7 +94,7 @@ pub enum ModelError {
     /// The request needs a feature that the model does not support.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
-    /// The model itself failed, for example a local model in this process.
+    /// The model itself failed. This happens for example with a local model in the same process.
     #[error("the model failed: {message}")]
     Failed {
         /// A description of the failure.
@@ -115,7 +115,7 @@ pub enum ModelError {
 pub struct ModelFailure {
     /// The name of the model.
     pub model: String,
-    /// The error.
+    /// The error of the request to this model.
     pub error: ModelError,
 }
 

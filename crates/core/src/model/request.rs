@@ -29,13 +29,13 @@ pub struct ChatRequest {
     pub instructions: Option<Arc<Message>>,
     /// The messages of the conversation.
     pub messages: View,
-    /// The available tools.
+    /// The tools that are offered to the model.
     pub tools: ToolList,
     /// The rule for tool calls in the reply: optional, forbidden or required.
     pub tool_choice: ToolChoice,
     /// The required format of the reply text.
     pub response_format: ResponseFormat,
-    /// Sampling and length settings.
+    /// Sampling and length settings for the reply.
     pub settings: ChatSettings,
 }
 
@@ -45,7 +45,7 @@ impl ChatRequest {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
-    /// Sets the available tools.
+    /// Sets the tools that are offered to the model.
     #[must_use]
     pub fn with_tools(mut self, tools: ToolList) -> Self {
         self.tools = tools;
@@ -58,7 +58,7 @@ impl ChatRequest {
     }
 }
 
-/// A rule for the tool calls of a reply.
+/// The rule for tool calls in a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every choice")]
@@ -78,16 +78,16 @@ pub enum ToolChoice {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every format")]
 pub enum ResponseFormat {
-    /// Free text.
+    /// Free text, without a required format.
     #[default]
     Text,
     /// A JSON object.
     JsonObject,
     /// A JSON value that is valid for a schema.
     JsonSchema {
-        /// The name of the schema. OpenAI requires one that matches `^[A-Za-z0-9_-]{1,64}$`.
+        /// The name of the schema. OpenAI requires a name that matches `^[A-Za-z0-9_-]{1,64}$`.
         name: ToolName,
-        /// The schema.
+        /// The schema of the reply text.
         schema: Schema,
     },
 }

@@ -129,7 +129,7 @@ impl Pipeline {
                     readers.push(index);
                 }
             }
-            // A call with two touches of a resource must not block itself.
+            // A call that touches the same resource twice must not block itself.
             blockers.retain(|blocker| *blocker != index);
             (index, blockers)
         };

@@ -15,7 +15,7 @@ use crate::call::ToolError;
 
 /// A number of operations that exceeds tokio's cooperative budget. The budget is 128 operations per
 /// poll; a later version may increase it.
-const BUDGET: usize = 1024;
+const PROBED_OPERATIONS: usize = 1024;
 
 /// Runs a future on this thread until it completes.
 ///
@@ -33,8 +33,8 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
         return Err(inside_runtime());
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
-    // `can_block_thread` does not detect tasks inside `tokio::task::unconstrained`; there,
-    // `block_on` panics.
+    // `can_block_thread` does not detect a task inside `tokio::task::unconstrained`. In such a
+    // task, `block_on` panics, and the panic becomes the same error.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
     // Dropping the runtime would wait for abandoned calls that block their thread.
     runtime.shutdown_background();
@@ -49,5 +49,6 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
 pub fn can_block_thread() -> bool {
     // Tokio has no API for this check. But only tasks have a cooperative budget. Blocking code has
     // none, so it can consume any amount without yielding.
-    Handle::try_current().is_err() || (0..BUDGET).all(|_| coop::consume_budget().now_or_never().is_some())
+    Handle::try_current().is_err()
+        || (0..PROBED_OPERATIONS).all(|_| coop::consume_budget().now_or_never().is_some())
 }

@@ -40,7 +40,7 @@ enum FullResult {
 
 impl Truncator<'_> {
     pub(super) async fn apply(&self, result: &mut ToolResult) {
-        if !self.fits(&result.outcome) {
+        if !self.is_within_limits(&result.outcome) {
             // The future is boxed, because few results are long and the future of every call would
             // contain it.
             Box::pin(self.truncate_outcome(&mut result.outcome)).await;
@@ -52,7 +52,7 @@ impl Truncator<'_> {
         }
     }
 
-    fn fits(&self, outcome: &Outcome) -> bool {
+    fn is_within_limits(&self, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Failed(failure) => failure.message.len() <= self.limit,
             Outcome::Done(output) => {
@@ -81,7 +81,10 @@ impl Truncator<'_> {
         let bytes = text.len();
         text.truncate(truncate(text, self.limit).len());
         let cut = bytes - text.len();
-        *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.location(&full, Some(text)));
+        *text = format!(
+            "{text}\n[{cut} of {bytes} bytes are cut; {}]",
+            self.describe_location(&full, Some(text))
+        );
     }
 
     /// Saves the full output in the store. If this fails, the output is still truncated, with a
@@ -140,7 +143,7 @@ impl Truncator<'_> {
         }
         // A reader tool can return the rest of the text, but not the omitted media.
         let visible = (rest < bytes).then(|| text_of(&content));
-        notes.push(self.location(full, visible.as_deref()));
+        notes.push(self.describe_location(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
         // The note is appended to the last text, so that a single text stays a single piece.
         match content.last_mut() {
@@ -152,7 +155,7 @@ impl Truncator<'_> {
 
     /// Returns a note for the model about the full result: its handle, and the tool call that reads
     /// the text after `visible`. `visible` is the text that was kept, or `None` if no text was cut.
-    fn location(&self, full: &FullResult, visible: Option<&str>) -> String {
+    fn describe_location(&self, full: &FullResult, visible: Option<&str>) -> String {
         let handle = match full {
             FullResult::Stored(handle) => handle,
             FullResult::StoreFailed => return "the whole result could not be stored".to_owned(),

@@ -1,4 +1,4 @@
-//! Futures with a deadline.
+//! Deadlines and timeouts for futures.
 
 use std::{
     future::{Future, poll_fn},
@@ -41,13 +41,13 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
         if output.is_ready() {
             return output;
         }
-        let interrupt = interrupt.get_or_insert_with(|| Box::pin(wait(deadline, cancellation)));
+        let interrupt = interrupt.get_or_insert_with(|| Box::pin(wait_for_interrupt(deadline, cancellation)));
         interrupt.as_mut().poll(task).map(&on_error)
     })
 }
 
 /// Waits until the deadline passes or the token is cancelled.
-async fn wait(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
+async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {
         Ok(None) => cancelled.await,
@@ -59,7 +59,7 @@ async fn wait(deadline: Option<Instant>, cancellation: &CancellationToken) -> Wa
     }
 }
 
-/// Runs a future with a timeout.
+/// Runs a future until it completes or `duration` has passed. A timeout is returned as an error.
 pub(crate) async fn timeout<F: Future + Unpin>(
     duration: Duration,
     future: F,

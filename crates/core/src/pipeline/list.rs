@@ -29,7 +29,7 @@ struct Snapshot {
     memo: TypeMemo,
 }
 
-/// The origin of a listed tool.
+/// The toolset or source that a listed tool comes from.
 #[derive(Clone, Default)]
 pub(crate) struct Origin {
     /// The label of the source or toolset that contains the tool. `None` for an unnamed toolset.
@@ -221,7 +221,7 @@ impl Snapshot {
     }
 }
 
-/// An empty snapshot.
+/// Creates an empty snapshot.
 impl Default for ToolList {
     fn default() -> Self {
         Self(Arc::new(Snapshot::new(Vec::new(), Vec::new())))

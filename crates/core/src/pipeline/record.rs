@@ -95,7 +95,7 @@ impl<'a> CallRecord<'a> {
     }
 }
 
-/// The validated arguments of a call, for its record.
+/// The validated arguments of a call, stored for its record.
 #[derive(Debug, Default)]
 pub(super) enum RecordedArguments {
     /// The arguments are invalid, or not validated yet.
@@ -161,7 +161,7 @@ impl Drop for RecordGuard<'_> {
 }
 
 /// Converts an error to the outcome of a call. The source of the error is traced and not included.
-pub(super) fn failed(call: &ToolCall, error: &ToolError) -> CallOutcome {
+pub(super) fn failed_outcome(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");
     CallOutcome::Finished(ToolResult::failed(&call.id, &call.name, error))

@@ -31,7 +31,7 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// `Some` while a pipeline runs the call.
+    /// The state of the call in its pipeline. `None` outside a pipeline.
     scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<Resumed>>,
 }
@@ -125,14 +125,14 @@ impl ToolContext {
         self
     }
 
-    /// Sets the principal.
+    /// Sets the principal: the user or service that the call acts for.
     #[must_use]
     pub fn with_principal(mut self, principal: Principal) -> Self {
         Arc::make_mut(&mut self.run).principal = Some(principal);
         self
     }
 
-    /// Adds a value to the [state](RunContext::state).
+    /// Adds a value to the host [state](RunContext::state). It replaces a value of the same type.
     #[must_use]
     pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         let run = Arc::make_mut(&mut self.run);

@@ -26,9 +26,9 @@ pub struct InvalidToolName {
     pub name: String,
 }
 
-const MAX_LEN: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 /// Number of hexadecimal digits in the hash suffix. 12 digits are 48 bits.
-const HASH_LEN: usize = 12;
+const HASH_DIGITS: usize = 12;
 
 impl ToolName {
     /// Creates a tool name from a valid text.
@@ -51,11 +51,11 @@ impl ToolName {
     ///
     /// The result depends only on the text and is the same in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {
-        if is_valid(foreign) && !looks_mapped(foreign) {
+        if is_valid(foreign) && !has_hash_suffix(foreign) {
             return Self(foreign.into());
         }
         let mut name: String = foreign.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
-        name.truncate(MAX_LEN - HASH_LEN - 1);
+        name.truncate(MAX_NAME_BYTES - HASH_DIGITS - 1);
         let readable = name.trim_end_matches('_');
         let readable = if readable.is_empty() { "tool" } else { readable };
         Self(format!("{readable}_{:012x}", fnv1a(foreign) & 0xffff_ffff_ffff).into())
@@ -72,12 +72,12 @@ fn is_allowed(c: char) -> bool {
 }
 
 fn is_valid(name: &str) -> bool {
-    (1..=MAX_LEN).contains(&name.len()) && name.chars().all(is_allowed)
+    (1..=MAX_NAME_BYTES).contains(&name.len()) && name.chars().all(is_allowed)
 }
 
-fn looks_mapped(name: &str) -> bool {
+fn has_hash_suffix(name: &str) -> bool {
     name.rsplit_once('_').is_some_and(|(_, hash)| {
-        hash.len() == HASH_LEN && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        hash.len() == HASH_DIGITS && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 

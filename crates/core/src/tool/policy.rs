@@ -8,7 +8,7 @@ use crate::limits;
 /// A policy is set only in code. It is never serialized and never received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPolicy {
-    /// The time limit of a call. Default: [`limits::CALL_TIMEOUT`].
+    /// The timeout of a call. Default: [`limits::CALL_TIMEOUT`].
     pub timeout: Duration,
     /// Requires the approval of a person for each call. Default: `false`.
     pub requires_approval: bool,

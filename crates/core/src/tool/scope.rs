@@ -60,8 +60,8 @@ impl Drop for CallScope {
 
 /// The pipeline's reference to a [`CallScope`].
 ///
-/// If the guard is dropped without [`finish`](Self::finish), the call counts as abandoned until the
-/// last reference to the scope is dropped.
+/// If the guard is dropped without [`finish`](Self::finish), the call counts as abandoned until all
+/// references to its scope are dropped.
 pub(crate) struct ScopeGuard(Option<Arc<CallScope>>);
 
 impl ScopeGuard {

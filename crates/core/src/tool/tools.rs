@@ -9,7 +9,8 @@ pub trait Methods {
     fn tools(shared: Arc<Self>) -> Vec<Arc<dyn Tool>>;
 }
 
-/// Several tools, for [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
+/// Several tools that can be added to a toolset with
+/// [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
 ///
 /// Implemented for types with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
 /// `Arc` of such a type, for arrays and vectors of a tool type, and for tuples of up to eight

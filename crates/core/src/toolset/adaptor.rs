@@ -110,7 +110,7 @@ impl Adaptation {
             }
             Self::Prepared { prepare, lists } => {
                 let all = inner.all(cx).await;
-                Ok(prepared(&all, prepare, lists, cx))
+                Ok(apply_preparation(&all, prepare, lists, cx))
             }
             Self::Cached { time_to_live, list } => {
                 let cached =
@@ -136,7 +136,7 @@ impl Adaptation {
     }
 }
 
-fn prepared(
+fn apply_preparation(
     all: &ToolList,
     prepare: &Prepare,
     lists: &Mutex<RecentCache<PreparedKey, ToolList>>,

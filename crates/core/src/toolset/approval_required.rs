@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Tool, ToolDefinition, ToolPolicy, WithDefinition};
 
-/// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required).
+/// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required). The
+/// function selects the tools that need an approval.
 pub(super) struct ApprovalRequired<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<F> {

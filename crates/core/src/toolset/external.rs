@@ -9,7 +9,8 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external).
+/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external). The function selects
+/// the tools that the host program executes.
 pub(super) struct External<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {

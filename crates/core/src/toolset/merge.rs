@@ -48,7 +48,7 @@ impl Defaults {
     }
 
     /// Returns `true` if the defaults change no origin in `list`.
-    fn preserve(&self, list: &ToolList) -> bool {
+    fn keeps_origins(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
@@ -88,7 +88,7 @@ impl MergedTools {
         let all = match listings {
             // If the toolset consists of a single listing that needs no changes, its snapshot keeps
             // its id.
-            [(_, Ok(list))] if tools.len() == list.len() && defaults.preserve(list) => list.clone(),
+            [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
         let mut declared = Vec::new();

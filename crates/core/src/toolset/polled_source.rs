@@ -57,7 +57,7 @@ impl PolledSource {
             }
             Some(task) => return self.defer(cx, task),
             None => {
-                let mut listing = listing(Arc::clone(&self.source), cx.clone()).boxed();
+                let mut listing = list_with_timeout(Arc::clone(&self.source), cx.clone()).boxed();
                 match (listing.as_mut().now_or_never(), Handle::try_current()) {
                     (Some(listing), _) => listing,
                     (None, Err(_no_runtime)) => listing.await,
@@ -80,7 +80,7 @@ impl PolledSource {
     /// Takes the task of the listing in progress for this caller, if any.
     fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.as_mut().filter(|latest| latest.is_for(cx))?.task.take()
+        latest.as_mut().filter(|latest| latest.belongs_to(cx))?.task.take()
     }
 
     /// Keeps the task of a listing in progress, and returns the latest snapshot for this caller.
@@ -96,7 +96,7 @@ impl PolledSource {
 
     fn update<T>(&self, cx: &ListContext, change: impl FnOnce(&mut CallerListing) -> T) -> T {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        match latest.as_mut().filter(|latest| latest.is_for(cx)) {
+        match latest.as_mut().filter(|latest| latest.belongs_to(cx)) {
             Some(latest) => change(latest),
             None => change(latest.insert(CallerListing {
                 run_id: cx.run_id.clone(),
@@ -109,13 +109,13 @@ impl PolledSource {
 }
 
 impl CallerListing {
-    fn is_for(&self, cx: &ListContext) -> bool {
+    fn belongs_to(&self, cx: &ListContext) -> bool {
         self.run_id == cx.run_id && self.state.is_same(&cx.state)
     }
 }
 
 /// Lists the tools of a source. A timeout or a panic is returned as an error.
-async fn listing(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
+async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
     match deadline::timeout(limits::LIST_TIMEOUT, tools).await {
         Ok(Ok(listing)) => listing,

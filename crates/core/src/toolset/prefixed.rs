@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Tool, ToolName, WithDefinition};
 
-/// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed).
+/// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed), with the prefix.
 pub(super) struct Prefixed(pub(super) String);
 
 impl Adaptor for Prefixed {

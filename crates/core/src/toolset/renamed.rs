@@ -3,7 +3,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Adaptor, ToolList};
 use crate::tool::{Tool, ToolName, WithDefinition};
 
-/// The adaptor of [`Toolset::renamed`](crate::toolset::Toolset::renamed).
+/// The adaptor of [`Toolset::renamed`](crate::toolset::Toolset::renamed). The map contains the new
+/// name for each old name.
 pub(super) struct Renamed(pub(super) BTreeMap<String, ToolName>);
 
 impl Adaptor for Renamed {

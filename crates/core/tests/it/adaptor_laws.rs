@@ -1,4 +1,4 @@
-//! Adaptors keep the pipeline, the checks and the label of a toolset.
+//! Laws of all adaptors: they keep the pipeline, the checks and the label of a toolset.
 
 use std::{
     sync::{Arc, Mutex},
@@ -49,14 +49,14 @@ fn double(name: &str) -> DynamicTool {
     })
 }
 
-fn with_state(name: &str) -> impl Tool + 'static {
+fn double_with_state(name: &str) -> impl Tool + 'static {
     double(name).with_definition(|it| it.with_state(StateType::of::<Database>()))
 }
 
 /// Creates a toolset named `billing` whose pipeline has a recorder and does not repair arguments.
 fn billing(log: &CallLog) -> Toolset {
     let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(log.clone());
-    Toolset::named("billing").with_pipeline(pipeline).with(double("pay")).with(with_state("refund"))
+    Toolset::named("billing").with_pipeline(pipeline).with(double("pay")).with(double_with_state("refund"))
 }
 
 /// An adaptor that changes nothing.

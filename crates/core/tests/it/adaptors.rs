@@ -1,4 +1,4 @@
-//! Adaptors of sources and toolsets.
+//! Behaviour of each adaptor of toolsets and tool sources.
 
 use std::{
     sync::{
@@ -138,7 +138,7 @@ async fn results_are_mapped_before_validation() {
     assert_eq!(result_text(&tools, "fail").await, "not that");
 }
 
-/// Calls the tool `pay`, or resumes its call with a decision.
+/// Calls the tool `pay`, or resumes its suspended call with a decision.
 async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallOutcome {
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();

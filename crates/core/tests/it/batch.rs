@@ -1,4 +1,4 @@
-//! Batches of parallel calls.
+//! Batches of parallel tool calls.
 
 use std::{
     sync::{

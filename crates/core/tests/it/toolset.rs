@@ -97,7 +97,8 @@ async fn unchanged_snapshot_keeps_its_id() {
     assert_eq!(names(&tools).await, "add fetch");
 }
 
-/// The tools of a failing source are missing until the source recovers.
+/// The tools of a failing source are missing until the source recovers. The other tools stay
+/// available.
 #[tokio::test]
 async fn failing_source_does_not_affect_other_tools() {
     let catalogue = SettableSource::new(&["search"]);

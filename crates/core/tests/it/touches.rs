@@ -1,4 +1,4 @@
-//! The order of calls that use the same resources.
+//! The execution order of parallel calls that touch the same resources.
 
 use std::{
     sync::{Arc, Mutex},

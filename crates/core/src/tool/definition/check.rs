@@ -24,9 +24,11 @@ impl ToolDefinition {
 }
 
 fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
-    let problem = if values(output).any(|value| exceeds_depth(value, limits::VALUE_DEPTH)) {
+    let problem = if output_values(output).any(|value| exceeds_depth(value, limits::VALUE_DEPTH)) {
         format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
-    } else if let Some(problem) = definition.output_schema().and_then(|schema| violations(schema, output)) {
+    } else if let Some(problem) =
+        definition.output_schema().and_then(|schema| describe_violations(schema, output))
+    {
         format!("does not fit the tool's output schema: {problem}")
     } else {
         return Ok(());
@@ -35,7 +37,7 @@ fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolErr
     Err(ToolError::Failed { message, source: None })
 }
 
-fn values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
+fn output_values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
     let content = output.content.iter().filter_map(|content| match content {
         Content::Json { value } => Some(value),
         _ => None,
@@ -43,7 +45,7 @@ fn values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
     output.structured.iter().chain(content)
 }
 
-fn violations(schema: &Schema, output: &ToolOutput) -> Option<String> {
+fn describe_violations(schema: &Schema, output: &ToolOutput) -> Option<String> {
     match &output.structured {
         None => Some("it has no structured content".to_owned()),
         Some(value) if schema.is_valid(value) => None,
