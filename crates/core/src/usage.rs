@@ -35,8 +35,8 @@ pub struct Usage {
     pub cached_input_tokens: u64,
     /// Number of output tokens used for reasoning.
     pub reasoning_tokens: u64,
-    /// Number of requests whose tokens were not reported, including failed requests. These tokens
-    /// are missing in the other fields.
+    /// Number of requests whose tokens were not reported, including failed requests. Their tokens
+    /// are not included in the other fields.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreported: u64,
     /// Cost of the requests with a known [price](crate::model::ChatModelExt::priced).

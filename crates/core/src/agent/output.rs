@@ -38,8 +38,8 @@ pub struct RunAnswer {
     pub text: String,
     /// The values of the declared outputs, by name. Empty if the agent declares no outputs.
     ///
-    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, this is the structured result
-    /// of the tool, provided that it has the form of the declared outputs.
+    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, these are the values of its
+    /// structured result, provided that the result has the form of the declared outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The tool calls of this run with their results, in order.

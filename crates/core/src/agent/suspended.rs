@@ -67,7 +67,7 @@ impl SuspendedRun {
     fn describe_needs(&self) -> String {
         let requests = self.requests().into_iter();
         let needs = requests.map(|PendingCall { call, pending }| {
-            format!("{} for call {:?} of tool {:?}", pending.kind.describe_decisions(), call.id, call.name)
+            format!("{} for call {:?} of tool {:?}", pending.kind.needs(), call.id, call.name)
         });
         needs.collect::<Vec<_>>().join(", ")
     }

@@ -60,7 +60,7 @@ impl Pending {
                 check_nested(pending, &decisions)?;
                 Decision::Nested { decisions }
             }
-            (kind, _) => return Err(DecisionError::Kind { wanted: kind.describe_decisions() }),
+            (kind, _) => return Err(DecisionError::Kind { wanted: kind.needs() }),
         };
         Ok(Resumed { pending: self, decision })
     }
@@ -88,8 +88,8 @@ impl Resumed {
 }
 
 impl PendingKind {
-    /// Returns a description of the valid kinds of decision, for error messages.
-    pub(crate) fn describe_decisions(&self) -> &'static str {
+    /// Returns a description of the accepted kinds of decision, for error messages.
+    pub(crate) fn needs(&self) -> &'static str {
         match self {
             Self::Approval { .. } => "an approval or a denial",
             Self::Input { .. } => "the input of a person or a denial",
@@ -103,9 +103,7 @@ impl PendingKind {
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.covers(id)) else {
-            return Err(DecisionError::Kind {
-                wanted: PendingKind::Nested { pending: Vec::new() }.describe_decisions(),
-            });
+            return Err(DecisionError::Kind { wanted: PendingKind::Nested { pending: Vec::new() }.needs() });
         };
         let is_inside = suspended.call.id != *id;
         let decision = decision.clone();

@@ -13,9 +13,9 @@ use tokio::{
 
 use crate::call::ToolError;
 
-/// A number of operations that exceeds tokio's cooperative budget. The budget is 128 operations per
-/// poll; a later version may increase it.
-const PROBED_OPERATIONS: usize = 1024;
+/// Number of operations that [`can_block_thread`] tries. It exceeds tokio's cooperative budget of
+/// 128 operations per poll, which a later version may increase.
+const PROBES: usize = 1024;
 
 /// Runs a future on this thread until it completes.
 ///
@@ -49,6 +49,5 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
 pub fn can_block_thread() -> bool {
     // Tokio has no API for this check. But only tasks have a cooperative budget. Blocking code has
     // none, so it can consume any amount without yielding.
-    Handle::try_current().is_err()
-        || (0..PROBED_OPERATIONS).all(|_| coop::consume_budget().now_or_never().is_some())
+    Handle::try_current().is_err() || (0..PROBES).all(|_| coop::consume_budget().now_or_never().is_some())
 }

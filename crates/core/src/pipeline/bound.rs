@@ -81,10 +81,7 @@ impl Truncator<'_> {
         let bytes = text.len();
         text.truncate(truncate(text, self.limit).len());
         let cut = bytes - text.len();
-        *text = format!(
-            "{text}\n[{cut} of {bytes} bytes are cut; {}]",
-            self.describe_location(&full, Some(text))
-        );
+        *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.note_for(&full, Some(text)));
     }
 
     /// Saves the full output in the store. If this fails, the output is still truncated, with a
@@ -143,7 +140,7 @@ impl Truncator<'_> {
         }
         // A reader tool can return the rest of the text, but not the omitted media.
         let visible = (rest < bytes).then(|| text_of(&content));
-        notes.push(self.describe_location(full, visible.as_deref()));
+        notes.push(self.note_for(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
         // The note is appended to the last text, so that a single text stays a single piece.
         match content.last_mut() {
@@ -155,7 +152,7 @@ impl Truncator<'_> {
 
     /// Returns a note for the model about the full result: its handle, and the tool call that reads
     /// the text after `visible`. `visible` is the text that was kept, or `None` if no text was cut.
-    fn describe_location(&self, full: &FullResult, visible: Option<&str>) -> String {
+    fn note_for(&self, full: &FullResult, visible: Option<&str>) -> String {
         let handle = match full {
             FullResult::Stored(handle) => handle,
             FullResult::StoreFailed => return "the whole result could not be stored".to_owned(),

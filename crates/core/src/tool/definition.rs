@@ -79,7 +79,7 @@ struct DefinitionInner {
 }
 
 impl ToolDefinition {
-    /// Creates a definition from a name and the input schema, which describes the arguments.
+    /// Creates a definition from a name and the schema of the arguments.
     ///
     /// A schema whose root is not an object is a [defect](Self::defect).
     pub fn new(name: ToolName, input_schema: Schema) -> Self {

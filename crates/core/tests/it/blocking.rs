@@ -54,7 +54,8 @@ fn runtimes() -> [Runtime; 2] {
     [one.enable_all().build().unwrap(), many.worker_threads(2).enable_all().build().unwrap()]
 }
 
-/// Behaviour B70: `invoke` and `call` have blocking twins for synchronous code.
+/// Behaviour B70: `invoke_blocking` and `call_blocking` can be called from synchronous code outside
+/// of a runtime.
 #[test]
 fn blocking_call_works_outside_a_runtime() {
     assert_success(blocking_results());

@@ -26,9 +26,7 @@ impl ToolDefinition {
 fn check(definition: &ToolDefinition, output: &ToolOutput) -> Result<(), ToolError> {
     let problem = if output_values(output).any(|value| exceeds_depth(value, limits::VALUE_DEPTH)) {
         format!("is nested more than {} levels deep", limits::VALUE_DEPTH)
-    } else if let Some(problem) =
-        definition.output_schema().and_then(|schema| describe_violations(schema, output))
-    {
+    } else if let Some(problem) = definition.output_schema().and_then(|schema| mismatch(schema, output)) {
         format!("does not fit the tool's output schema: {problem}")
     } else {
         return Ok(());
@@ -45,7 +43,7 @@ fn output_values(output: &ToolOutput) -> impl Iterator<Item = &Value> {
     output.structured.iter().chain(content)
 }
 
-fn describe_violations(schema: &Schema, output: &ToolOutput) -> Option<String> {
+fn mismatch(schema: &Schema, output: &ToolOutput) -> Option<String> {
     match &output.structured {
         None => Some("it has no structured content".to_owned()),
         Some(value) if schema.is_valid(value) => None,
