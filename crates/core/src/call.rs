@@ -72,7 +72,7 @@ pub enum Outcome {
 
 /// The failure of a call: a kind for the program, and a message for the model.
 ///
-/// The source of the original error is traced and not included.
+/// The source of the original error is only traced. It is not part of the failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind of the failure.
@@ -90,7 +90,7 @@ pub enum FailureKind {
     InvalidArguments,
     /// The tool rejected the call and requests another one with different arguments.
     Retry,
-    /// The tool failed.
+    /// The tool failed, for example with an error or a panic.
     Failed,
     /// The gate or a person denied the call. The tool did not run.
     Denied,

@@ -20,7 +20,7 @@ pub const LIST_PAGES: usize = 100;
 /// Timeout of the handshake with a server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum length of a single line or event from a server or another peer, in bytes: 16 MiB.
+/// Maximum length of a line, an event or a reply body from a server, in bytes: 16 MiB.
 pub const LINE_BYTES: usize = 16 << 20;
 
 /// Timeout of a hook of the host, for example an output validator: one minute.
@@ -43,7 +43,8 @@ pub const ARGUMENT_BYTES: usize = 1 << 20;
 /// `serde_json` parses at most 128 levels, and a saved run adds a few levels around each value.
 pub const VALUE_DEPTH: usize = haft_schema::VALUE_DEPTH;
 
-/// Maximum number of tool calls in a model reply, and maximum number of its other items.
+/// Maximum number of tool calls in a model reply, and of output items in a reply of OpenAI's
+/// Responses API.
 pub const REPLY_ITEMS: usize = 4096;
 
 /// Maximum number of model requests per run.

@@ -21,7 +21,7 @@ use crate::{
 /// The metadata of a message. It is boxed, because most messages have none.
 type Metadata = Box<Map<String, Value>>;
 
-/// A message of a conversation.
+/// A message of a conversation, with an optional timestamp and metadata of the host program.
 ///
 /// # Examples
 ///

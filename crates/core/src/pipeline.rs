@@ -278,8 +278,8 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls of a listed tool. If the toolset of the tool has its `own`
-    /// pipeline, it is combined with this pipeline. Otherwise it is this pipeline.
+    /// Returns the pipeline for calls of a listed tool. If a pipeline was set for the tool's
+    /// toolset (`own`), it is combined with this pipeline. Otherwise it is this pipeline.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }

@@ -172,7 +172,7 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
 pub struct MaybeJson<T>(pub T);
 
 impl<T: Serialize> MaybeJson<T> {
-    /// Returns the value as JSON.
+    /// Returns the value as JSON. `None` if the serialization fails.
     pub fn value(self) -> Option<Value> {
         serde_json::to_value(self.0).ok()
     }

@@ -35,7 +35,8 @@ pub struct ToolOutput {
     /// The content for the model: an ordered list of text, media and other pieces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
-    /// The result as data, for programs. `Some(Value::Null)` is an explicit null.
+    /// The result as data, for programs. `None` means no structured result, `Some(Value::Null)` a
+    /// result that is null.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_some")]
     pub structured: Option<Value>,
     /// Warnings about the call, for the model and for the program.

@@ -62,7 +62,7 @@ pub enum ModelError {
         endpoint: String,
         /// A description of the failure.
         reason: String,
-        /// The cause.
+        /// The underlying error, if there is one.
         source: Option<BoxError>,
     },
     /// A timeout of the request expired.
@@ -99,7 +99,7 @@ pub enum ModelError {
     Failed {
         /// A description of the failure.
         message: String,
-        /// The cause.
+        /// The underlying error, if there is one.
         source: Option<BoxError>,
     },
     /// Every model of a fallback sequence failed.

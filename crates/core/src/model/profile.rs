@@ -1,5 +1,5 @@
-/// The name and the capabilities of a model. Agents and adapters send only requests that the model
-/// supports.
+/// The name and the capabilities of a model. Agents and adapters adapt their requests to these
+/// capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelProfile {
     /// The name of the model in the provider's API.

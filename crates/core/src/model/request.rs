@@ -81,7 +81,7 @@ pub enum ResponseFormat {
     /// Free text, without a required format.
     #[default]
     Text,
-    /// A JSON object.
+    /// Any JSON object.
     JsonObject,
     /// A JSON value that is valid for a schema.
     JsonSchema {

@@ -50,7 +50,7 @@ impl Pipeline {
     /// Dropping the stream aborts all running calls. Side effects may already have happened.
     pub fn batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
         let is_single = batch.calls.len() == 1;
-        // A single call has no conflicts.
+        // A single call cannot conflict with another call.
         let mut waiting = if is_single { Vec::new() } else { self.schedule(&batch) };
         let (pipeline, batch) = (self.clone(), Arc::new(batch));
         let outcome = move |index| {

@@ -17,7 +17,7 @@ const MAX_PIECES: usize = 1_000;
 ///
 /// Structured data is for programs and is never truncated.
 pub(super) struct Truncator<'a> {
-    /// Maximum length of the text, in bytes.
+    /// Maximum length of the text of a result, in bytes.
     pub(super) limit: usize,
     /// The store for the full results.
     pub(super) store: &'a dyn ResultStore,

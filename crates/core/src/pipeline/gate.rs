@@ -5,7 +5,8 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// The outcome of the gate for a call. A denied call is an error instead.
+/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. A denied
+/// call is an error instead.
 pub(super) enum GateOutcome {
     /// The call is permitted and runs with these arguments.
     Run {
@@ -21,7 +22,8 @@ pub(super) enum GateOutcome {
     Suspended(Pending),
 }
 
-/// Permits, denies or suspends a call: checks its scopes, the decision about it, and its approval.
+/// Permits, denies or suspends a call, depending on the required scopes, the decision about the
+/// call, and the required approval.
 pub(super) fn check(
     definition: &ToolDefinition,
     arguments: Value,

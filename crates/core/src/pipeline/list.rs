@@ -34,7 +34,7 @@ struct Snapshot {
 pub(crate) struct Origin {
     /// The label of the source or toolset that contains the tool. `None` for an unnamed toolset.
     pub(crate) label: Option<Arc<str>>,
-    /// The pipeline of the tool's toolset, if the toolset has its own.
+    /// The pipeline that was set for the tool's toolset, if any.
     pub(crate) pipeline: Option<Pipeline>,
 }
 
@@ -154,7 +154,7 @@ impl ToolList {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// Returns the tool with this name, and the pipeline of its toolset if the toolset has its own.
+    /// Returns the tool with this name, and the pipeline that was set for its toolset, if any.
     pub(super) fn entry(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
         let index = *self.0.index.get(name)?;
         Some((self.0.tools.get(index)?, self.0.origins.get(index)?.pipeline.as_ref()))

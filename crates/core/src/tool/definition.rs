@@ -306,7 +306,7 @@ impl ToolDefinition {
         self.with(|inner| inner.annotations = annotations)
     }
 
-    /// Sets additional data about the tool.
+    /// Sets additional data from the tool's source.
     #[must_use]
     pub fn with_metadata(self, metadata: Map<String, Value>) -> Self {
         self.with(|inner| inner.metadata = metadata)

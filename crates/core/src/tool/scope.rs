@@ -18,7 +18,7 @@ pub(crate) struct CallScope {
     /// The counter of the pipeline's abandoned calls.
     abandoned: Arc<AtomicUsize>,
     definition: ToolDefinition,
-    /// The scope of the enclosing call.
+    /// The scope of the enclosing call, if this is a nested call.
     outer: Option<Arc<Self>>,
     is_abandoned: AtomicBool,
     is_cached: AtomicBool,

@@ -31,9 +31,9 @@ pub struct State(Arc<HashMap<TypeId, StateEntry>>);
 
 #[derive(Clone)]
 enum StateEntry {
-    /// A value, type-erased.
+    /// A type-erased value.
     Value(Arc<dyn Any + Send + Sync>),
-    /// A [`LazyValue`], type-erased.
+    /// A type-erased [`LazyValue`].
     Lazy(Arc<dyn Any + Send + Sync>),
 }
 
@@ -51,7 +51,7 @@ pub struct StateType {
 }
 
 impl StateType {
-    /// Returns the state type of `T`.
+    /// Returns the `StateType` for the Rust type `T`.
     pub fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
     }

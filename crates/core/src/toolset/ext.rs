@@ -38,12 +38,12 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         }
     }
 
-    /// See [`Toolset::adapted`].
+    /// Applies an adaptor to all tools of the source. See [`Toolset::adapted`].
     fn adapted(self, adaptor: impl Adaptor + 'static) -> Toolset {
         self.into_toolset().adapted(adaptor)
     }
 
-    /// See [`Toolset::prepared`].
+    /// Changes or hides tool definitions at each listing. See [`Toolset::prepared`].
     fn prepared<F>(self, prepare: F) -> Toolset
     where
         F: Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync + 'static,
@@ -51,12 +51,12 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().prepared(prepare)
     }
 
-    /// See [`Toolset::prefixed`].
+    /// Adds a prefix to the name of each tool. See [`Toolset::prefixed`].
     fn prefixed(self, prefix: impl Into<String>) -> Toolset {
         self.into_toolset().prefixed(prefix)
     }
 
-    /// See [`Toolset::renamed`].
+    /// Renames tools. `names` contains pairs of an old and a new name. See [`Toolset::renamed`].
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().renamed(names)
     }
 
-    /// See [`Toolset::filtered`].
+    /// Hides the tools for which `keep` returns `false`. See [`Toolset::filtered`].
     fn filtered<F>(self, keep: F) -> Toolset
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -76,7 +76,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().filtered(keep)
     }
 
-    /// See [`Toolset::mapped`].
+    /// Maps the outputs of all tools. See [`Toolset::mapped`].
     fn mapped<F>(self, map: F) -> Toolset
     where
         F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
@@ -84,12 +84,13 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().mapped(map)
     }
 
-    /// See [`Toolset::cached`].
+    /// Caches the snapshot of the tools for `time_to_live`. See [`Toolset::cached`].
     fn cached(self, time_to_live: Duration) -> Toolset {
         self.into_toolset().cached(time_to_live)
     }
 
-    /// See [`Toolset::approval_required`].
+    /// Requires an approval for each call of the selected tools. See
+    /// [`Toolset::approval_required`].
     fn approval_required<F>(self, select: F) -> Toolset
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -97,7 +98,8 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().approval_required(select)
     }
 
-    /// See [`Toolset::external`].
+    /// Makes the selected tools external: the host program executes them. See
+    /// [`Toolset::external`].
     fn external<F>(self, select: F) -> Toolset
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -105,7 +107,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().external(select)
     }
 
-    /// See [`Toolset::combined`].
+    /// Combines the tools of this source and of another source. See [`Toolset::combined`].
     fn combined(self, other: impl ToolSource + 'static) -> Toolset {
         self.into_toolset().combined(other)
     }

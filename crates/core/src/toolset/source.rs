@@ -92,11 +92,11 @@ pub struct ListContext {
 #[derive(Debug, thiserror::Error)]
 #[error("tool source {label}: {reason}")]
 pub struct SourceError {
-    /// The label of the source.
+    /// The label of the failed source.
     pub label: String,
     /// The problem, and a remedy if one is known.
     pub reason: String,
-    /// The cause.
+    /// The underlying error, if there is one.
     #[source]
     pub source: Option<BoxError>,
 }

@@ -31,7 +31,7 @@ const MAX_NANOS: u64 = (1 << 53) - 1;
 pub struct Cost(u64);
 
 impl Cost {
-    /// The cost 0.
+    /// A cost of zero.
     pub const ZERO: Self = Self(0);
 
     /// Creates an amount from currency units, rounded to a billionth. Negative numbers and NaN

@@ -317,7 +317,7 @@ async fn failed_call_does_not_block_later_calls() {
     assert_eq!(*times.lock().unwrap(), [("ok ".to_owned(), 5, 15)]);
 }
 
-/// A generated call of the property test.
+/// A randomly generated call for the property test.
 #[derive(Clone, Debug)]
 struct Generated {
     tool: &'static str,

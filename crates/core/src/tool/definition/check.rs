@@ -12,7 +12,7 @@ impl ToolDefinition {
     /// Checks that an output is not nested too deeply ([`limits::VALUE_DEPTH`]) and matches the
     /// output schema.
     ///
-    /// Outputs are never repaired.
+    /// Unlike arguments, outputs are never repaired.
     ///
     /// # Errors
     ///
