@@ -137,13 +137,13 @@ pub type Decisions = BTreeMap<String, Decision>;
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// The call is approved.
+    /// The call is approved and runs when it is resumed.
     Approved {
         /// The arguments to run the call with. `None` approves the presented arguments unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
-    /// The call is denied.
+    /// The call is denied and does not run.
     Denied {
         /// The reason. It is sent to the model.
         reason: String,

@@ -132,8 +132,8 @@ impl<'de> Deserialize<'de> for Transcript {
     }
 }
 
-/// The messages of a [`Transcript`] that a model request contains: ranges of the transcript,
-/// optionally with replaced messages. The messages are not copied.
+/// A selection of the messages of a [`Transcript`], for a model request. It consists of index
+/// ranges of the transcript and of replacements for single messages. The messages are not copied.
 ///
 /// # Examples
 ///

@@ -312,7 +312,7 @@ impl ToolDefinition {
         self.with(|inner| inner.metadata = metadata)
     }
 
-    /// Marks the tool as deprecated.
+    /// Marks the tool as deprecated, with this notice.
     #[must_use]
     pub fn with_deprecation(self, deprecation: Deprecation) -> Self {
         self.with(|inner| inner.deprecated = Some(deprecation))
