@@ -1,4 +1,4 @@
-//! Agents: drivers of runs on tokio.
+//! The ReAct agent, which drives a [`Run`] on a tokio runtime.
 
 mod build;
 mod builder;
@@ -36,10 +36,11 @@ pub(crate) use {
     mailbox::Mailbox,
 };
 
-/// An agent that reasons and acts (ReAct): it sends requests to its model and executes the calls in
-/// the replies, until a reply is an answer. Cheap to clone.
+/// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
+/// the
+/// replies, until a reply is the answer. Cheap to clone.
 ///
-/// Needs a tokio runtime. Calls run in parallel, on tasks of their own.
+/// Needs a tokio runtime. The calls of one reply run in parallel, each on its own tokio task.
 ///
 /// # Examples
 ///
@@ -70,7 +71,7 @@ pub struct ReactAgent(Arc<AgentInner>);
 #[derive(Clone)]
 struct AgentInner {
     model: Arc<dyn ChatModel>,
-    /// The model for summaries.
+    /// The model that summarizes a conversation that is too long.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
@@ -79,16 +80,16 @@ struct AgentInner {
     state: State,
     extensions: Arc<Extensions>,
     prices: Option<Prices>,
-    /// Set if spans contain messages.
+    /// Set if tracing spans contain the text of messages, arguments and results.
     traces_content: bool,
-    /// Set if tools may push calls.
+    /// Set if each run has a [`PendingQueue`](crate::PendingQueue), to which tools push calls.
     has_queue: bool,
     /// The names of the hand-off tools.
     transfers: BTreeSet<String>,
 }
 
 impl ReactAgent {
-    /// Creates an agent with default limits and the dialect of its model.
+    /// Creates an agent with default limits, and with the default dialect for `model`.
     ///
     /// # Errors
     ///
@@ -97,12 +98,12 @@ impl ReactAgent {
         Self::builder(model).tools(tools).build()
     }
 
-    /// Creates a builder.
+    /// Creates a builder for an agent with this model.
     pub fn builder(model: impl ChatModel + 'static) -> ReactAgentBuilder {
         ReactAgentBuilder::new(Arc::new(model))
     }
 
-    /// Runs to the end.
+    /// Runs until the model answers, an error occurs, or all open calls wait for a decision.
     ///
     /// # Errors
     ///
@@ -111,7 +112,7 @@ impl ReactAgent {
         Agent::run(self, input.into())
     }
 
-    /// Runs and emits events. The last item is [`RunEvent::Done`] or an error.
+    /// Runs and streams the events of the run. The last item is [`RunEvent::Done`] or an error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
     }
@@ -121,21 +122,22 @@ impl ReactAgent {
         &self.0.tools
     }
 
-    /// The dialect for the agent's model.
+    /// The dialect of the agent: the format of requests and replies.
     pub fn dialect(&self) -> &dyn Dialect {
         &*self.0.dialect
     }
 
-    /// The configuration of its runs.
+    /// The configuration of the agent's runs.
     pub fn config(&self) -> &RunConfig {
         &self.0.config
     }
 
+    /// The names of the agent's hand-off tools.
     pub(crate) fn transfers(&self) -> &BTreeSet<String> {
         &self.0.transfers
     }
 
-    /// Adds hand-off tools.
+    /// Returns a copy of the agent with these hand-off tools added.
     pub(crate) fn with_transfers<T: Tool + 'static>(
         &self,
         transfers: impl IntoIterator<Item = T>,
@@ -149,12 +151,13 @@ impl ReactAgent {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Returns a wrapper for synchronous code, with its own runtime.
+    /// Wraps the agent for synchronous code. The wrapper has its own tokio runtime.
     pub fn blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }
 
-    /// Starts a run, or resumes a suspended one, without driving it.
+    /// Creates a run from `input`, which starts a new run or resumes a suspended one. Use
+    /// [`drive`](Self::drive) to execute it.
     ///
     /// # Errors
     ///
@@ -166,13 +169,15 @@ impl ReactAgent {
         Run::new(&self.0.config, input)
     }
 
-    /// Drives a run that the caller owns. A run that another driver abandoned is
-    /// [recovered](Run::recover) first.
+    /// Drives a run that the caller owns, and streams its events. If a previous driver of the run
+    /// was
+    /// dropped or crashed, the run is [recovered](Run::recover) first.
     ///
     /// # Cancellation
     ///
-    /// Dropping the stream aborts the request and the calls under way. The run keeps its state:
-    /// drive it again, or close its calls with [`Run::cancel`]. An aborted call may have had
+    /// Dropping the stream aborts the model request and the calls under way. The run keeps its
+    /// state:
+    /// drive it again, or close its calls with [`Run::cancel`]. An aborted call may have had side
     /// effects.
     pub fn drive<'r>(
         &self,
@@ -185,7 +190,7 @@ impl ReactAgent {
 }
 
 impl AgentInner {
-    /// Adds the prices of the agent to a model.
+    /// Wraps a model so that the usage in its replies includes the cost, if the agent has prices.
     fn priced(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
         match &self.prices {
             Some(prices) => Arc::new(model.priced(prices.clone())),
@@ -205,8 +210,8 @@ impl Agent for ReactAgent {
         })
     }
 
-    /// Runs to the end. Replies are requested as a [whole](ChatModel::chat), since no caller reads
-    /// deltas.
+    /// Runs without events. The model is called with [`chat`](ChatModel::chat) instead of
+    /// [`stream`](ChatModel::stream), since no caller reads deltas.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();
         let mut run = self.begin(input)?;

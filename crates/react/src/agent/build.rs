@@ -25,7 +25,7 @@ pub enum BuildError {
         /// The dialect that reserves it.
         dialect: &'static str,
     },
-    /// A tool needs state that the agent does not have.
+    /// A tool needs state of a type that the agent neither has nor expects in each run.
     #[error(
         "the tool \"{tool}\" needs state of type {state}: set it with `state`, or declare with `state_per_run` that each \
          run has it"
@@ -33,19 +33,21 @@ pub enum BuildError {
     MissingState {
         /// The name of the tool.
         tool: ToolName,
-        /// The name of the type.
+        /// The name of the Rust type of the state.
         state: &'static str,
     },
-    /// An extension has no name, or the name of another extension.
+    /// An extension has an empty name, or the same name as another extension.
     #[error("an extension cannot be named {0:?}: the name is empty or used by another extension")]
     ExtensionName(String),
-    /// The inputs are not an object.
+    /// The schema of the inputs is not the schema of an object.
     #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
-    /// The outputs are not an object.
+    /// The schema of the outputs is not the schema of an object, or the output type has no usable
+    /// schema.
     #[error("cannot build the output schema")]
     Outputs(#[source] SchemaError),
-    /// A subschema of the outputs rejects the field `reasoning` of a chain of thought.
+    /// A subschema of the outputs rejects the field `reasoning`, which
+    /// [`chain_of_thought`](ReactAgentBuilder::chain_of_thought) adds.
     #[error(
         "the outputs do not allow the field `reasoning`: the subschema at {at} has no additional properties; declare \
          `reasoning` there, or build the agent without `chain_of_thought`"
@@ -62,9 +64,12 @@ impl ReactAgentBuilder {
     /// # Errors
     ///
     /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that
-    /// is missing, if the name of an extension is invalid, if the inputs or outputs are not an
-    /// object, or if the outputs do not allow the requested reasoning. Tools of sources are not
-    /// checked here: they are withheld if they cannot be used.
+    /// is
+    /// missing, if the name of an extension is invalid, if the inputs or outputs are not an object,
+    /// or if
+    /// the outputs do not allow the field `reasoning` of a chain of thought. Tools of sources, such
+    /// as
+    /// MCP servers, are not checked here: unusable ones are withheld from the model during a run.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
         if let Some(name) = extensions.invalid_name() {

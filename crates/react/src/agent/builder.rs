@@ -40,7 +40,7 @@ pub struct ReactAgentBuilder {
     pub(super) config: RunConfig,
     pub(super) state: State,
     pub(super) state_per_run: Vec<StateType>,
-    /// The error of a type without a usable schema.
+    /// The error of [`output`](Self::output) if its type has no usable schema.
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
@@ -76,24 +76,27 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the state of the tools. A value of the same type in the
+    /// Sets the state of the host program that tools can read. A value of the same type in the
     /// [context](haft_core::RunInput::with_context) of a run has precedence. Default: none.
     pub fn state(mut self, state: State) -> Self {
         self.state = state;
         self
     }
 
-    /// Declares that each run has a value of this type in its
-    /// [context](haft_core::RunInput::with_context). Tools that need it are withheld from runs
-    /// without it.
+    /// Declares that each run has state of this type in its
+    /// [context](haft_core::RunInput::with_context), so that [`build`](Self::build) does not
+    /// require it.
+    /// Tools that need the state are withheld from runs without it.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
     }
 
-    /// Adds a [queue](crate::PendingQueue) to each run, with its [handle](crate::QueueHandle) as
-    /// state of the tools. Default: enabled if one of the agent's own tools takes the handle. For
-    /// tools of sources, call this method.
+    /// Gives each run a [queue](crate::PendingQueue). Tools push calls to it through a
+    /// [`QueueHandle`](crate::QueueHandle), which they take as state. By default, a run has a queue
+    /// only
+    /// if a tool added to the toolset directly takes the handle. Call this method if only tools of
+    /// sources take it.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -105,35 +108,37 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the dialect. Default: [`dialect_for`](crate::dialect::dialect_for) the model.
+    /// Sets the dialect. Default: chosen by [`dialect_for`](crate::dialect::dialect_for) from the
+    /// profile of the model.
     pub fn dialect(mut self, dialect: impl Dialect + 'static) -> Self {
         self.dialect = Some(Arc::new(dialect));
         self
     }
 
-    /// Sets the limits of runs, unless their input overrides them.
+    /// Sets the limits of each run. The input of a run can override them.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.config.limits = limits;
         self
     }
 
-    /// Sets the prices of its models, for the [cost](haft_core::usage::Usage::cost) of a run and
-    /// its [limit](RunLimits::cost). A model may have [its own
-    /// prices](haft_core::model::ChatModelExt::priced) as well.
+    /// Sets the prices of the agent's models. They determine the
+    /// [cost](haft_core::usage::Usage::cost) of a run, to which its [cost limit](RunLimits::cost)
+    /// applies. A model can also have [its own prices](haft_core::model::ChatModelExt::priced).
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
     }
 
-    /// Sets the behaviour at a limit. Default: [`AtLimit::Fail`].
+    /// Sets the behaviour of a run when it reaches a limit. Default: [`AtLimit::Fail`].
     pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
         self.config.at_limit = at_limit;
         self
     }
 
-    /// Sets the schema of the input: an object, as [JSON content](Content::json) of the first
-    /// message. The instructions describe the fields. Invalid input is an error before the run
-    /// starts.
+    /// Sets the schema of the input, which must be an object. The first message of a run must then
+    /// contain [JSON content](Content::json) of this schema; a run with invalid input fails before
+    /// it
+    /// starts. The system message lists the fields.
     ///
     /// # Examples
     ///
@@ -172,9 +177,10 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the type of the answer: an object.
-    /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) reads it. A type without a usable
-    /// schema is an error of [`build`](Self::build).
+    /// Sets the Rust type of the answer, which must serialize as a JSON object.
+    /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) deserializes the answer. If the
+    /// type has
+    /// no usable schema, [`build`](Self::build) fails.
     ///
     /// # Examples
     ///
@@ -205,37 +211,46 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the answer: an object. For a Rust type, use [`output`](Self::output).
+    /// Sets the schema of the answer, which must be an object. For a Rust type, use
+    /// [`output`](Self::output).
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
         self.output_error = None;
         self
     }
 
-    /// Sets the request that returns the outputs. Default: [`OutputStrategy::Finish`].
+    /// Sets the request in which the model returns the structured outputs. Default:
+    /// [`OutputStrategy::Finish`].
     pub fn output_strategy(mut self, strategy: OutputStrategy) -> Self {
         self.config.output_strategy = strategy;
         self
     }
 
-    /// Adds a `reasoning` before the other outputs, or before an `answer` if none are declared: a
-    /// chain of thought, for models without reasoning.
+    /// Adds the field `reasoning` before the other output fields, so that the model writes a chain
+    /// of
+    /// thought before its answer. Without declared outputs, the only other field is `answer`.
+    /// Intended
+    /// for models without built-in reasoning.
     pub fn chain_of_thought(mut self) -> Self {
         self.chain_of_thought = true;
         self
     }
 
-    /// Sets the tool choice, unless the input of a run overrides it. It applies until the model has
-    /// made the required call; later requests have [`ToolChoice::Auto`]. A tool name that is not in
-    /// the request is an error of the run. Default: [`ToolChoice::Auto`].
+    /// Sets the tool choice of each run. The input of a run can override it. The choice applies
+    /// until the
+    /// model has made the required call; later requests have [`ToolChoice::Auto`]. The run fails if
+    /// the
+    /// chosen tool is not in the request. Default: [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
-    /// Sets return-direct tools, unless the input of a run overrides them: a successful call ends
-    /// the run with its result, and [`StopReason::Tool`](haft_core::agent::StopReason::Tool). Calls
-    /// beside it are executed, too. Default: none.
+    /// Sets return-direct tools: a successful call of one ends the run, its result is the answer,
+    /// and the
+    /// stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool). The other calls of
+    /// the
+    /// same reply are executed, too. The input of a run can override the set. Default: none.
     ///
     /// # Examples
     ///
@@ -263,41 +278,49 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds content to the spans of its runs: instructions, messages, arguments and results, under
-    /// OpenTelemetry's names. Default: `false`, since traces are often read by other people.
+    /// Adds content to the tracing spans of each run: instructions, messages, arguments and
+    /// results, in
+    /// OpenTelemetry's GenAI attributes. Default: `false`, since traces are often read by other
+    /// people.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
     }
 
-    /// Sets the settings of requests.
+    /// Sets the settings of model requests, such as the temperature.
     pub fn settings(mut self, settings: ChatSettings) -> Self {
         self.config.settings = settings;
         self
     }
 
-    /// Sets the part of the conversation in requests. Default: all. If it is too long, the oldest
-    /// step is omitted, up to three times in a row.
+    /// Sets the part of the conversation that requests contain. Default: all. If the model rejects
+    /// a
+    /// request as too long, the oldest turn or step is omitted, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
     }
 
-    /// Sets the model for [summaries](ContextConfig::compaction), and turns them on. Default: no
-    /// summaries, or by the agent's own model if [`context`](Self::context) turns them on.
+    /// Sets the model that [summarizes](ContextConfig::compaction) a conversation that is too long,
+    /// and
+    /// turns summaries on. By default there are no summaries. If [`context`](Self::context) turns
+    /// them
+    /// on, the agent's own model writes them.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self
     }
 
-    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for polling
-    /// tools. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that the
+    /// model
+    /// polls. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self
     }
 
-    /// Sets the maximum number of consecutive rejected replies before a run fails.
+    /// Sets the maximum number of consecutive rejected replies. One more ends the run with an
+    /// error.
     /// Default: 2.
     pub fn max_output_retries(mut self, retries: u32) -> Self {
         self.config.max_output_retries = retries;

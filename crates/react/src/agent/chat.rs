@@ -1,4 +1,4 @@
-//! Requests to the model.
+//! Sends chat requests to the model, and emits the events of the replies.
 
 use std::sync::Arc;
 
@@ -19,7 +19,9 @@ use crate::{
 };
 
 impl ReactAgent {
-    /// Sends a request, and emits the events of its reply.
+    /// Sends a request to the model of the step, emits the events of the reply, and returns the
+    /// reply as
+    /// parsed by the dialect.
     pub(super) async fn chat(
         &self,
         run: &Run,
@@ -50,8 +52,8 @@ impl ReactAgent {
         Ok(reply)
     }
 
-    /// Reports the reply to the run. If the reply is broken and the request is repeated, emits an
-    /// event: the reader must discard the deltas of the reply.
+    /// Reports the reply to the run. If the reply is broken and the run repeats the request, emits
+    /// [`RunEvent::ReplyRejected`]: the reader must discard the deltas of the broken reply.
     pub(super) async fn finish_chat(
         run: &mut Run,
         reply: Result<Reply, ModelError>,
@@ -60,14 +62,15 @@ impl ReactAgent {
         let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
         run.on_chat(reply)?;
         if let Some(problem) = problem {
-            // The problem may contain content, so that it is not logged.
+            // `problem` is not logged, since it may contain text of the reply.
             tracing::warn!("a reply is truncated or invalid: the request is repeated");
             events.emit(|| RunEvent::ReplyRejected { problem }).await;
         }
         Ok(())
     }
 
-    /// Receives the reply, streamed if the events are observed.
+    /// Calls the model and records the reply in the current span. The reply is streamed only if the
+    /// events are observed.
     async fn receive(
         &self,
         run: &Run,
@@ -121,7 +124,8 @@ async fn stream_reply(
 }
 
 /// Converts a server error in the middle of a stream to [`ModelError::Truncated`], so that the run
-/// repeats the request. Errors before the first event are unchanged: the model has retried these.
+/// repeats the request. An error before the first event is returned unchanged, since the model has
+/// already retried the request.
 fn truncated_stream(error: ModelError, received: Option<String>) -> ModelError {
     match (error, received) {
         (

@@ -1,11 +1,13 @@
-//! Time and deadlines of a run.
+//! The clock and the time limit of a driver.
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 
 use haft_core::{Timestamp, agent::AgentErrorKind};
 use tokio::time::{Instant, sleep};
 
-/// A monotonic clock that starts at the system time.
+/// A monotonic clock that starts at the current system time. Later changes of the system time do
+/// not
+/// affect it.
 pub(super) struct Clock {
     start_time: Timestamp,
     start: Instant,
@@ -22,7 +24,8 @@ impl Clock {
     }
 }
 
-/// Awaits `work` for at most `left`. Returns `None` if the time is up.
+/// Awaits `work` for at most `left`, or without a limit if `left` is `None`. Returns `None` if the
+/// time is up.
 pub(super) async fn with_time_limit<F: Future>(
     left: Option<Duration>,
     work: F,

@@ -1,4 +1,4 @@
-//! Summaries of messages that are no longer sent.
+//! Compaction: a model summarizes the messages that are no longer sent.
 
 use std::ops::RangeInclusive;
 
@@ -11,21 +11,22 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The range of the maximum size of one message in a record, in bytes.
+/// The bounds of the maximum size of one message in a record, in bytes. The maximum depends on the
+/// number of messages.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
-/// Size of a record in bytes, for a model without a known context window.
+/// Size of a record in bytes if the context window of the model is unknown.
 const DEFAULT_RECORD_BYTES: usize = 100_000;
 
-/// Bytes of a record per token of the context window. A token of text has at least three bytes; the
-/// rest is for the summary.
+/// Size of a record in bytes per token of the context window. A token of text has at least three
+/// bytes; the rest of the window is for the summary.
 const BYTES_PER_TOKEN: u64 = 2;
 
 const INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that uses tools. Summarise it \
      for the assistant, who goes on with the work and sees nothing else of it: what is asked, what was found (names, numbers, ids and \
      paths as they are), what was decided, and what is still to do. Write only the summary.";
 
-/// Requests a summary of these messages.
+/// Requests a summary of the messages in `part` from `model`.
 pub(super) async fn summarize(model: &dyn ChatModel, part: &View) -> Result<ChatResponse, ModelError> {
     let window = model.profile().context_window;
     let size = window.and_then(|tokens| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).ok());
@@ -34,9 +35,9 @@ pub(super) async fn summarize(model: &dyn ChatModel, part: &View) -> Result<Chat
     model.chat(&request).await
 }
 
-/// Formats the conversation as text of about `size` bytes. An earlier summary is never truncated,
-/// since its end lists the open work. Other messages are truncated, and the oldest are omitted if
-/// necessary.
+/// Formats messages as text of about `size` bytes, the record that the model summarizes. An earlier
+/// summary is never truncated, since its end lists the open work. Other messages are truncated, and
+/// the oldest are omitted if necessary.
 fn record(part: &View, size: usize) -> String {
     let count: usize = part.iter().map(|message| 1 + message.tool_calls().len()).sum();
     let (min, max) = MESSAGE_BYTES.into_inner();
@@ -56,7 +57,8 @@ fn record(part: &View, size: usize) -> String {
     summary + &latest.concat()
 }
 
-/// Formats a message as lines with its role.
+/// Formats a message and its calls as lines that begin with the role. Texts are truncated to
+/// `max_len` bytes.
 fn lines(message: &Message, max_len: usize) -> String {
     let (role, text) = match message.body() {
         MessageBody::System { .. } => ("instructions", message.text()),

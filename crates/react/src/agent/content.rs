@@ -1,11 +1,11 @@
-//! Messages in the JSON format of OpenTelemetry's GenAI attributes.
+//! Conversion of messages to the JSON format of OpenTelemetry's GenAI attributes, for spans.
 
 use std::sync::Arc;
 
 use haft_core::{Message, message::MessageBody, model::FinishReason};
 use serde_json::{Value, json};
 
-/// Serializes messages as JSON text, each with a role and parts.
+/// Serializes messages as a JSON array. Each message is an object with `role` and `parts`.
 pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
     let messages = messages.into_iter().map(|message| {
         let role = match message.body() {
@@ -19,7 +19,7 @@ pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>)
     Value::Array(messages.collect()).to_string()
 }
 
-/// Serializes the parts of one message as JSON text.
+/// Serializes the parts of one message as a JSON array, which is empty for `None`.
 pub(super) fn message_parts(message: Option<&Message>) -> String {
     Value::Array(message.map(parts).unwrap_or_default()).to_string()
 }
@@ -43,7 +43,7 @@ fn parts(message: &Message) -> Vec<Value> {
     thought.into_iter().chain(text).chain(calls).collect()
 }
 
-/// Returns OpenTelemetry's name of a finish reason.
+/// Returns the name that OpenTelemetry defines for a finish reason.
 pub(super) fn finish_reason(reason: &FinishReason) -> &str {
     match reason {
         FinishReason::Stop => "stop",

@@ -1,4 +1,4 @@
-//! Warnings about deprecated tools.
+//! Warnings in the log about deprecated tools.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,12 @@ use haft_core::{ToolName, toolset::ToolList};
 #[derive(Default)]
 pub(super) struct DeprecationWarnings {
     logged: HashSet<ToolName>,
-    /// The id of the last list, which is not checked again.
+    /// The id of the last tool list. If the next step has the same list, it is not checked again.
     list: Option<u64>,
 }
 
 impl DeprecationWarnings {
+    /// Logs the deprecated tools of `tools` that were not logged before.
     pub(super) fn warn(&mut self, tools: &ToolList) {
         if self.list.replace(tools.id()) == Some(tools.id()) {
             return;

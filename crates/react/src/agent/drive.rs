@@ -1,4 +1,4 @@
-//! The driver: performs the effects of a run.
+//! The driver of a run: performs its effects and reports their outcomes to the run.
 
 use std::{pin::pin, sync::Arc};
 
@@ -32,11 +32,14 @@ use crate::{
     run::CallBatch,
 };
 
-/// A condition that ends the work of an agent at a step boundary, such as a hand-off.
+/// A condition that is checked at each step boundary. If it returns `true`, the agent stops driving
+/// the run, for example because of a hand-off.
 pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
-    /// Drives a run until it ends or is suspended.
+    /// Drives a run until it ends or is suspended. Messages of the [`RunHandle`](super::RunHandle)
+    /// in
+    /// `context` are delivered to the run.
     pub(crate) async fn drive_to_end(
         &self,
         run: &mut Run,
@@ -50,7 +53,8 @@ impl ReactAgent {
     }
 
     /// Drives a run until it ends or is suspended. Returns `None` if `until` returns `true` at a
-    /// step boundary first. A cancellation closes the open calls.
+    /// step
+    /// boundary first. If the run is cancelled, its open calls are closed.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
@@ -79,7 +83,8 @@ impl ReactAgent {
         }
         .instrument(span)
         .await;
-        // The meter has the usage of calls that were dropped before they returned.
+        // The meter contains the usage of calls that were dropped before they returned, such as the
+        // requests of an agent used as a tool.
         run.on_usage(meter.take());
         save_entries(run, &entries);
         result.map_err(|kind| {
@@ -90,6 +95,9 @@ impl ReactAgent {
         })
     }
 
+    /// Performs the effects of the run one by one. Does not handle the cancellation of an effect
+    /// under
+    /// way; [`drive_until`](Self::drive_until) does.
     async fn advance(
         &self,
         run: &mut Run,
@@ -134,8 +142,9 @@ impl ReactAgent {
                     let left = run.time_left();
                     let reply =
                         with_time_limit(left, pin!(self.chat(run, &inputs, &request, events))).await?;
-                    // The request shares the transcript. While it exists, an addition copies the
-                    // list.
+                    // The request shares the list of messages with the transcript. While the
+                    // request exists, adding a
+                    // message to the transcript copies the list.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -170,7 +179,9 @@ impl ReactAgent {
         }
     }
 
-    /// Applies the extensions to a reply. Its usage counts, also if a hook fails.
+    /// Passes a successful reply through the `after_reply` hooks of the extensions. The usage of
+    /// the
+    /// reply is counted even if a hook fails.
     async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
@@ -189,7 +200,7 @@ impl ReactAgent {
                     }
                 };
                 if had_calls && reply.message.is_empty() {
-                    // The model reads this text.
+                    // This text is sent to the model.
                     let problem = || "Your calls are not allowed. Do something else, or answer.".to_owned();
                     reply.problem.get_or_insert_with(problem);
                 }
@@ -199,6 +210,9 @@ impl ReactAgent {
         }
     }
 
+    /// Summarizes `part` with the compactor model within the remaining time, and reports the
+    /// summary to
+    /// the run.
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
         let summary = compact::summarize(&*self.0.compactor, &part).instrument(span);
@@ -213,8 +227,10 @@ impl ReactAgent {
         }
     }
 
-    /// Adds a closed queue to the state while sources are listed, so that they offer tools that
-    /// need one.
+    /// Adds the handle of a closed queue to the state that tools are listed with. Without it, tools
+    /// that
+    /// take a [`QueueHandle`] would be withheld because of missing state. Each call gets its own
+    /// handle.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;
@@ -225,8 +241,9 @@ impl ReactAgent {
         RunContext { state: context.state.with(handle), ..context }
     }
 
-    /// Returns the tools whose calls can be queued: all except hand-offs, which take effect after
-    /// the reply that contains them.
+    /// Returns the tools whose calls can be pushed to the queue: all except hand-off tools. A
+    /// hand-off
+    /// must be part of a reply, since it takes effect after the calls of this reply.
     fn queueable(&self, tools: &ToolList) -> ToolList {
         let transfers = &self.0.transfers;
         if transfers.is_empty() {
@@ -236,7 +253,9 @@ impl ReactAgent {
         tools.filter_map(|tool| is_queueable(tool).then(|| Arc::clone(tool)))
     }
 
-    /// Executes calls with the tools of the request.
+    /// Executes a batch of calls in parallel, and reports each outcome to the run. `tools` are the
+    /// tools
+    /// of the request that the model replied to.
     async fn call(
         &self,
         run: &mut Run,
@@ -254,18 +273,24 @@ impl ReactAgent {
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
-            // The outcome is dropped before the event is awaited, since it may be large.
+            // `outcome` is dropped before `emit` is awaited: it may be large, and would be part of
+            // the
+            // future.
             let event = match outcomes.next().await {
                 Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
                 None => return Ok(()),
             };
-            // A run whose driver is dropped here has the result and its entries.
+            // Save the entries before the `await`: if the driver is dropped there, the run has both
+            // the
+            // result and the entries that the call changed.
             save_entries(run, entries);
             events.emit(|| event).await;
         }
     }
 
-    /// Reports the outcome of a call to the run, and returns its event.
+    /// Reports the outcome of a call to the run, with the calls that it pushed to the queue.
+    /// Returns the
+    /// event for the outcome.
     fn record_outcome(
         run: &mut Run,
         outcome: CallOutcome,
@@ -285,7 +310,8 @@ impl ReactAgent {
     }
 }
 
-/// Emits the rejections of replies since message `seen`. Returns the number of messages.
+/// Emits an event for each reply that was rejected since message index `seen`. Returns the current
+/// length of the transcript, the next value of `seen`.
 async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
         events.emit(|| RunEvent::ReplyRejected { problem }).await;
@@ -293,7 +319,7 @@ async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     run.transcript().len()
 }
 
-/// Passes changed entries of extensions to the run.
+/// Copies the entries of extensions to the run if they changed since the last call.
 fn save_entries(run: &mut Run, entries: &Entries) {
     if let Some(changed) = entries.take_changed() {
         run.set_entries(changed);

@@ -1,4 +1,4 @@
-//! The events of a driver, as a stream.
+//! The events of a run, as a stream.
 
 use std::{
     future::Future,
@@ -18,40 +18,43 @@ use haft_core::{
 };
 use tokio::sync::mpsc;
 
-/// Number of buffered events. A full buffer pauses the run until the reader continues
+/// Number of buffered events. A full buffer pauses the run until the reader takes an event
 /// (back-pressure).
 const EVENT_BUFFER: usize = 64;
 
-/// The sender of events, if the run is observed.
+/// The sender of run events. Without a reader it discards them.
 #[derive(Clone)]
 pub(crate) struct EventSink(Option<mpsc::Sender<RunEvent>>);
 
 impl EventSink {
-    /// Creates a sender for a run that is not observed. It discards all events.
+    /// Creates a sink without a reader, which discards all events.
     pub(crate) fn unobserved() -> Self {
         Self(None)
     }
 
-    /// Returns `true` if events are read before the end of the run.
+    /// Returns `true` if the events have a reader.
     pub(crate) fn are_observed(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Sends an event, and waits while the buffer is full. For a run that is not observed, `event`
-    /// is not called.
+    /// Sends the event that `event` returns, and waits while the buffer is full. `event` is not
+    /// called
+    /// if there is no reader.
     pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
-        // The event stream owns the driver, so that a send can only fail while both are being
-        // dropped.
+        // `reserve` fails only while the stream is being dropped. The stream owns the driver, so
+        // the
+        // driver is being dropped as well.
         if let Some(reader) = &self.0
             && let Ok(permit) = reader.reserve().await
         {
-            // Created after the await, so that the event does not enlarge the future.
+            // The event is created after the `await`, so that it is not part of the future.
             permit.send(event());
         }
     }
 }
 
-/// Sends the progress of calls to the reader and to the host.
+/// A progress sink that forwards the progress of calls to the reader of the events and to the host
+/// program.
 pub(super) struct ProgressRelay {
     pub(super) events: EventSink,
     pub(super) host: Option<Arc<dyn ProgressSink>>,
@@ -59,7 +62,8 @@ pub(super) struct ProgressRelay {
 
 impl ProgressSink for ProgressRelay {
     fn report(&self, call_id: &str, progress: Progress) {
-        // A slow reader does not block the tool. Progress is dropped while the buffer is full.
+        // `try_send` drops the progress while the buffer is full: a slow reader must not block the
+        // tool.
         if let Some(reader) = &self.events.0 {
             let event = RunEvent::CallProgress { call_id: call_id.to_owned(), progress: progress.clone() };
             let _ = reader.try_send(event);
@@ -70,8 +74,9 @@ impl ProgressSink for ProgressRelay {
     }
 }
 
-/// Creates the stream of a driver's events, which ends with its output. No task is spawned: polling
-/// the stream drives the run, and dropping the stream drops the driver.
+/// Creates the event stream of a run. `driver` receives the sink for the events and returns the
+/// future that drives the run. Its output is the last item of the stream. No task is spawned:
+/// polling the stream drives the run, and dropping the stream drops the driver.
 pub(crate) fn observe<'r, F>(
     driver: impl FnOnce(EventSink) -> F,
 ) -> BoxStream<'r, Result<RunEvent, AgentError>>
@@ -85,7 +90,7 @@ where
 
 struct EventStream<'r> {
     events: mpsc::Receiver<RunEvent>,
-    /// `None` after the driver finished.
+    /// The future that drives the run. `None` after it finished.
     driver: Option<BoxFuture<'r, Result<RunOutput, AgentError>>>,
     end: Option<Result<RunOutput, AgentError>>,
 }
@@ -94,12 +99,15 @@ impl Stream for EventStream<'_> {
     type Item = Result<RunEvent, AgentError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // Polled first, so that unread events do not delay deadlines and cancellation.
+        // The driver is polled before the channel, so that unread events do not delay deadlines and
+        // cancellation.
         if let Some(driver) = &mut self.driver
             && let Poll::Ready(end) = driver.poll_unpin(cx)
         {
             (self.driver, self.end) = (None, Some(end));
-            // Tools that were abandoned may still report progress.
+            // Abandoned calls may still report progress and keep the channel open. Closing it lets
+            // the
+            // stream end.
             self.events.close();
         }
         match self.events.poll_recv(cx) {

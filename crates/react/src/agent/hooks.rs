@@ -1,4 +1,4 @@
-//! Hooks and extensions of a builder.
+//! The methods of [`ReactAgentBuilder`] that add hooks and extensions.
 
 use std::{future::Future, mem, time::Duration};
 
@@ -12,24 +12,27 @@ use crate::{
 
 /// Hooks and extensions.
 impl ReactAgentBuilder {
-    /// Adds an extension, after the hooks of the builder and the extensions that were added before.
-    /// [`Extension`] defines the order.
+    /// Adds an extension after the hooks of the builder and all earlier extensions. The
+    /// documentation
+    /// of [`Extension`] defines the order in which hooks run.
     pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
         self.extensions.add(extension.into());
         self
     }
 
-    /// Adds a hook to the builder's own extension.
+    /// Changes the builder's own extension, which contains the hooks added by methods of the
+    /// builder.
     fn with_own(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
         let own = &mut self.extensions.own;
         *own = change(mem::replace(own, Extension::new("")));
         self
     }
 
-    /// Adds an output validator, which accepts, changes or rejects each answer except refusals. A
-    /// rejected answer goes back to the model with the reason.
+    /// Adds an output validator, which accepts, changes or rejects each answer. Refusals are not
+    /// validated. If an answer is rejected, the model receives the reason and answers again.
     ///
-    /// Validators run in order, on their own tasks. Each validator receives the output of the
+    /// Validators run in order, each on its own tokio task. Each validator receives the output of
+    /// the
     /// previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
     /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). If the run is interrupted
     /// during the validation, the validators run again.
@@ -69,12 +72,17 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds instructions that depend on the run, its state or its principal, after the
-    /// [instructions](Self::instructions) of the agent. Empty text is ignored.
+    /// Adds a hook that returns instructions for a step, for example from the state or the
+    /// principal of
+    /// the run. They are appended to the fixed [instructions](Self::instructions) of the agent.
+    /// Empty
+    /// text is ignored.
     ///
-    /// The hook runs before each request. Its text is not part of the conversation. Text that
-    /// changes at every step, such as the time, defeats the prompt cache of a provider. An error, a
-    /// panic or a [timeout](Self::hook_timeout) ends the run.
+    /// The hook runs before each request. Its text is not recorded in the transcript. Text that
+    /// changes
+    /// at every step, such as the time, defeats the prompt cache of a provider. An error, a panic
+    /// or a
+    /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///
@@ -107,11 +115,12 @@ impl ReactAgentBuilder {
         self.with_own(|own| own.dynamic_instructions(instructions))
     }
 
-    /// Adds a hook that changes each request: tools, tool choice, settings, instructions of this
-    /// step, and the [model](StepRequest::use_model).
+    /// Adds a hook that can change each request: its tools, tool choice, settings and
+    /// [model](StepRequest::use_model), and further instructions for this step.
     ///
-    /// It runs before each request, and once when a run is resumed, for the open calls: these are
-    /// executed with the tools that remain after the hook. An error, a panic or a
+    /// The hook runs before each request. It also runs once when a run is resumed: the open calls
+    /// are
+    /// then executed with the tools that remain after the hook. An error, a panic or a
     /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples

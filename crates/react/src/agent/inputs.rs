@@ -1,4 +1,4 @@
-//! The inputs of a step: tools, instructions, model.
+//! The inputs of a step, such as its tools, instructions and model.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     run::Resolver,
 };
 
-/// The inputs of the next request, after the hooks.
+/// The inputs of the next request, after the hooks changed them.
 pub(super) struct StepInputs {
     pub(super) tools: ToolList,
     instructions: Option<Arc<Message>>,
@@ -29,6 +29,7 @@ pub(super) struct StepInputs {
 }
 
 impl StepInputs {
+    /// Borrows the inputs as a [`Step`] at the time `now`.
     pub(super) fn step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
         Step {
             instructions: self.instructions.as_ref(),
@@ -41,8 +42,9 @@ impl StepInputs {
 }
 
 impl ReactAgent {
-    /// Lists the tools and runs the hooks for the next request. If the instructions are unchanged,
-    /// the message of the last request is reused, with its cached rendering.
+    /// Lists the tools and runs the hooks for the next request. If the instructions have the same
+    /// text as
+    /// those of the `last` request, their [`Message`] is reused, since it caches its rendering.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -89,8 +91,10 @@ impl ReactAgent {
 }
 
 impl StepInputs {
-    /// Checks the tool names against the dialect. [`build`](super::ReactAgentBuilder::build)
-    /// checked that of the agent only; the dialect of a step may reserve another name.
+    /// Checks that no tool has the name that the dialect reserves.
+    /// [`build`](super::ReactAgentBuilder::build) checked this for the agent's dialect and tools; a
+    /// hook
+    /// may have replaced both.
     fn check(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {
@@ -106,7 +110,9 @@ impl StepInputs {
     }
 }
 
-/// Appends paragraphs to the instructions. Returns `last` if its text is the same.
+/// Appends the non-empty paragraphs to the instructions in `base`. Returns `last` if its text is
+/// the
+/// same as the result.
 pub(super) fn join_instructions(
     base: Option<Arc<Message>>,
     paragraphs: &[String],

@@ -1,4 +1,4 @@
-//! Messages from other tasks for a run under way.
+//! Messages that other tasks send to a run in progress.
 
 use std::{
     collections::VecDeque,
@@ -13,12 +13,14 @@ use crate::{
     run::{RunError, RunState, When, check_enqueued},
 };
 
-/// A handle that sends messages to a run in progress, from another task or from a tool.
-/// Cheap to clone.
+/// A handle that sends messages to a run in progress, from another task or from a tool. Cheap to
+/// clone.
 ///
-/// A handle belongs to the run that it is [bound](Self::bind) to. Runs of agents that are tools do
-/// not receive its messages. Messages are delivered at step boundaries, in order, see
-/// [`Run::enqueue`]. Messages sent before the run starts are delivered in its first step.
+/// A handle belongs to the run that it is [bound](Self::bind) to. If a tool of this run is an
+/// agent,
+/// the runs of that agent do not receive the messages. Messages are delivered in order at step
+/// boundaries, as described at [`Run::enqueue`]. Messages sent before the run starts are delivered
+/// in its first step.
 ///
 /// # Examples
 ///
@@ -50,12 +52,12 @@ struct Mail {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Status {
-    /// No driver yet.
+    /// The run has no driver yet.
     #[default]
     Waiting,
-    /// A driver reads the messages.
+    /// The run has a driver, which delivers the messages.
     Attached,
-    /// The run ended, failed or was suspended.
+    /// The run ended, failed or was suspended. No more messages are accepted.
     Closed,
 }
 
@@ -65,18 +67,18 @@ impl RunHandle {
         Self::default()
     }
 
-    /// Binds the handle to the run of this input.
+    /// Returns `input` with this handle, which binds the handle to the run of the input.
     #[must_use]
     pub fn bind(&self, input: impl Into<RunInput>) -> RunInput {
         input.into().with_state(self.clone())
     }
 
-    /// Enqueues a message for the run.
+    /// Enqueues a message for the run. `when` selects the step boundary at which it is delivered.
     ///
     /// # Errors
     ///
-    /// The same as [`Run::enqueue`]. [`RunError::Over`] is returned after the run ended, failed,
-    /// was cancelled or was suspended. A suspended run is resumed with a new handle.
+    /// The same as [`Run::enqueue`]. Fails with [`RunError::Over`] after the run ended, failed, was
+    /// cancelled or was suspended. Use a new handle to resume a suspended run.
     pub fn enqueue(&self, message: impl Into<Message>, when: When) -> Result<(), RunError> {
         let message = message.into();
         check_enqueued(&message)?;
@@ -91,9 +93,11 @@ impl RunHandle {
         Ok(())
     }
 
-    /// The messages that were not delivered to the model. They are never delivered if the run has
-    /// ended, for example by a limit or a cancellation. The messages of a suspended run are saved
-    /// with the run instead.
+    /// The messages that are not delivered to the model yet. After the end of the run, for example
+    /// by a
+    /// limit or a cancellation, they are never delivered. If the run is suspended, its messages are
+    /// saved
+    /// with the run and are not returned here.
     pub fn undelivered(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -113,12 +117,14 @@ impl fmt::Debug for RunHandle {
     }
 }
 
-/// The driver's end of a [`RunHandle`], if the run has one. Closes the handle when it is dropped.
+/// The receiving end of a [`RunHandle`], owned by the driver of the run. Empty if the run has no
+/// handle. Closes the handle when it is dropped.
 pub(crate) struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
-    /// Attaches to the handle in the context, unless another run is attached: an agent that is a
-    /// tool has the context of its caller.
+    /// Attaches to the [`RunHandle`] in the context, unless another run is already attached. This
+    /// happens
+    /// if an agent is used as a tool: its run has the context of the calling run.
     pub(crate) fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();
@@ -131,12 +137,13 @@ impl Mailbox {
         Self(handle)
     }
 
-    /// Enqueues the messages in the run and returns its next effect. The lock is held in between,
-    /// so that the handle rejects messages as soon as the run has ended.
+    /// Moves the messages of the handle to the run, then returns the next effect of the run. The
+    /// handle
+    /// is locked for both, so that it rejects messages as soon as the run has ended.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
-        // A message that the run rejects stays in the handle, as undelivered.
+        // If the run rejects a message, the message stays in the handle as undelivered.
         while let Some((message, when)) = mail.messages.front().cloned()
             && run.enqueue(message, when).is_ok()
         {
@@ -149,8 +156,9 @@ impl Mailbox {
         effect
     }
 
-    /// Closes the handle. Undelivered messages move back to it, unless they are saved with a
-    /// suspended run.
+    /// Closes the handle. Messages that the run did not deliver move back to the handle, unless the
+    /// run
+    /// is suspended and saves them.
     pub(crate) fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();

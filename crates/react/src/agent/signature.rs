@@ -1,4 +1,4 @@
-//! The signature of an agent: named input and output fields.
+//! The signature of an agent: the named fields of its structured input and output.
 
 use std::sync::Arc;
 
@@ -10,10 +10,12 @@ use crate::RunConfig;
 
 const REASONING: &str = "reasoning";
 
-/// Maximum depth of subschemas to search. References may be cyclic.
+/// Maximum nesting of subschemas that are searched. A bound is needed because `$ref`s may be
+/// cyclic.
 const MAX_DEPTH: usize = 16;
 
-/// Appends the declared fields to the instructions.
+/// Appends lists of the input and output fields to the instructions. Without declared inputs, the
+/// instructions stay the same.
 pub(super) fn instructions(base: Option<Arc<Message>>, config: &RunConfig) -> Option<Arc<Message>> {
     if config.inputs.is_none() {
         return base;
@@ -25,20 +27,22 @@ pub(super) fn instructions(base: Option<Arc<Message>>, config: &RunConfig) -> Op
     Some(Arc::new(Message::system(paragraphs.join("\n\n"))))
 }
 
+/// Formats the fields of a schema as a Markdown list after the line `{verb}:`.
 fn field_list(verb: &str, schema: &Schema) -> String {
     let mut text = format!("{verb}:");
     for field in schema.properties() {
         text += &format!("\n- `{}`", field.name);
         if let Some(description) = field.schema.get("description").and_then(Value::as_str) {
-            // One line per field.
+            // A description may have several lines, a list item has one.
             text += &format!(": {}", description.split_whitespace().collect::<Vec<_>>().join(" "));
         }
     }
     text
 }
 
-/// Adds the required field `reasoning` to the outputs, before the other fields: a model writes the
-/// fields in order, so that the answer follows from the reasoning.
+/// Adds the required field `reasoning` before the other output fields. Models write the fields of
+/// an
+/// object in order, so the answer can build on the reasoning.
 pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaError> {
     let default_outputs =
         || json!({"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]});
@@ -60,9 +64,9 @@ pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaEr
     Schema::arguments(value)
 }
 
-/// Returns the JSON Pointer of a subschema that rejects the field `reasoning`, because it allows no
-/// additional properties. The root is not checked, since [`with_reasoning`] declares the field
-/// there.
+/// Returns the JSON Pointer of a subschema of `outputs` that does not declare the field `reasoning`
+/// and allows no additional properties. The root is not checked, since [`with_reasoning`] declares
+/// the field there.
 pub(super) fn closed_subschema(outputs: &Schema) -> Option<String> {
     find_closed(outputs.as_value(), outputs.as_value(), "", MAX_DEPTH)
 }
