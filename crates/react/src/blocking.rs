@@ -13,16 +13,18 @@ use haft_core::{
 
 use runtime::{AgentRuntime, SharedRuntime};
 
-/// A wrapper for synchronous code: it runs any [`Agent`] on its own tokio runtime.
+/// A wrapper for synchronous code, which runs any [`Agent`] on its own tokio runtime.
 ///
-/// Two threads drive the runs, and four threads execute calls, so that tools that block their
-/// thread do not delay deadlines. The threads start with the first run, and stop when the last
-/// clone and the last of its [events](BlockingEvents) are dropped. All runs share them, so that
-/// connections are reused.
+/// The runtime has two threads for runs and four threads for tool calls. A tool that blocks its
+/// thread therefore does not delay deadlines. The threads start with the first run, and stop when
+/// the
+/// last clone of the `BlockingAgent` and its last [`BlockingEvents`] are dropped. All runs share
+/// the
+/// runtime and can reuse its connections.
 ///
-/// Inside an asynchronous task, a run returns [`AgentErrorKind::BlockingInRuntime`], which names
-/// the asynchronous method. It works on threads that can block, as in `spawn_blocking` and in a
-/// `#[tool(blocking)]`.
+/// Inside an asynchronous task, `run` and `stream` fail with [`AgentErrorKind::BlockingInRuntime`],
+/// which names the asynchronous method to use instead. Threads that may block are allowed, for
+/// example in `spawn_blocking` and in a `#[tool(blocking)]`.
 ///
 /// # Examples
 ///
@@ -51,19 +53,19 @@ pub struct BlockingAgent<A> {
 }
 
 impl<A: Agent> BlockingAgent<A> {
-    /// Wraps an agent. The runtime starts with the first run.
+    /// Wraps an agent. The tokio runtime starts with the first run.
     pub fn new(agent: A) -> Self {
         Self { agent, runtime: SharedRuntime::default() }
     }
 
-    /// Runs to the end, like [`Agent::run`]. A suspended run is continued with
-    /// [`RunInput::resume`].
+    /// Runs the agent to the end, like [`Agent::run`], and blocks this thread until then. Use
+    /// [`RunInput::resume`] to continue a suspended run.
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run, with [`AgentErrorKind::BlockingInRuntime`]
-    /// inside an asynchronous task, or with [`AgentErrorKind::Runtime`] if the runtime cannot be
-    /// created.
+    /// Fails with the [`AgentError`] that ended the run. Fails with
+    /// [`AgentErrorKind::BlockingInRuntime`] inside an asynchronous task, and with
+    /// [`AgentErrorKind::Runtime`] if the runtime cannot be created.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
         let mut input = input.into();
         let runtime = self.runtime("run(…).await").map_err(|kind| start_error(kind, &input))?;
@@ -71,14 +73,17 @@ impl<A: Agent> BlockingAgent<A> {
         runtime.block_on("run(…).await", self.agent.run(input).boxed())?
     }
 
-    /// Runs and emits events, like [`Agent::stream`]. The last item is [`RunEvent::Done`] or an
-    /// error. Each call of [`next`](Iterator::next) blocks until the next event. The run makes
-    /// progress only during these calls.
+    /// Runs the agent and returns an iterator over the events, like [`Agent::stream`]. The last
+    /// item is
+    /// [`RunEvent::Done`] or an error. Each call of [`next`](Iterator::next) blocks until the next
+    /// event.
+    /// The run makes progress only during these calls.
     ///
     /// # Cancellation
     ///
-    /// Dropping the iterator ends the run: requests and calls are aborted. An aborted call may have
-    /// had effects.
+    /// Dropping the iterator ends the run: model requests and tool calls are aborted. An aborted
+    /// call may
+    /// have had side effects.
     pub fn stream(&self, input: impl Into<RunInput>) -> BlockingEvents {
         let mut input = input.into();
         match self.runtime("stream(…)") {
@@ -108,9 +113,11 @@ type RunEvents = BoxStream<'static, Result<RunEvent, AgentError>>;
 /// A blocking iterator over the events of a run. Dropping it ends the run.
 #[must_use = "a run makes progress only while its events are read"]
 pub struct BlockingEvents {
-    /// `None` after the end of the run.
+    /// The runtime and the event stream of the run. `None` after the end of the run, and if it
+    /// could not
+    /// start.
     run: Option<(Arc<AgentRuntime>, RunEvents)>,
-    /// The error if the run could not start.
+    /// The error of a run that could not start. It is the only item of the iterator.
     start_error: Option<AgentError>,
 }
 
@@ -132,8 +139,9 @@ impl Iterator for BlockingEvents {
 }
 
 impl BlockingEvents {
-    /// Drops the run inside its runtime, since destructors may need one, for example to notify a
-    /// server.
+    /// Drops the run in the context of its runtime. Destructors may need a runtime, for example to
+    /// notify
+    /// a server.
     fn end(&mut self) {
         if let Some((runtime, events)) = self.run.take() {
             runtime.enter(|| drop(events));
@@ -153,12 +161,14 @@ impl fmt::Debug for BlockingEvents {
     }
 }
 
-/// Sets the runtime for calls, unless the input has one.
+/// Sets the runtime on which tool calls are executed, unless the input has one.
 fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
     input.context.runtime = input.context.runtime.take().or_else(|| runtime.calls());
 }
 
-/// Returns the error of a run that could not start, with its unchanged conversation.
+/// Creates the error of a run that could not start. For a new run, the error contains the
+/// conversation
+/// before the new messages.
 fn start_error(kind: AgentErrorKind, input: &RunInput) -> AgentError {
     match &input.start {
         RunStart::New { transcript, .. } => {

@@ -1,4 +1,4 @@
-//! A batch of calls, until each has its result.
+//! A batch of calls and the progress of each call.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::{CallBatch, RunError};
 
-/// A batch of calls, until each has its result.
+/// A batch of calls, each with its state. The batch is complete when each call has a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct OpenCalls(Vec<OpenCall>);
@@ -25,30 +25,31 @@ struct OpenCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum CallState {
-    /// It is ready for execution.
+    /// The call can be executed. `resumed` is set if it was suspended and then got a decision.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
     },
-    /// It was handed out, with this retry budget.
+    /// The driver is executing the call. `retries` is the retry budget of its tool.
     UnderWay {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
         retries: u32,
     },
-    /// It waits for a decision.
+    /// The call is suspended until a decision arrives.
     Waiting { pending: Pending },
-    /// It is done.
+    /// The call has its result.
     Finished { result: Arc<ToolResult> },
 }
 
 impl OpenCalls {
+    /// Creates a batch of calls that are ready for execution.
     pub(crate) fn new(calls: Vec<ToolCall>) -> Self {
         let ready = |call| OpenCall { call, state: CallState::Ready { resumed: None } };
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Returns the ready calls. Each call is returned once.
+    /// Marks all ready calls as under way, and returns them for execution.
     pub(crate) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
@@ -64,12 +65,12 @@ impl OpenCalls {
         batch
     }
 
-    /// Returns `true` if a call can be handed out.
+    /// Returns `true` if at least one call is ready for execution.
     pub(crate) fn has_ready(&self) -> bool {
         self.0.iter().any(|open| matches!(open.state, CallState::Ready { .. }))
     }
 
-    /// The calls under way: handed out and without a result.
+    /// The calls that the driver is executing.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
         let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
         self.0.iter().filter(under_way).map(|open| &open.call)
@@ -80,7 +81,7 @@ impl OpenCalls {
         self.0.iter().all(|open| matches!(open.state, CallState::Finished { .. }))
     }
 
-    /// The waiting calls.
+    /// The calls that wait for a decision.
     pub(crate) fn pending(&self) -> Vec<PendingCall> {
         let pending = self.0.iter().filter_map(|open| match &open.state {
             CallState::Waiting { pending } => {
@@ -91,14 +92,14 @@ impl OpenCalls {
         pending.collect()
     }
 
-    /// The result that ends the run, if there is one.
+    /// The first result with a [fatal](FailureKind::Fatal) failure, which ends the run.
     pub(crate) fn fatal(&self) -> Option<&ToolResult> {
         let is_fatal =
             |result: &&ToolResult| result.failure().is_some_and(|failure| failure.kind == FailureKind::Fatal);
         self.results().map(|result| &**result).find(is_fatal)
     }
 
-    /// A call under way, and the retry budget of its tool.
+    /// Returns the call under way with this id, and the retry budget of its tool.
     pub(crate) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
         let found = self.0.iter().find_map(|open| match open.state {
             CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
@@ -107,18 +108,18 @@ impl OpenCalls {
         found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// The ids of all calls.
+    /// The ids of all calls of the batch.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|open| open.call.id.as_str())
     }
 
-    /// The calls without a result.
+    /// The calls without a result: ready, under way or waiting.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
         let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });
         self.0.iter().filter(unfinished).map(|open| &open.call)
     }
 
-    /// The results so far.
+    /// The results of the calls that are finished, in call order.
     pub(crate) fn results(&self) -> impl Iterator<Item = &Arc<ToolResult>> {
         self.0.iter().filter_map(|open| match &open.state {
             CallState::Finished { result } => Some(result),
@@ -126,7 +127,7 @@ impl OpenCalls {
         })
     }
 
-    /// The position of the first successful call of one of these tools.
+    /// The position in the batch of the first successful call of one of these tools.
     pub(crate) fn position_of_success(&self, tools: &BTreeSet<String>) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
             CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
@@ -134,7 +135,7 @@ impl OpenCalls {
         })
     }
 
-    /// Sets the result of a call under way.
+    /// Sets the result of a call under way. Fails if no call under way has this id.
     pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let open = self.find_under_way(id)?;
         open.state = CallState::Finished { result: Arc::new(result) };
@@ -144,7 +145,7 @@ impl OpenCalls {
         }
     }
 
-    /// Suspends a call under way.
+    /// Suspends a call under way until it gets a decision.
     pub(crate) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
         self.find_under_way(id)?.state = CallState::Waiting { pending };
         Ok(())
@@ -156,7 +157,9 @@ impl OpenCalls {
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// Sets the decision of a waiting call, so that it can be handed out again.
+    /// Sets the decision for a waiting call, which makes the call ready again. `id` can also be the
+    /// id of
+    /// a call inside a waiting call, for example a call of an agent used as a tool.
     pub(crate) fn answer(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
@@ -170,7 +173,7 @@ impl OpenCalls {
         let (pending, answer) = match &open.state {
             CallState::Waiting { pending } if open.call.id == id => (pending, answer),
             CallState::Waiting { pending } => (pending, inside(Decisions::new(), answer)),
-            // Another call of the same child was answered before.
+            // Another call inside this call already has a decision: add this one to it.
             CallState::Ready { resumed: Some(resumed) } => match resumed.decision() {
                 Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
                     (resumed.pending(), inside(decisions.clone(), answer))
@@ -185,8 +188,9 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Makes calls under way ready again if their tools are idempotent. The others get an
-    /// unconfirmed result.
+    /// Handles the calls that were under way when their driver was lost. Calls of idempotent tools
+    /// become
+    /// ready again. The other calls get an [unconfirmed](FailureKind::Unconfirmed) failure.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
@@ -201,7 +205,7 @@ impl OpenCalls {
         }
     }
 
-    /// Sets a timed out result for calls under way.
+    /// Finishes all calls under way with a [timeout](FailureKind::TimedOut) failure.
     pub(crate) fn give_up(&mut self, now: Timestamp) {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
@@ -210,7 +214,9 @@ impl OpenCalls {
         }
     }
 
-    /// The results in call order. Calls without a result get a failure.
+    /// Closes the batch, and returns one result per call, in call order. Calls without a result get
+    /// a
+    /// failure of this kind with the text `why`.
     pub(crate) fn close(
         self,
         kind: FailureKind,
@@ -225,7 +231,7 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    /// Returns `true` if a decision for this id is for this call or a call inside it.
+    /// Returns `true` if `id` is the id of this call or of a suspended call inside it.
     fn covers(&self, id: &str) -> bool {
         let pending = match &self.state {
             CallState::Waiting { pending } => Some(pending),
@@ -238,7 +244,7 @@ impl OpenCall {
     }
 }
 
-/// Returns the failure of a call without execution, or with an unknown outcome.
+/// Creates the failed result of a call that was not executed, or whose outcome is unknown.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

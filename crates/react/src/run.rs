@@ -1,4 +1,4 @@
-//! The run: the agent loop as a sans-I/O state machine.
+//! [`Run`]: the agent loop as a sans-I/O state machine.
 
 mod added_calls;
 mod answer;
@@ -60,18 +60,20 @@ pub use segments::is_from_user;
 pub use state::RunState;
 pub use steps::{reasoning, steps};
 
-/// A run of an agent: a serializable, sans-I/O state machine.
+/// A run of an agent, as a serializable sans-I/O state machine.
 ///
-/// [`next`](Self::next) returns the next [`Effect`]. The driver performs it and reports the outcome
-/// with the method that the effect names. A run has no clock, no randomness and no handle: inputs
-/// that cannot be saved are passed to `next` as a [`Step`]. A run can therefore be saved between
-/// any two steps, moved to another process, replayed, or driven by code without a runtime.
+/// [`next`](Self::next) returns the next [`Effect`]. The driver performs the effect and reports its
+/// outcome with the method named in the documentation of the effect. A run contains no clock, no
+/// randomness and no handles: inputs that cannot be serialized are passed to `next` as a [`Step`].
+/// A
+/// run can therefore be saved between any two steps, moved to another process, replayed, or driven
+/// by code without an async runtime.
 ///
 /// # Errors
 ///
-/// An error of [`next`](Self::next) ends the run for its driver, with every call of the transcript
-/// closed. The state remains valid: `next` can be called again, for example after a limit was
-/// raised, or when the server of the model is available again.
+/// An error of [`next`](Self::next) means that the driver should stop. Every call in the transcript
+/// then has a result. The run remains valid: `next` can be called again, for example with a higher
+/// limit, or when the model server is available again.
 ///
 /// # Examples
 ///
@@ -122,14 +124,16 @@ pub struct Run {
 impl Run {
     /// Starts a run, or resumes a suspended one with the decisions of `input`.
     ///
-    /// Limits, tool choice and stopping tools of `input` override `config`. The context of `input`
-    /// is for the driver.
+    /// Limits, tool choice and `stop_on` of `input` override those of `config`. The context of
+    /// `input` is
+    /// not used here; it is for the driver.
     ///
     /// # Errors
     ///
-    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if calls in the
-    /// transcript have no result, or if the decisions do not fit the suspended run. The error
-    /// contains the conversation.
+    /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if a call in the
+    /// transcript has no result, if the input does not match the declared schema, or if the
+    /// decisions do
+    /// not fit the suspended run. The error contains the conversation.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -159,19 +163,21 @@ impl Run {
         Self { transcript, head, ids, history: CallHistory::default() }
     }
 
-    /// The name of the current state.
+    /// The current state of the run, without its data.
     pub fn state(&self) -> RunState {
         self.head.state.state().name()
     }
 
-    /// The conversation so far. Results of open calls are not in it, and neither is an output under
-    /// validation.
+    /// The conversation so far. Results are added when all calls of the batch have one. An output
+    /// is
+    /// added after its validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The transcript for an error report: an output under validation is appended, marked as
-    /// [unusable](is_unusable).
+    /// The transcript for an error report. If an output is being validated, its message is appended
+    /// and
+    /// marked as [unusable](is_unusable).
     pub fn transcript_with_output(&self) -> Transcript {
         let mut transcript = self.transcript.clone();
         if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
@@ -181,55 +187,64 @@ impl Run {
         transcript
     }
 
-    /// Index of the first message of this run in the transcript.
+    /// The index of the first message of this run in the transcript. Earlier messages come from
+    /// previous
+    /// runs.
     pub fn first_message(&self) -> usize {
         self.head.first_message
     }
 
-    /// Tokens and cost so far.
+    /// The tokens and cost of this run so far.
     pub fn usage(&self) -> Usage {
         self.head.usage
     }
 
-    /// Number of requests for a step. Requests for summaries are not included, but count for the
-    /// limit.
+    /// The number of requests for steps so far. Requests for summaries are not included, although
+    /// they
+    /// count for the [request limit](RunLimits::requests).
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
 
-    /// Number of the current step, from 0: the step of the next request, or of the request whose
-    /// calls are open.
+    /// The number of the current step, from 0. While calls are open, this is the step of the
+    /// request that
+    /// led to the calls, otherwise the step of the next request.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
 
-    /// The configuration, with the overrides of the input.
+    /// The configuration of the run, including the overrides from its [`RunInput`].
     pub fn config(&self) -> &RunConfig {
         &self.head.config
     }
 
-    /// The schema of the answer, if the next reply may contain the answer as data. To be passed to
-    /// [`Dialect::fold`](crate::Dialect::fold) and [`Dialect::listener`](crate::Dialect::listener).
+    /// The output schema, if the next reply may contain the answer as structured data, otherwise
+    /// `None`.
+    /// Pass it to [`Dialect::fold`](crate::Dialect::fold) and
+    /// [`Dialect::listener`](crate::Dialect::listener).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
     }
 
+    /// The output schema, if the reply to a request with this purpose may contain structured
+    /// output.
     fn outputs_of(&self, purpose: state::Purpose) -> Option<&Schema> {
         let config = &self.head.config;
         let is_requested = config.output_strategy == OutputStrategy::Finish || purpose.must_answer();
         config.outputs.as_ref().filter(|_| is_requested)
     }
 
-    /// Replaces the limits. A run that had reached a limit can continue.
+    /// Replaces the limits of the run. A run that was stopped by a limit can then continue.
     pub fn set_limits(&mut self, limits: RunLimits) {
         self.head.config.limits = limits;
         self.head.state.lift_limit();
     }
 
-    /// Returns the next effect.
+    /// Advances the run to its next effect, and returns this effect.
     ///
-    /// After [`Effect::Prepare`], pass newly prepared inputs to the next call. After
-    /// [`Effect::Call`], pass the inputs of the request that the model replied to.
+    /// After [`Effect::Prepare`], pass newly prepared inputs in the next `step`. After
+    /// [`Effect::Call`],
+    /// pass the inputs of the request that the model replied to.
     ///
     /// # Errors
     ///
@@ -244,7 +259,7 @@ impl Run {
         }
     }
 
-    /// Makes a transition. Returns its effect, if any.
+    /// Makes one state transition. Returns an effect if the driver has to act, otherwise `None`.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
@@ -286,10 +301,12 @@ impl Run {
         }
     }
 
-    /// Cancels the run. Every open call gets a result, and an output under validation is kept as
-    /// [unusable](is_unusable), so that another run can continue the conversation.
+    /// Cancels the run. Every open call gets a result, so that another run can continue the
+    /// conversation.
+    /// An output under validation stays in the transcript, marked as [unusable](is_unusable).
     pub fn cancel(&mut self) {
-        // A reply must be in the transcript, with its calls closed. Its errors no longer matter.
+        // A received reply must still be recorded, with its calls closed. Its errors no longer
+        // matter.
         let _ = self.apply_reply(None);
         self.reject_output();
         self.close_calls(FailureKind::Cancelled, "cancelled");
@@ -297,11 +314,15 @@ impl Run {
         self.head.state.cancel();
     }
 
-    /// Continues a run whose driver is gone, with newly prepared inputs: `tools` are the tools
-    /// of the [`Step`] for the next call of [`next`](Self::next).
+    /// Prepares a run for a new driver, after the previous driver was dropped or its process
+    /// crashed.
+    /// `tools` are the tools of the [`Step`] for the next call of [`next`](Self::next).
     ///
-    /// A request in flight is repeated. [Interrupted calls](Self::interrupted) of idempotent tools
-    /// are repeated, too; the others get an [unconfirmed](FailureKind::Unconfirmed) result.
+    /// A model request in flight is repeated. [Interrupted calls](Self::interrupted) of idempotent
+    /// tools
+    /// are repeated, too. The other interrupted calls get an
+    /// [unconfirmed](FailureKind::Unconfirmed)
+    /// failure.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
         self.head.clock.stop();

@@ -1,4 +1,4 @@
-//! The runtime of agents for synchronous code.
+//! The tokio runtimes of [`BlockingAgent`](super::BlockingAgent).
 
 use std::{
     future::Future,
@@ -9,18 +9,19 @@ use futures::executor;
 use haft_core::{agent::AgentErrorKind, pipeline::can_block_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Number of threads for runs, timers and connections.
+/// Number of threads that drive runs, timers and connections.
 const DRIVER_THREADS: usize = 2;
 
-/// Number of threads for calls. A tool that blocks its thread delays other calls only, not the
-/// timers.
+/// Number of threads that execute tool calls. A tool that blocks its thread delays other calls, but
+/// not the timers.
 const CALL_THREADS: usize = 4;
 
-/// A runtime that starts on first use and is shared by all clones.
+/// An [`AgentRuntime`] that starts on first use. All clones share it.
 #[derive(Clone, Default)]
 pub(super) struct SharedRuntime(Arc<Mutex<Option<Arc<AgentRuntime>>>>);
 
 impl SharedRuntime {
+    /// Returns the runtime, and starts it if this is the first call.
     pub(super) fn get(&self) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
         let mut runtime = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &*runtime {
@@ -39,31 +40,34 @@ fn start(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
     runtime.map_err(AgentErrorKind::Runtime)
 }
 
-/// The runtimes of an agent: for its runs, and for their calls. Both are `Some` until the drop.
+/// Two tokio runtimes: one drives the runs of an agent, the other executes their tool calls. Both
+/// fields are `Some` until the value is dropped.
 pub(super) struct AgentRuntime {
     driver: Option<Runtime>,
     calls: Option<Runtime>,
 }
 
 impl AgentRuntime {
-    /// The runtime for calls.
+    /// A handle to the runtime that executes tool calls.
     pub(super) fn calls(&self) -> Option<Handle> {
         self.calls.as_ref().map(|runtime| runtime.handle().clone())
     }
 
-    /// Runs a future to completion on this thread.
+    /// Runs `future` to completion on this thread, in the context of the driver runtime. `method`
+    /// is the
+    /// asynchronous method that the error of [`check`] names.
     pub(super) fn block_on<F: Future>(
         &self,
         method: &'static str,
         future: F,
     ) -> Result<F::Output, AgentErrorKind> {
         check(method)?;
-        // `Runtime::block_on` panics on threads that belong to another runtime, even if they can
-        // block.
+        // `Runtime::block_on` would panic on a thread of another runtime, even in `spawn_blocking`.
         Ok(self.enter(|| executor::block_on(future)))
     }
 
-    /// Runs code in the context of this runtime.
+    /// Runs `code` in the context of the driver runtime, so that it can create timers and spawn
+    /// tasks.
     pub(super) fn enter<T>(&self, code: impl FnOnce() -> T) -> T {
         let _guard = self.driver.as_ref().map(Runtime::enter);
         code()
@@ -72,20 +76,21 @@ impl AgentRuntime {
 
 impl Drop for AgentRuntime {
     fn drop(&mut self) {
-        // Waiting for the threads would panic inside another runtime. Their tasks have no owner any
-        // more.
+        // Dropping a `Runtime` waits for its threads, which panics inside another runtime. The
+        // remaining
+        // tasks have no owner any more.
         for runtime in [self.calls.take(), self.driver.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Checks that this thread can block.
+/// Checks that the current thread may block.
 ///
 /// # Errors
 ///
-/// Fails on a thread that runs the tasks of a runtime or of another executor. The error names the
-/// `method` to use instead.
+/// Fails on a thread that polls tasks of a tokio runtime or another executor. The error names
+/// `method`, the asynchronous method to use instead.
 pub(super) fn check(method: &'static str) -> Result<(), AgentErrorKind> {
     let can_block_here = executor::enter().is_ok() && can_block_thread();
     if can_block_here { Ok(()) } else { Err(AgentErrorKind::BlockingInRuntime(method)) }
