@@ -1,4 +1,4 @@
-//! [`Run`]: the agent loop as a sans-I/O state machine.
+//! The agent loop as a sans-I/O state machine, the [`Run`].
 
 mod added_calls;
 mod answer;

@@ -135,7 +135,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the input, which must be an object. The first message of a run must then
+    /// Sets the schema of the input, which must be an object. The last message of the input must
+    /// then
     /// contain [JSON content](Content::json) of this schema; a run with invalid input fails before
     /// it
     /// starts. The system message lists the fields.

@@ -1,4 +1,4 @@
-//! Calls added to a run by the host.
+//! Calls that the host program adds to a run.
 
 use std::{mem, sync::Arc};
 
@@ -11,22 +11,26 @@ impl Run {
     /// Adds calls that are not part of a reply, for example those of a
     /// [`PendingQueue`](crate::PendingQueue).
     ///
-    /// They are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary: after
-    /// the calls of the reply, before the next request. They count for the limits, and each has
-    /// exactly one result, also after a cancellation. A tool in
-    /// [`stop_on`](super::RunConfig::stop_on) does not end the run here.
+    /// The calls are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary:
+    /// after
+    /// the calls of the current reply, and before the next request. They count for the limits of
+    /// the run.
+    /// Each call gets exactly one result, even if the run is cancelled. An added call of a tool in
+    /// [`stop_on`](super::RunConfig::stop_on) does not end the run.
     ///
-    /// The results are recorded in one message of the transcript, which
+    /// The results of a batch are recorded in one message of the transcript, which
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
-    /// the model.
+    /// the
+    /// model.
     ///
-    /// A driver adds the calls of a tool before it reports the result of the tool, so that a saved
-    /// run has both.
+    /// If a tool adds calls, the driver must add them before it reports the result of the tool.
+    /// Otherwise a run saved in between loses the calls.
     ///
     /// # Errors
     ///
-    /// Fails, and adds none of the calls, if the run is over, if there are too many, and if an id
-    /// is empty or was used before.
+    /// Fails if the run is over, if it would exceed the maximum number of added calls, or if an id
+    /// is
+    /// empty or was used before. None of the calls is added then.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -46,12 +50,13 @@ impl Run {
         Ok(())
     }
 
-    /// Remaining number of calls that can be [added](Self::add_calls) to this run.
+    /// The number of calls that can still be [added](Self::add_calls) to this run.
     pub fn added_calls_left(&self) -> usize {
         limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
     }
 
-    /// Opens the added calls that can be executed now. Returns `true` if the state may have
+    /// Starts a batch with the added calls that can be executed now. Returns `true` if the state
+    /// may have
     /// changed.
     pub(super) fn open_added_calls(
         &mut self,
@@ -86,7 +91,7 @@ impl Run {
         }
     }
 
-    /// Closes the added calls that are not returned yet.
+    /// Records a failure for each added call that was not returned as an effect yet.
     pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
         let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
         let results = open.close(kind, why, self.head.now()).collect();

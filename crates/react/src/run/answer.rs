@@ -1,4 +1,4 @@
-//! The answer of a run.
+//! Construction of the answer of a run.
 
 use std::mem;
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 impl Run {
-    /// Returns the answer: `output`, or the last message of the model.
+    /// Builds the answer from `output`, or from the last message of the model if it is `None`.
     pub(super) fn answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
         let last = self.transcript.messages().last().map(|message| message.body());
         let Output { text, outputs, .. } = match (output, last) {
@@ -35,7 +35,9 @@ impl Run {
         }
     }
 
-    /// Ends the run with the result at this index, after added calls are done.
+    /// Ends the run with the tool result at this index of the transcript as its output. Added calls
+    /// are
+    /// executed first.
     pub(super) fn stop_with(
         &mut self,
         index: usize,
@@ -55,8 +57,9 @@ impl Run {
             outputs: data.cloned().unwrap_or_default(),
             stop_reason: StopReason::Tool,
         };
-        // Validate the resolved output: a placeholder is a string, but its value may have another
-        // type.
+        // Resolve placeholders before the validation: a placeholder is a string, but its value may
+        // have
+        // another type.
         let mut output = Box::new(self.resolved(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));
@@ -72,7 +75,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Returns the output in a message of the model.
+    /// Converts a message of the model to an output, with structured data if outputs are declared.
     pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
         let outputs = match (&message.refusal, message.content.as_slice()) {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),

@@ -1,4 +1,4 @@
-//! Summaries of the conversation.
+//! Compaction: a summary replaces the oldest messages in requests.
 
 use haft_core::{
     agent::AgentErrorKind,
@@ -9,8 +9,10 @@ use haft_core::{
 use super::{Effect, Resolver, Run, RunError, marks, state::State};
 
 impl Run {
-    /// Starts a summary of all steps but the last, if there are more. A summary is a
-    /// request, which the limits must allow.
+    /// Starts the compaction of all messages before the last step. Returns `false` if there are
+    /// none, if
+    /// a summary was already requested since the last reply, or if the limits allow no further
+    /// request.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
         if window.is_summarized || self.exhausted().is_some() {
@@ -26,6 +28,7 @@ impl Run {
         true
     }
 
+    /// Returns the effect that summarizes the messages before `until`.
     pub(super) fn compact(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
         let window = &mut self.head.window;
@@ -34,8 +37,10 @@ impl Run {
         Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
     }
 
-    /// Reports the summary for [`Effect::Compact`]. If it failed or was
-    /// truncated, the oldest turn or step is omitted instead, where that is allowed.
+    /// Reports the summary for [`Effect::Compact`]. If the request failed or the summary is
+    /// truncated, the
+    /// oldest turn or step is omitted instead, up to [`omissions`](super::ContextConfig::omissions)
+    /// times in a row.
     ///
     /// # Errors
     ///
@@ -66,8 +71,8 @@ impl Run {
     }
 }
 
-/// Returns the text of a summary. A truncated summary is rejected, since its end lists the open
-/// work.
+/// Returns the text of a summary. A truncated summary is rejected, since the end of a summary lists
+/// the open work.
 fn complete(response: ChatResponse) -> Result<String, ModelError> {
     let text = response.message.text();
     match response.finish_reason {

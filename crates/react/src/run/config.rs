@@ -13,7 +13,7 @@ use super::{
     head::{is_auto, is_false},
 };
 
-/// The configuration of a run. Plain data: a saved run has its own copy.
+/// The configuration of a run. It is plain data, and a saved run contains a copy of it.
 ///
 /// # Examples
 ///
@@ -31,53 +31,60 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunConfig {
-    /// The limits of a run.
+    /// The limits of the run, for example on requests, tokens and time.
     pub limits: RunLimits,
-    /// The behaviour at a limit. Default: the run fails.
+    /// The behaviour when the run reaches a limit. Default: the run fails.
     pub at_limit: AtLimit,
-    /// The schema of the input: an object, as [JSON content](haft_core::content::Content::json) of
-    /// the new message. Default: any message.
+    /// The schema of the input, which is an object. The last new message must then contain
+    /// [JSON content](haft_core::content::Content::json) of this schema. Default: any message is
+    /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
-    /// The schema of the answer: an object. Default: the answer is text.
+    /// The schema of the answer, which is an object. Default: the answer is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
-    /// The request that returns the outputs. Default: the last step.
+    /// The request in which the model returns the outputs. Default: the last step.
     pub output_strategy: OutputStrategy,
-    /// The tool choice of requests, until the model has made the required call.
-    /// Default: [`ToolChoice::Auto`].
+    /// The tool choice of model requests until the model has made the required call. Default:
+    /// [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
-    /// Return-direct tools: a successful call ends the run, and its result is the answer. Default:
-    /// none.
+    /// The names of return-direct tools. A successful call of one ends the run, and its result is
+    /// the
+    /// answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
-    /// Set if the output is [validated](super::Effect::Check) before it is accepted. Default:
+    /// If `true`, the driver [validates](super::Effect::Check) the output before it is accepted.
+    /// Default:
     /// `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
-    /// The settings of requests.
+    /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
-    /// The part of the conversation that is sent to the model.
+    /// The part of the conversation that requests contain.
     pub context: ContextConfig,
-    /// Maximum number of identical calls in a row. The model is warned at the last one, and the
-    /// next one ends the run. `None` is unlimited. Default: [`limits::REPEATED_CALLS`].
+    /// The maximum number of identical calls in a row. The result of the last one warns the model;
+    /// one
+    /// more identical call ends the run. `None` is unlimited. Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
-    /// Maximum number of consecutive replies that are empty, unreadable, truncated, of the wrong
+    /// The maximum number of consecutive replies that are empty, unreadable, truncated, of the
+    /// wrong
     /// form, or rejected by a validator. Default: 2.
     pub max_output_retries: u32,
 }
 
-/// The request that returns the declared outputs.
+/// The request in which the model returns the declared outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OutputStrategy {
-    /// The last step: the outputs are the arguments of the call that finishes the run.
+    /// The last step: the model returns the outputs as the arguments of the call that finishes the
+    /// run.
     #[default]
     Finish,
-    /// A separate request after the work is done, with all steps in its context. Some models do
-    /// one task at a time better.
+    /// A separate request after the last step, with all steps in its context. Some models give
+    /// better
+    /// results with one task at a time.
     Extraction,
 }
 
@@ -89,8 +96,8 @@ pub enum AtLimit {
     /// The run fails with [`LimitReached`](haft_core::agent::AgentErrorKind::LimitReached).
     #[default]
     Fail,
-    /// The run makes a final request, in which the model must answer. The stop reason is
-    /// [`StopReason::LimitReached`](haft_core::agent::StopReason::LimitReached).
+    /// The run makes one final request, in which the model must answer without tool calls. The stop
+    /// reason is [`StopReason::LimitReached`](haft_core::agent::StopReason::LimitReached).
     Answer,
 }
 

@@ -1,4 +1,4 @@
-//! The part of the conversation in requests. The transcript is always complete.
+//! Selection of the messages that requests contain. The transcript itself is always complete.
 
 use std::{ops::Range, sync::Arc};
 
@@ -7,28 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use super::{Resolver, Run, marks::summarized, segments};
 
-/// The part of a conversation in requests.
+/// The configuration of the context: the part of the conversation that requests contain.
 ///
-/// Messages are omitted in whole segments: a turn of an earlier run with all its calls, or a step
-/// of this run. A step is a reply with calls, their results, and messages without calls after them.
-/// The input of the run and its last step are always sent. Only the latest summary is sent, in
-/// place of the messages that it summarizes; a later run of the conversation continues from it.
+/// Messages are omitted in whole segments. A segment is a turn of an earlier run with all its
+/// calls,
+/// or a step of this run: a reply with calls, their results, and the messages up to the next such
+/// reply. The input of the run and its last step are always sent. If the conversation was
+/// summarized, the latest summary is sent in place of the summarized messages. A later run of the
+/// conversation continues from this summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// Maximum number of turns and steps, counted from the latest. Default: all.
+    /// The maximum number of turns and steps in a request, counted from the latest. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// Number of tokens of a request with its reply after which the next request is made shorter.
-    /// Default: none.
+    /// The number of tokens at which the context is shortened: if a request and its reply have
+    /// more, the
+    /// next request omits or summarizes messages. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Maximum number of times in a row that the oldest segment is omitted because the context is
-    /// too long. With 0 nothing is omitted, with or without summaries. Default: 3.
+    /// The maximum number of times in a row that the oldest segment is omitted because the context
+    /// is
+    /// too long. With 0, no segment is ever omitted for this reason. Default: 3.
     pub omissions: u32,
-    /// Set if all but the last step is [summarized](super::Effect::Compact) when the context is too
-    /// long, once in a row, before the oldest segment is omitted. A summary is a request, which the
-    /// [limits](super::RunConfig::limits) must allow. Default: `false`.
+    /// If `true`, a context that is too long is first [summarized](super::Effect::Compact), except
+    /// for
+    /// its last step. If it is still too long, the oldest segment is omitted. A summary is a model
+    /// request, which the [limits](super::RunConfig::limits) must allow. Default: `false`.
     pub compaction: bool,
 }
 
@@ -38,30 +43,30 @@ impl Default for ContextConfig {
     }
 }
 
-/// The part of the transcript in requests.
+/// The part of the transcript that requests contain, as message indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextWindow {
-    /// Index of the first message from before the run.
+    /// Index of the first message from before this run that is sent.
     pub(super) earlier: usize,
-    /// Index of the first message of the run's steps.
+    /// Index of the first message in the steps of this run that is sent.
     pub(super) steps: usize,
-    /// Index of the summary of the messages before the window.
+    /// Index of the summary that replaces the messages before the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
-    /// Consecutive omissions.
+    /// Number of omissions since the last reply.
     omissions: u32,
     /// Set if a summary was requested since the last reply.
     pub(super) is_summarized: bool,
-    /// Number of requests for a summary.
+    /// Number of summaries requested by this run.
     pub(super) summaries: u32,
-    /// Tokens of the last request with its reply.
+    /// Number of tokens of the last request and its reply.
     tokens: u64,
 }
 
 impl ContextWindow {
-    /// Returns the window at the start of a run: its input and all earlier messages, or the last
-    /// summary and the messages after its range.
+    /// Returns the window at the start of a run. It contains all earlier messages or, if there is a
+    /// summary, the latest summary and the messages that it does not cover.
     pub(super) fn of(messages: &[Arc<Message>], first_message: usize) -> Self {
         let earlier = messages.iter().take(first_message);
         let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarized(it)?))).last();
@@ -69,20 +74,24 @@ impl ContextWindow {
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// Returns the window for another model: the initial window, with the steps from index `steps`
-    /// on.
+    /// Returns the window after a change of the model: the window at the start of the run, with the
+    /// steps
+    /// from index `steps` on.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }
 }
 
 impl Run {
+    /// Returns the view of the transcript for the next request.
     pub(super) fn view(&self, resolver: Option<&dyn Resolver>) -> View {
         let (earlier, steps) = self.within_latest();
         self.view_of(earlier, steps..self.transcript.len(), resolver)
     }
 
-    /// A view of the summary, the turns from index `earlier` on, the input of the run, and `steps`.
+    /// Returns a view of the summary, the turns from index `earlier` on, the input of the run, and
+    /// the
+    /// messages in the range `steps`.
     pub(super) fn view_of(
         &self,
         earlier: usize,
@@ -101,12 +110,16 @@ impl Run {
         }
     }
 
+    /// Records the tokens of a request and its reply, and resets the counters for a context that is
+    /// too
+    /// long.
     pub(super) fn note_tokens(&mut self, tokens: u64) {
         let window = &mut self.head.window;
         (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
     }
 
-    /// Returns `true` if the last request had too many tokens, once for each reply.
+    /// Returns `true` if the last request and its reply exceeded [`ContextConfig::tokens`]. Returns
+    /// `true` only once per reply.
     pub(super) fn exceeds_tokens(&mut self) -> bool {
         let limit = self.head.config.context.tokens;
         let exceeds = limit.is_some_and(|limit| self.head.window.tokens > limit);
@@ -122,7 +135,7 @@ impl Run {
         (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
     }
 
-    /// Omits the oldest turn or step. Returns `false` if no segment can be omitted.
+    /// Omits the oldest turn or step from requests. Returns `false` if none can be omitted.
     pub(super) fn omit(&mut self) -> bool {
         if self.head.window.omissions >= self.head.config.context.omissions {
             return false;
@@ -140,7 +153,8 @@ impl Run {
         true
     }
 
-    /// The first indices of the turns and of the steps within [`ContextConfig::latest`].
+    /// Returns the indices of the first turn and the first step to send, according to
+    /// [`ContextConfig::latest`].
     fn within_latest(&self) -> (usize, usize) {
         let ContextWindow { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };
@@ -154,12 +168,12 @@ impl Run {
         )
     }
 
-    /// The steps of the run from a message on.
+    /// The message ranges of the steps of this run, from message index `from` on.
     pub(super) fn steps_from(&self, from: usize) -> Vec<Range<usize>> {
         segments::steps(self.transcript.messages(), from..self.transcript.len())
     }
 
-    /// The turns before the run from a message on.
+    /// The message ranges of the turns before this run, from message index `from` on.
     fn turns_from(&self, from: usize) -> Vec<Range<usize>> {
         segments::turns(self.transcript.messages(), from..self.head.first_message)
     }

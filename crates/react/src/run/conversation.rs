@@ -1,4 +1,4 @@
-//! The conversation that a run starts with.
+//! Validation of the conversation that a run starts with.
 
 use haft_core::{
     Message, Timestamp, Transcript,
@@ -8,12 +8,12 @@ use haft_core::{
 
 use super::ids;
 
-/// Appends new messages to a conversation.
+/// Appends new messages to a copy of a conversation, and checks that a run can start with it.
 ///
 /// # Errors
 ///
-/// Fails where a provider would: if the conversation is empty, or a call has no result. The error
-/// contains the conversation without the new messages.
+/// Fails if the conversation is empty or a call has no result. Providers reject such requests. The
+/// error contains the conversation without the new messages.
 pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
@@ -23,12 +23,13 @@ pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcrip
     }
 }
 
-/// The error of a run that cannot start.
+/// Creates the error of a run that cannot start. It contains the conversation `earlier`.
 pub(super) fn rejected(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
     AgentError::from(kind).with_run(earlier.clone(), Usage::default())
 }
 
-/// Sets the current time on messages that have none. For drivers, since a run has no clock.
+/// Sets the creation time of messages without one to the current time. Drivers use it, since a run
+/// has no clock.
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();
     for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {

@@ -12,31 +12,36 @@ use haft_core::{
 use super::{Output, Resolver};
 use crate::Dialect;
 
-/// The inputs of a step, which are not saved with the run.
+/// The inputs of one step. They are passed to [`Run::next`](super::Run::next) and are not saved
+/// with
+/// the run.
 ///
-/// Create one with [`new`](Self::new), then set the fields that differ.
+/// Create it with [`new`](Self::new), then set the optional fields.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Step<'a> {
     /// The tools that the model can call.
     pub tools: &'a ToolList,
-    /// The dialect of the model.
+    /// The dialect that formats the requests for the model.
     pub dialect: &'a dyn Dialect,
-    /// The system message before the conversation.
+    /// The system message, which precedes the conversation in the request. Default: none.
     pub instructions: Option<&'a Arc<Message>>,
-    /// The tool choice of the next request. Default: that of the [run](super::Run::tool_choice).
+    /// The tool choice of the next request. Default: the tool choice of the
+    /// [run](super::Run::tool_choice).
     pub tool_choice: Option<&'a ToolChoice>,
-    /// The settings of the next request. Default: those of the
-    /// [configuration](super::RunConfig::settings).
+    /// The settings of the next request, such as the temperature. Default: the settings in the
+    /// [configuration](super::RunConfig::settings) of the run.
     pub settings: Option<&'a ChatSettings>,
-    /// Resolves references to results of [added calls](super::Run::add_calls). Default: none.
+    /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
+    /// none.
     pub resolver: Option<&'a dyn Resolver>,
-    /// The current time, for new messages and the time limit.
+    /// The current time. It becomes the creation time of new messages, and counts for the time
+    /// limit.
     pub now: Timestamp,
 }
 
 impl<'a> Step<'a> {
-    /// Creates the inputs of a step without instructions and overrides.
+    /// Creates the inputs of a step without instructions, overrides and a resolver.
     pub fn new(tools: &'a ToolList, dialect: &'a dyn Dialect, now: Timestamp) -> Self {
         Self { tools, dialect, instructions: None, tool_choice: None, settings: None, resolver: None, now }
     }
@@ -52,39 +57,41 @@ impl fmt::Debug for Step<'_> {
     }
 }
 
-/// The next thing that a driver does for a run.
+/// An action that a run requests from its driver.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Effect {
-    /// List the tools, run the hooks, and pass the results to the next call of
+    /// List the tools, run the hooks, and pass the resulting [`Step`] to the next call of
     /// [`Run::next`](super::Run::next).
     ///
-    /// This is the step boundary: all calls have results, and messages can be
-    /// [appended](super::Run::append).
+    /// This is the step boundary: all calls of the previous step have results, and messages can be
+    /// [appended](super::Run::append) to the run.
     Prepare,
-    /// Send this request, and report the reply with [`Run::on_chat`](super::Run::on_chat).
+    /// Send this request to the model, and report the reply with
+    /// [`Run::on_chat`](super::Run::on_chat).
     Chat(Box<ChatRequest>),
-    /// Execute these calls. Report the outcome of each with
+    /// Execute these calls. Report the outcome of each call with
     /// [`Run::on_result`](super::Run::on_result) or [`Run::on_pending`](super::Run::on_pending), in
-    /// any order.
+    /// any
+    /// order.
     Call(CallBatch),
-    /// The context is too long: summarize this part of the conversation, and report the summary
-    /// with [`Run::on_compact`](super::Run::on_compact).
+    /// Summarize these messages, because the context is too long. Report the summary with
+    /// [`Run::on_compact`](super::Run::on_compact).
     Compact(View),
-    /// Validate this output, and report the verdict with [`Run::on_check`](super::Run::on_check).
+    /// Validate this output, and report the result with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
-    /// Wait until at least one of these calls has a decision, reported with
+    /// Wait for a decision on at least one of these calls. Report it with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
-    /// The run is finished, with this answer.
+    /// The run is finished and has this answer.
     Done(Box<RunAnswer>),
 }
 
-/// Calls that are executed together, in the order in which the model made them.
+/// A batch of calls to execute together. The calls are in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallBatch {
-    /// The calls.
+    /// The calls to execute.
     pub calls: Vec<ToolCall>,
-    /// The decisions for the calls that were suspended.
+    /// The decisions for calls in this batch that were suspended before, by call id.
     pub resumed: ResumedCalls,
 }

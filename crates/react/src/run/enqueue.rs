@@ -1,4 +1,4 @@
-//! Messages for a run under way.
+//! Messages that are added to a run in progress.
 
 use std::mem;
 
@@ -12,14 +12,16 @@ use super::{Run, RunError, RunState, marks};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum When {
-    /// Before the next request. If the run would finish before that, it continues with the message.
+    /// Before the next model request. If there would be no further request, the message makes the
+    /// run
+    /// continue with one.
     #[default]
     NextRequest,
-    /// When the run would otherwise finish. The run then continues.
+    /// When the run has its answer. The message makes the run continue instead of finishing.
     Idle,
 }
 
-/// An enqueued message.
+/// An enqueued message that is not delivered yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct EnqueuedMessage {
     message: Message,
@@ -27,23 +29,26 @@ pub(super) struct EnqueuedMessage {
 }
 
 impl Run {
-    /// Maximum number of messages that wait for their delivery.
+    /// The maximum number of enqueued messages that are not delivered yet.
     pub const MAX_ENQUEUED: usize = 64;
 
-    /// Enqueues a message for the model, for example a correction by the user while tools are
+    /// Enqueues a message for the model, for example a correction that the user sends while tools
+    /// are
     /// running.
     ///
-    /// It is delivered at a step boundary, never between calls and their results, in the order of
-    /// the calls of this method. It is saved with the run. The limits apply: if a limit allows no
-    /// further request, the message is not delivered, see [`undelivered`](Self::undelivered).
+    /// Messages are delivered at a step boundary, never between calls and their results, in the
+    /// order in
+    /// which they were enqueued. Undelivered messages are saved with the run. If a limit allows no
+    /// further request, they are not delivered, and [`undelivered`](Self::undelivered) returns
+    /// them.
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///
     /// # Errors
     ///
     /// Fails if the run is [over](RunError::Over), if [too many
-    /// messages](RunError::TooManyMessages) wait, and if the message is [not from a user or the
-    /// system](RunError::NotEnqueueable).
+    /// messages](RunError::TooManyMessages) are
+    /// undelivered, and if the message is [not a user or system message](RunError::NotEnqueueable).
     ///
     /// # Examples
     ///
@@ -74,7 +79,7 @@ impl Run {
         Ok(())
     }
 
-    /// The enqueued messages that are not delivered yet, in order.
+    /// The enqueued messages that are not delivered yet, in the order in which they were enqueued.
     pub fn undelivered(&self) -> impl Iterator<Item = (&Message, When)> {
         self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.when))
     }
@@ -84,7 +89,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails in other states, and if the message is not from a user or the system.
+    /// Fails in other states, and if the message is not a user or system message.
     pub fn append(&mut self, message: impl Into<Message>) -> Result<(), RunError> {
         let message = message.into();
         check_enqueued(&message)?;
@@ -98,7 +103,7 @@ impl Run {
         }
     }
 
-    /// Delivers the messages for the next request.
+    /// Delivers the messages that were enqueued with [`When::NextRequest`].
     pub(super) fn deliver_next(&mut self) {
         if !self.head.enqueued.is_empty() {
             let (next, idle) =
@@ -108,7 +113,7 @@ impl Run {
         }
     }
 
-    /// Delivers all messages.
+    /// Delivers all enqueued messages.
     pub(super) fn deliver_all(&mut self) {
         let enqueued = mem::take(&mut self.head.enqueued);
         self.deliver(enqueued);
@@ -121,8 +126,10 @@ impl Run {
         }
     }
 
-    /// Returns `true` if enqueued messages continue a run that has an answer. If a
-    /// limit allows no further request, the run finishes with its answer instead of an error.
+    /// Returns `true` if a run with an answer continues because of enqueued messages. If a limit
+    /// allows
+    /// no further request, it returns `false`: the run finishes with its answer instead of an
+    /// error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached
@@ -130,12 +137,12 @@ impl Run {
     }
 }
 
-/// Checks that a message can be [enqueued](Run::enqueue) without separating calls from their
-/// results.
+/// Checks that a message can be [enqueued](Run::enqueue): only user and system messages can stand
+/// between two steps.
 ///
 /// # Errors
 ///
-/// Fails with [`RunError::NotEnqueueable`] for messages of the model and results of tools.
+/// Fails with [`RunError::NotEnqueueable`] for assistant messages and tool results.
 pub fn check_enqueued(message: &Message) -> Result<(), RunError> {
     match message.body() {
         MessageBody::User { .. } | MessageBody::System { .. } => Ok(()),

@@ -1,15 +1,16 @@
-//! The saved entries of extensions.
+//! The entries that extensions save with a run.
 
 use super::Run;
 use crate::extension::SavedEntries;
 
 impl Run {
-    /// The saved [entries](crate::extension::Entries) of extensions, by the name of the extension.
+    /// The saved [entries](crate::extension::Entries) of all extensions, by extension name.
     pub fn entries(&self) -> &SavedEntries {
         &self.head.entries
     }
 
-    /// Replaces the saved entries of all extensions. For drivers: hooks and tools change them
+    /// Replaces the saved entries of all extensions. Intended for drivers: hooks and tools change
+    /// entries
     /// through [`Entries`](crate::extension::Entries).
     pub fn set_entries(&mut self, entries: SavedEntries) {
         self.head.entries = entries;

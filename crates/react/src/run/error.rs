@@ -2,68 +2,78 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
-/// Misuse of a run, such as an outcome without its effect. The run is unchanged.
+/// An error for incorrect use of a [`Run`](super::Run), for example a reply that was reported
+/// without
+/// a request. The run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// `next` was called before the reply was reported.
+    /// `next` was called before the reply to [`Effect::Chat`](super::Effect::Chat) was reported.
     #[error("a request is under way: report the reply with `on_chat`, or after a load call `recover`")]
     RequestUnderWay,
-    /// `next` was called before the results were reported.
+    /// `next` was called before the results of [`Effect::Call`](super::Effect::Call) were reported.
+    /// The
+    /// text lists the ids of the calls.
     #[error("calls are under way ({0}): report each with `on_result`, or after a load call `recover`")]
     CallsUnderWay(String),
-    /// `on_chat` without a request.
+    /// `on_chat` was called, but no request is in flight.
     #[error("`on_chat` was called, but no request is under way")]
     NoRequest,
-    /// `on_compact` without `Effect::Compact`.
+    /// `on_compact` was called, but the last effect was not
+    /// [`Effect::Compact`](super::Effect::Compact).
     #[error("`on_compact` was called, but the last effect was not `Effect::Compact`")]
     NoCompaction,
-    /// `on_check` without `Effect::Check`.
+    /// `on_check` was called, but the last effect was not [`Effect::Check`](super::Effect::Check).
     #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
     NoCheck,
-    /// A head with the transcript of another run, or of this run at another time.
+    /// A saved head was combined with the transcript of another run, or with a transcript that was
+    /// saved
+    /// at another time.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
     OtherTranscript {
-        /// Number of messages when the head was saved.
+        /// Number of messages in the transcript when the head was saved.
         messages: usize,
-        /// Number of messages of this transcript.
+        /// Number of messages in the given transcript.
         found: usize,
     },
-    /// A result without a call under way.
+    /// An outcome was reported for a call that is not under way. Contains the call id.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),
-    /// Calls or messages after the end of the run.
+    /// A call or a message was added after the end of the run.
     #[error("the run is over")]
     Over,
-    /// A message appended between step boundaries.
+    /// A message was appended while the run was not at a step boundary.
     #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]
     NotAtBoundary(RunState),
-    /// A message that would separate calls from their results.
+    /// The message to add is not a user or system message. It could separate calls from their
+    /// results.
     #[error("only messages of a user or the system can be added to a run under way")]
     NotEnqueueable,
-    /// More enqueued messages than a run keeps.
+    /// The run already has the maximum number of undelivered messages.
     #[error("no more messages can be enqueued: {0} wait for their delivery")]
     TooManyMessages(usize),
-    /// An added call without a unique id.
+    /// The id of an added call is empty, or was used before in the conversation.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     DuplicateCallId(String),
-    /// More added calls than a run executes.
+    /// The calls exceed the maximum number of added calls of one run.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
-    /// A decision for a call that is not waiting.
+    /// A decision was reported for a call that is not waiting.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {
         /// The call id of the decision.
         id: String,
-        /// The ids of the waiting calls; of a nested run, those of its inner calls.
+        /// The ids of the waiting calls, separated by commas. For a suspended child run, these are
+        /// the ids
+        /// of its waiting calls.
         waiting: String,
     },
-    /// A decision of another kind than the call waits for.
+    /// A decision does not fit the call, for example an approval for a call that waits for input.
     #[error("the decision about the call {id:?} does not fit: {source}")]
     DecisionError {
         /// The call id of the decision.
         id: String,
-        /// The reason.
+        /// The reason why the decision does not fit.
         source: DecisionError,
     },
 }

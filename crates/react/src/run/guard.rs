@@ -1,4 +1,4 @@
-//! Detection of repeated calls, and retry budgets.
+//! Detection of repeated calls, and enforcement of retry budgets.
 
 mod canonical;
 
@@ -13,19 +13,21 @@ use haft_core::{
     call::{FailureKind, Outcome},
 };
 
-/// Maximum length of a detected cycle of calls, unless one reply has more calls.
+/// Maximum number of calls in a detected cycle, such as A, B, A, B with two. If the last reply has
+/// more calls, cycles of that length are detected, too.
 const ROUND: usize = 4;
 
-/// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if name
-/// and arguments are equal as JSON. Derived from the transcript, never saved.
+/// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if their
+/// names and their arguments (as JSON) are equal. The history is derived from the transcript and
+/// never saved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
     fingerprints: Vec<u64>,
-    /// Number of read messages of the run.
+    /// Number of messages of the run that are already in the history.
     read: usize,
 }
 
-/// A cache does not affect equality.
+/// All histories are equal: a history is a cache, and must not affect the equality of runs.
 impl PartialEq for CallHistory {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -33,21 +35,24 @@ impl PartialEq for CallHistory {
 }
 
 impl CallHistory {
-    /// Reads the new messages of the run.
+    /// Adds the calls of new messages. `messages` are all messages of the run.
     pub(super) fn update(&mut self, messages: &[Arc<Message>]) {
         let new = messages.get(self.read..).unwrap_or_default();
         self.fingerprints.extend(new.iter().flat_map(|message| message.tool_calls()).map(call_fingerprint));
         self.read = messages.len();
     }
 
-    /// Number of times in a row that the last calls are the same: one call, or a cycle such as A,
-    /// B, A, B. At most one more than `limit`. The last reply has `latest` calls.
+    /// Returns the number of times in a row that the last call or the last cycle of calls was made,
+    /// such
+    /// as 2 for A, B, A, B. Stops counting at `limit` + 1. `latest` is the number of calls in the
+    /// last
+    /// reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let rounds = (1..=ROUND).chain([latest]);
         rounds.map(|length| self.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
     }
 
-    /// Number of times in a row that the last cycle of this length was made, at most `most`.
+    /// Returns the number of times in a row that the last `length` calls were made, at most `most`.
     fn rounds(&self, length: usize, most: u32) -> u32 {
         for number in 1..most {
             let start = length * number as usize;
@@ -58,8 +63,9 @@ impl CallHistory {
         most
     }
 
-    /// Returns `true` if the call at this index, counted from the last one, equals the one a cycle
-    /// later.
+    /// Returns `true` if the call at `index` equals the call `length` positions later. Indices
+    /// count
+    /// backwards from the last call.
     fn repeats(&self, index: usize, length: usize) -> bool {
         let fingerprint = |index| self.fingerprints.iter().rev().nth(index);
         let later = index.checked_sub(length).and_then(fingerprint);
@@ -67,7 +73,7 @@ impl CallHistory {
     }
 }
 
-/// The fingerprint of a call. Arguments that are not valid JSON are compared as text.
+/// Computes the fingerprint of a call. Arguments that are not valid JSON are hashed as text.
 fn call_fingerprint(call: &ToolCall) -> u64 {
     let mut hasher = DefaultHasher::new();
     call.name.hash(&mut hasher);
@@ -78,7 +84,7 @@ fn call_fingerprint(call: &ToolCall) -> u64 {
     hasher.finish()
 }
 
-/// Warns the model that it repeats a call.
+/// Adds a warning to a result: the model has made the same call `times` times in a row.
 pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     let text = format!(
         "this is the same call as before, {times} times in a row, and it will not be made again: use what it \
@@ -86,12 +92,12 @@ pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     );
     match &mut result.outcome {
         Outcome::Done(_) => result.warnings.push(text),
-        // Warnings of a failure are not sent to the model.
+        // The warnings of a failed result are not sent to the model, but its message is.
         Outcome::Failed(failure) => failure.message = format!("{}\n{text}", failure.message),
     }
 }
 
-/// Turns a retry that exceeds the tool's budget into a failure.
+/// Changes a retry to a failure if the tool has already `used` its retry `budget`.
 pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     if used >= budget
         && let Outcome::Failed(failure) = &mut result.outcome
@@ -102,8 +108,9 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     }
 }
 
-/// Counts the retries that the results of one reply request, at most one per tool. A success resets
-/// the count of its tool.
+/// Updates the consecutive retries of each tool from the results of one reply. A reply counts at
+/// most
+/// one retry per tool. A success without a retry resets the count of the tool.
 pub(super) fn count_retries<'a>(
     results: impl Iterator<Item = &'a Arc<ToolResult>>,
     retries: &mut BTreeMap<String, u32>,

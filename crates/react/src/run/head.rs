@@ -1,4 +1,4 @@
-//! The saved part of a run besides its transcript.
+//! The head of a run: all of its saved data except the transcript.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::{RunConfig, context::ContextWindow, enqueue::EnqueuedMessage, limits::RunClock, state::Machine};
 use crate::extension::SavedEntries;
 
-/// The saved part of a run besides its transcript. Its size does not depend on the length of the
+/// The saved data of a run, except its transcript. Its size does not depend on the length of the
 /// conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) config: RunConfig,
-    /// Settings from the [`RunInput`](haft_core::RunInput) that override each configuration of this
-    /// run.
+    /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`, and also the
+    /// configuration of an agent that takes over the run.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub(super) overrides: Overrides,
     /// Index of the first message of this run in the transcript.
@@ -29,29 +29,29 @@ pub(super) struct Head {
     pub(super) usage: Usage,
     pub(super) requests: u32,
     pub(super) tool_calls: u32,
-    /// Consecutive rejected replies.
+    /// Number of consecutive rejected replies.
     pub(super) rejected_replies: u32,
-    /// Consecutive replies with the same calls.
+    /// Number of times in a row that the model made its last calls.
     pub(super) repeated_calls: u32,
-    /// Consecutive retries requested by each tool.
+    /// Number of consecutive retries requested by each tool, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
-    /// The part of the transcript in requests.
+    /// The part of the transcript that requests contain.
     pub(super) window: ContextWindow,
-    /// Calls added by the host and not yet returned.
+    /// Calls that the host program added and that are not returned as an effect yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
-    /// Number of calls added by the host so far.
+    /// Number of calls that the host program has added so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) added_total: usize,
     /// Enqueued messages that are not delivered yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) enqueued: Vec<EnqueuedMessage>,
-    /// The entries of extensions.
+    /// The saved entries of extensions, by extension name.
     #[serde(default, skip_serializing_if = "SavedEntries::is_empty")]
     pub(super) entries: SavedEntries,
 }
 
-/// Settings from the [`RunInput`](haft_core::RunInput) that override each configuration of a run.
+/// Settings from the [`RunInput`](haft_core::RunInput), which override the configuration of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Overrides {
@@ -99,12 +99,12 @@ impl Head {
         }
     }
 
-    /// The time of the last step.
+    /// The time that the driver passed with the last step.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now
     }
 
-    /// Resets the tool choice to `Auto`, after the required call.
+    /// Resets the tool choice to `Auto` after the model has made the required call.
     pub(super) fn release_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {

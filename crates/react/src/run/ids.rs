@@ -1,4 +1,4 @@
-//! Unique call ids.
+//! Unique ids for the calls of a conversation.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{call_results, head::Head};
 
-/// The ids of all calls of a conversation. Derived from the saved run, never saved.
+/// The ids of all calls of a conversation. The set is derived from the transcript and the head, and
+/// is not saved itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallIds(BTreeSet<String>);
 
@@ -21,7 +22,8 @@ impl CallIds {
         Self(calls.chain(recorded).chain(added).chain(open).map(str::to_owned).collect())
     }
 
-    /// Keeps the ids of new calls that are unique in the conversation, and replaces the others.
+    /// Inserts the ids of new calls. An empty or duplicate id is replaced by a new id, in `calls`
+    /// itself.
     pub(super) fn adopt(&mut self, calls: &mut [ToolCall]) {
         for call in calls {
             if call.id.is_empty() || !self.0.insert(call.id.clone()) {
@@ -31,7 +33,8 @@ impl CallIds {
         }
     }
 
-    /// Inserts the ids of all calls, or none if one is empty or not unique. Returns that one.
+    /// Inserts the ids of all calls. If an id is empty or not unique, inserts none and returns this
+    /// id.
     pub(super) fn insert_all(&mut self, calls: &[ToolCall]) -> Option<String> {
         let mut new = BTreeSet::new();
         for call in calls {
@@ -43,6 +46,7 @@ impl CallIds {
         None
     }
 
+    /// Returns an id such as `call_3` that no call of the conversation has.
     fn unused(&self) -> String {
         let mut number = self.0.len() + 1;
         loop {
@@ -55,7 +59,7 @@ impl CallIds {
     }
 }
 
-/// The calls that have no result.
+/// The calls in these messages that have no result.
 pub(super) fn open_calls(messages: &[Arc<Message>]) -> Vec<&ToolCall> {
     let mut open: Vec<&ToolCall> = Vec::new();
     for message in messages {

@@ -1,4 +1,4 @@
-//! Validation of structured input.
+//! Validation of the structured input of a run.
 
 use std::sync::Arc;
 
@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use super::segments::is_from_user;
 
-/// Validates the JSON content of the last message from index `start` on against the declared
-/// inputs. If there is no such message, that of the last user message.
+/// Validates the input of a run against the schema `inputs`. The input is the JSON content of the
+/// last
+/// message, which must be at index `start` or later. A run without new messages uses the last user
+/// message instead.
 pub(super) fn check(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],
@@ -25,6 +27,7 @@ pub(super) fn check(
     schema.validate(value).map_err(invalid)
 }
 
+/// Returns the first JSON content of a user message.
 fn data(message: &Message) -> Option<&Value> {
     let MessageBody::User { content } = message.body() else { return None };
     content.iter().find_map(|part| match part {

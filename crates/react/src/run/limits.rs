@@ -1,4 +1,4 @@
-//! Limits, and the time of a run.
+//! The limits and the clock of a run.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use super::{
     state::{Purpose, State},
 };
 
-/// The state to enter, and the error that ends the run for its driver.
+/// The next state, and the error that the driver receives if the run stops there.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
-/// The clock of a run. It stops while the run has no driver or is suspended.
+/// The clock of a run, for its time limit. It stops while the run has no driver or is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
-    /// The time of the last step.
+    /// The time that the driver passed with the last step.
     pub(super) now: Timestamp,
     elapsed_ms: u64,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -46,6 +46,7 @@ impl RunClock {
         Duration::from_millis(self.elapsed_ms)
     }
 
+    /// Sets the elapsed time to at least `limit`.
     fn expire(&mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.elapsed_ms = self.elapsed_ms.max(limit);
@@ -53,7 +54,7 @@ impl RunClock {
 }
 
 impl Run {
-    /// Returns the limit that allows no further request, if any.
+    /// Returns the limit that forbids a further request, or `None` if a request is allowed.
     pub(super) fn exhausted(&self) -> Option<Limit> {
         let Head { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
@@ -71,24 +72,29 @@ impl Run {
         reached.into_iter().flatten().next()
     }
 
-    /// The remaining time of the run, or `None` without a time limit. The final request after a
-    /// limit has no time limit.
+    /// The remaining time of the run, or `None` without a time limit. The time limit does not apply
+    /// to
+    /// the final request after a limit.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;
         Some(limit.saturating_sub(self.head.clock.elapsed()))
     }
 
+    /// Returns the time limit if it is reached.
     pub(super) fn time_is_up(&self) -> Option<Limit> {
         self.time_left().filter(Duration::is_zero)?;
         self.head.config.limits.time.map(Limit::Time)
     }
 
-    /// Reports that the [time](Self::time_left) was up before the last effect was performed.
+    /// Reports that the [time](Self::time_left) of the run ended before the driver had performed
+    /// the last
+    /// effect.
     ///
-    /// A request is abandoned. Open calls get a [timed out](haft_core::call::FailureKind::TimedOut)
-    /// result. The next call of [`next`](Self::next) applies
-    /// [`RunConfig::at_limit`](super::RunConfig::at_limit).
+    /// A request in flight is abandoned. Calls under way get a
+    /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call of
+    /// [`next`](Self::next)
+    /// applies [`RunConfig::at_limit`](super::RunConfig::at_limit).
     pub fn on_time_up(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
             self.head.clock.expire(limit);
@@ -107,18 +113,22 @@ impl Run {
         }
     }
 
-    /// Reports usage beside the requests of the run, for example of an agent that is a tool.
+    /// Reports usage in addition to the model requests of the run, for example the usage of an
+    /// agent that
+    /// was called as a tool.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
     }
 
-    /// Sets the time of a step.
+    /// Sets the current time, and counts the time since the last step if the clock is running.
     pub(super) fn tick(&mut self, now: Timestamp) {
         self.head.clock.tick(now);
     }
 
-    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit). After the final request,
-    /// the run fails.
+    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit) to a run that reached a limit:
+    /// the run
+    /// fails or makes a final request. If `purpose` is already that of the final request, the run
+    /// fails.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
         match (self.head.config.at_limit, purpose.limit()) {
             (AtLimit::Fail, _) => {
@@ -136,7 +146,9 @@ impl Run {
         }
     }
 
-    /// Tolerates a rejected reply, unless there were too many in a row.
+    /// Counts a rejected reply, and repeats the request. Returns `error` if there were too many
+    /// rejected
+    /// replies in a row.
     pub(super) fn tolerate(
         &mut self,
         purpose: Purpose,
@@ -150,8 +162,9 @@ impl Run {
         (State::ReadyToRequest { purpose }, if is_too_many { Err(error()) } else { Ok(()) })
     }
 
-    /// Returns the limit that forbids calls, if any. `total` is the number of calls of the run,
-    /// with the new calls.
+    /// Returns the limit that forbids new calls, or `None` if they are allowed. `total` is the
+    /// number of
+    /// all calls of the run, including the new ones.
     pub(super) fn call_limit(&self, purpose: Purpose, total: u32) -> Option<Limit> {
         let Head { config, repeated_calls, .. } = &self.head;
         let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);

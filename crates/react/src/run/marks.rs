@@ -1,4 +1,4 @@
-//! Marks in the metadata of messages.
+//! Marks: metadata of messages that the run sets and reads.
 
 use std::sync::Arc;
 
@@ -6,50 +6,55 @@ use haft_core::{Message, ToolResult};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// Set on messages of the run itself, in the role of a user.
+/// Metadata key of hints: messages from the run itself, with the user role.
 const HINT: &str = "hint";
-/// Set on unusable messages of the model: neither calls nor an accepted answer.
+/// Metadata key of unusable messages of the model, which are neither calls nor an accepted answer.
 const UNUSABLE: &str = "unusable";
-/// Set on answers rejected by a validator.
+/// Metadata key of answers that an output validator rejected.
 const REJECTED: &str = "rejected";
-/// Set on messages enqueued during the run.
+/// Metadata key of messages that were enqueued during the run.
 const ENQUEUED: &str = "enqueued";
-/// Set on summaries: the number of uncovered messages directly before the summary.
+/// Metadata key of summaries. The value is the number of messages directly before the summary that
+/// the summary does not cover.
 const SUMMARY: &str = "summary";
-/// Set on results of added calls: the results by call id.
+/// Metadata key of messages with results of added calls. The value contains the results by call id.
 const CALL_RESULTS: &str = "queued";
 
-/// Creates a message from the run to the model, such as a problem with its reply. [`is_hint`]
-/// recognizes it.
+/// Creates a hint: a message from the run to the model, such as a problem with its reply.
+/// [`is_hint`] recognizes it.
 pub fn hint(text: impl Into<String>) -> Message {
     marked(Message::user(text.into()), HINT)
 }
 
-/// Creates a summary of the conversation so far, without the last `kept` messages.
+/// Creates a message with the summary of the conversation. The summary covers all messages except
+/// the
+/// last `kept` ones.
 pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     let text = format!("Summary of the conversation so far:\n{}", text.into());
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
-/// Returns the number of uncovered messages directly before a summary, or `None` if the message is
-/// not a summary.
+/// Returns the number of messages directly before a summary that the summary does not cover, or
+/// `None`
+/// if `message` is not a summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
 }
 
-/// Creates the message that records results of added calls. `results` is an
-/// object by call id, which [`call_results`] returns.
+/// Creates the message that records results of added calls. `results` is an object by call id.
+/// [`call_results`] returns it from the message.
 pub fn call_results_note(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
 }
 
-/// The results of [added calls](super::Run::add_calls) in a message, as an object by call id. Each
-/// is `{"executed": result}`.
+/// Returns the results of [added calls](super::Run::add_calls) that a message records, or `None` if
+/// it records none. They are a JSON object by call id; each value is `{"executed": result}`.
 pub fn call_results(message: &Message) -> Option<&Value> {
     message.metadata_value(CALL_RESULTS).filter(|_| is_hint(message))
 }
 
+/// Creates the message that records these results of added calls, as text and as metadata.
 pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
     let lines = results.iter().map(|result| {
         let (id, text) = (&result.call_id, result.model_text());
@@ -64,37 +69,40 @@ pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
     call_results_note(text, Value::Object(values.collect()))
 }
 
+/// Marks a reply as [unusable](is_unusable).
 pub(super) fn unusable(reply: Message) -> Message {
     marked(reply, UNUSABLE)
 }
 
+/// Marks a reply as [unusable](is_unusable) and [rejected](is_rejected).
 pub(super) fn rejected(reply: Message) -> Message {
     marked(marked(reply, UNUSABLE), REJECTED)
 }
 
+/// Marks a message as [enqueued](is_enqueued).
 pub(super) fn enqueued(message: Message) -> Message {
     marked(message, ENQUEUED)
 }
 
-/// Returns `true` for an answer rejected by a validator.
+/// Returns `true` for an answer that an output validator rejected.
 pub fn is_rejected(message: &Message) -> bool {
     is_marked(message, REJECTED)
 }
 
-/// Returns `true` for a message [enqueued](super::Run::enqueue) during a run.
+/// Returns `true` for a message that was [enqueued](super::Run::enqueue) during a run.
 pub fn is_enqueued(message: &Message) -> bool {
     is_marked(message, ENQUEUED)
 }
 
-/// Returns `true` for a hint: a message of the run itself to the model, in the role of a user.
+/// Returns `true` for a hint: a message from the run itself to the model, with the user role.
 ///
-/// Programs that display a conversation usually omit it.
+/// Programs that display a conversation usually omit hints.
 pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT)
 }
 
-/// Returns `true` for an unusable message of the model: neither calls nor an accepted answer. It is
-/// followed by a [hint](is_hint), or by the end of a failed run.
+/// Returns `true` for an unusable message of the model, which is neither calls nor an accepted
+/// answer. It is followed by a [hint](is_hint), or by the end of a failed run.
 pub fn is_unusable(message: &Message) -> bool {
     is_marked(message, UNUSABLE)
 }

@@ -1,7 +1,8 @@
-//! The states of a run, and all transitions between them.
+//! The state machine of a run: its states and all transitions between them.
 //!
-//! [`Machine`] is the only code that assigns a state. [`TRANSITIONS`] lists the allowed pairs;
-//! debug builds assert each transition, and a test compares the list with the diagram in the book.
+//! Only [`Machine`] assigns a state. [`TRANSITIONS`] lists the allowed transitions. Debug builds
+//! assert
+//! each transition, and a test compares the list with the diagram in the book.
 
 #[cfg(test)]
 mod tests;
@@ -18,74 +19,78 @@ use serde::{Deserialize, Serialize};
 use super::{Output, head::is_auto};
 use crate::{dialect::Reply, open_calls::OpenCalls};
 
-/// A state of a run, with its own data.
+/// A state of a run, with the data that this state needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub(super) enum State {
-    /// At a step boundary, before [`Effect::Prepare`](super::Effect::Prepare).
+    /// The run is at a step boundary. The next effect is
+    /// [`Effect::Prepare`](super::Effect::Prepare).
     ReadyToRequest {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
     },
-    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call of `next` makes the
+    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call of `next` builds the
     /// request.
     Preparing {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
     },
-    /// The messages before index `until` are to be summarised.
+    /// The messages before index `until` are being summarised.
     Compacting {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
         until: usize,
     },
-    /// A request was returned.
+    /// [`Effect::Chat`](super::Effect::Chat) was returned, and its reply is not reported yet.
     AwaitingReply(Request),
-    /// A reply was reported and is not applied yet.
+    /// A reply was reported. The next call of `next` applies it.
     ReplyReceived { request: Request, reply: Box<Reply> },
-    /// Calls are to be returned, or were returned and have no result yet.
+    /// A batch of calls is being executed.
     CallingTools(Batch),
-    /// All calls without a result wait for a decision.
+    /// All calls of the batch without a result wait for a decision.
     Suspended(Batch),
-    /// The result at this index of the transcript ends the run.
+    /// A call of a tool in `stop_on` succeeded. Its result, at this index of the transcript, is the
+    /// answer.
     StoppedByTool { result: usize },
-    /// An output is to be validated.
+    /// An output is being validated.
     CheckingOutput {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
         output: Box<Output>,
-        /// The model's message, if the output comes from the model. Not in the transcript yet.
+        /// The message with the output, which is not in the transcript yet. `None` for the output
+        /// of a
+        /// tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<AssistantMessage>>,
     },
-    /// The final request was made, and its reply was not an answer.
+    /// The final request after a limit was made, but its reply was not an answer.
     LimitReached { purpose: Purpose },
-    /// There is an answer. Enqueued messages continue the run.
+    /// The run has an answer. It continues only if enqueued messages wait for delivery.
     Finishing(Answer),
-    /// The answer was returned.
+    /// The run is over and has an answer.
     Finished(Answer),
     /// The run was cancelled.
     Cancelled,
 }
 
-/// The purpose of a request.
+/// The purpose of a model request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Purpose {
-    /// The next step: tool calls, or the answer.
+    /// A normal step: the model makes tool calls or answers.
     #[default]
     Step,
-    /// The declared outputs, after the work is done
+    /// The model returns the declared outputs after its last step
     /// ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
     Outputs {
-        /// The limit that made this the final request.
+        /// The limit that made this the final request. `None` if no limit was reached.
         limit: Option<Limit>,
     },
-    /// The answer, since a limit was reached.
+    /// The model must answer, because a limit was reached.
     FinalAnswer { limit: Limit },
 }
 
-/// A sent request.
+/// The properties of a sent request that are needed to interpret its reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Request {
     #[serde(default, skip_serializing_if = "Purpose::is_step")]
@@ -94,7 +99,7 @@ pub(super) struct Request {
     pub(super) tool_choice: ToolChoice,
 }
 
-/// A batch of calls under way.
+/// A batch of calls that are executed together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: OpenCalls,
@@ -102,64 +107,66 @@ pub(super) struct Batch {
     pub(super) source: CallSource,
 }
 
-/// The origin of calls.
+/// The source of a batch of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallSource {
-    /// A reply of the model.
+    /// A reply from the model.
     #[default]
     Reply,
-    /// The host, with [`Run::add_calls`](super::Run::add_calls).
+    /// The host program, with [`Run::add_calls`](super::Run::add_calls). `then` is the
+    /// continuation.
     Added { then: AfterCalls },
 }
 
-/// The continuation after added calls.
+/// The continuation of a run after a batch of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AfterCalls {
-    /// A request.
+    /// The run makes a request with this purpose.
     Request(Purpose),
-    /// The end of the run, with the result at this index of the transcript.
+    /// The run ends with the result at this index of the transcript as its answer.
     Stop { result: usize },
 }
 
-/// The answer of a run.
+/// The answer of a run, before it is converted to a `RunAnswer`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) stop_reason: StopReason,
-    /// The output, if it differs from the last message of the model.
+    /// The output. `None` if it is the last message of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Box<Output>>,
 }
 
-/// The name of a run's state.
+/// The state of a run, without its data.
 ///
-/// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has the state
+/// The [book](https://github.com/haft-rs/haft/blob/main/docs/src/how-a-run-works.md) has a state
 /// diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunState {
-    /// At a step boundary: the next effect is [`Effect::Prepare`](super::Effect::Prepare).
+    /// The run is at a step boundary. The next effect is
+    /// [`Effect::Prepare`](super::Effect::Prepare).
     ReadyToRequest,
-    /// The inputs of the next request are being prepared.
+    /// The driver prepares the inputs of the next request.
     Preparing,
     /// A part of the conversation is being summarised.
     Compacting,
-    /// A request is in flight.
+    /// A model request is in flight.
     AwaitingReply,
-    /// A reply was reported. The next step applies it.
+    /// A reply was reported. The next call of [`Run::next`](super::Run::next) applies it.
     ReplyReceived,
     /// Tool calls are being executed.
     CallingTools,
-    /// Tool calls wait for decisions.
+    /// Tool calls wait for decisions, such as approvals.
     Suspended,
-    /// The result of a tool ends the run.
+    /// The result of a tool in [`stop_on`](super::RunConfig::stop_on) ends the run.
     StoppedByTool,
     /// An output is being validated.
     CheckingOutput,
-    /// A limit was reached, and the final request gave no answer.
+    /// A limit was reached, and the reply to the final request was not an answer.
     LimitReached,
-    /// There is an answer, unless an enqueued message continues the run.
+    /// The run has an answer, but enqueued messages may still continue it.
     Finishing,
     /// The run ended with an answer.
     Finished,
@@ -167,13 +174,13 @@ pub enum RunState {
     Cancelled,
 }
 
-/// All transitions between different states, except to [`RunState::Cancelled`], which every state
-/// allows.
+/// All allowed transitions between different states. Transitions to [`RunState::Cancelled`] are not
+/// listed, since they are always allowed.
 #[cfg(any(test, debug_assertions))]
 pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
     use RunState::*;
     &[
-        // The request.
+        // Transitions up to the reply.
         (ReadyToRequest, Preparing),
         (ReadyToRequest, CallingTools),
         (ReadyToRequest, LimitReached),
@@ -187,13 +194,13 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
         (AwaitingReply, Preparing),
         (AwaitingReply, Compacting),
         (AwaitingReply, LimitReached),
-        // The reply.
+        // Transitions when a reply is applied.
         (ReplyReceived, ReadyToRequest),
         (ReplyReceived, CallingTools),
         (ReplyReceived, CheckingOutput),
         (ReplyReceived, Finishing),
         (ReplyReceived, LimitReached),
-        // Calls.
+        // Transitions during and after calls.
         (CallingTools, ReadyToRequest),
         (CallingTools, Suspended),
         (CallingTools, StoppedByTool),
@@ -203,7 +210,7 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
         (StoppedByTool, CallingTools),
         (StoppedByTool, CheckingOutput),
         (StoppedByTool, Finishing),
-        // The end.
+        // Transitions at the end of the run.
         (CheckingOutput, ReadyToRequest),
         (CheckingOutput, Finishing),
         (CheckingOutput, LimitReached),
@@ -213,12 +220,13 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
     ]
 };
 
-/// The current state. Its methods are the transitions.
+/// The state machine: the current state, with one method per transition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Machine {
     state: State,
-    /// The state before the current transition, while its data is moved out.
+    /// The state before the current transition. `Some` only while the data of that state is moved
+    /// out.
     #[serde(skip)]
     taken: Option<RunState>,
 }
@@ -234,7 +242,7 @@ impl Machine {
         &self.state
     }
 
-    /// The calls without a result in the transcript.
+    /// The batch of calls whose results are not in the transcript yet.
     pub(super) fn batch(&self) -> Option<&Batch> {
         match &self.state {
             State::CallingTools(batch) | State::Suspended(batch) => Some(batch),
@@ -267,20 +275,20 @@ impl Machine {
         }
     }
 
-    /// `ReadyToRequest → Preparing`: the driver prepares the inputs of a request.
+    /// `ReadyToRequest → Preparing`: the driver is to prepare the inputs of a request.
     pub(super) fn prepare(&mut self) {
         self.enter(State::Preparing { purpose: self.purpose() });
     }
 
-    /// `Preparing → ReadyToRequest`: the inputs are out of date.
+    /// `Preparing → ReadyToRequest`: the prepared inputs are out of date and must be prepared
+    /// again.
     pub(super) fn discard_inputs(&mut self) {
         if let State::Preparing { purpose } = self.state {
             self.enter(State::ReadyToRequest { purpose });
         }
     }
 
-    /// Changes the purpose of the next request, since a limit was reached. The state stays the
-    /// same.
+    /// Changes the purpose of the next request after a limit was reached. Stays in the same state.
     pub(super) fn change_purpose(&mut self, purpose: Purpose) {
         match &mut self.state {
             State::ReadyToRequest { purpose: current } | State::Preparing { purpose: current } => {
@@ -295,7 +303,7 @@ impl Machine {
         self.enter(State::LimitReached { purpose: self.purpose() });
     }
 
-    /// `Preparing → AwaitingReply`: a request is made.
+    /// `Preparing → AwaitingReply`: a request is sent.
     pub(super) fn send(&mut self, tool_choice: ToolChoice) {
         self.enter(State::AwaitingReply(Request { purpose: self.purpose(), tool_choice }));
     }
@@ -310,7 +318,7 @@ impl Machine {
         self.enter(State::ReadyToRequest { purpose: self.purpose() });
     }
 
-    /// `AwaitingReply → ReplyReceived`.
+    /// `AwaitingReply → ReplyReceived`: stores the reply until the next step.
     pub(super) fn receive(&mut self, reply: Reply) {
         if let State::AwaitingReply(request) = &mut self.state {
             let request = mem::take(request);
@@ -318,7 +326,8 @@ impl Machine {
         }
     }
 
-    /// Takes the reply. [`finish_reply`](Self::finish_reply) must follow.
+    /// Moves the reply out of the state. The caller must call [`finish_reply`](Self::finish_reply)
+    /// next.
     pub(super) fn take_reply(&mut self) -> Option<(Request, Reply)> {
         match &self.state {
             State::ReplyReceived { .. } => match self.take() {
@@ -329,12 +338,14 @@ impl Machine {
         }
     }
 
-    /// `ReplyReceived → ReadyToRequest | CallingTools | CheckingOutput | Finishing | LimitReached`.
+    /// `ReplyReceived → ReadyToRequest | CallingTools | CheckingOutput | Finishing | LimitReached`:
+    /// the
+    /// reply was applied.
     pub(super) fn finish_reply(&mut self, next: State) {
         self.enter(next);
     }
 
-    /// `AwaitingReply → ReadyToRequest | LimitReached`: the reply could not be used.
+    /// `AwaitingReply → ReadyToRequest | LimitReached`: the request failed, or its reply is broken.
     pub(super) fn reject_reply(&mut self, next: State) {
         self.enter(next);
     }
@@ -348,7 +359,7 @@ impl Machine {
         self.enter(State::CallingTools(Batch { calls, source: CallSource::Added { then } }));
     }
 
-    /// `CallingTools → Suspended`: all open calls wait for decisions.
+    /// `CallingTools → Suspended`: all calls without a result wait for decisions.
     pub(super) fn suspend(&mut self) {
         if let State::CallingTools(batch) = &mut self.state {
             let batch = batch.take();
@@ -364,7 +375,8 @@ impl Machine {
         }
     }
 
-    /// Takes the calls. [`finish_calls`](Self::finish_calls) must follow.
+    /// Moves the calls out of the state. The caller must call [`finish_calls`](Self::finish_calls)
+    /// next.
     pub(super) fn take_calls(&mut self) -> Option<Batch> {
         self.batch()?;
         match self.take() {
@@ -381,12 +393,13 @@ impl Machine {
         });
     }
 
-    /// `StoppedByTool → CheckingOutput | Finishing`.
+    /// `StoppedByTool → CheckingOutput | Finishing`: the result of the tool is the output.
     pub(super) fn stop(&mut self, next: State) {
         self.enter(next);
     }
 
-    /// Takes the output under validation. [`finish_check`](Self::finish_check) must follow.
+    /// Moves the output and its message out of the state. The caller must call
+    /// [`finish_check`](Self::finish_check) next.
     pub(super) fn take_output(&mut self) -> Option<(Purpose, Output, Option<AssistantMessage>)> {
         match &self.state {
             State::CheckingOutput { .. } => match self.take() {
@@ -399,7 +412,7 @@ impl Machine {
         }
     }
 
-    /// `CheckingOutput → ReadyToRequest | Finishing | LimitReached`.
+    /// `CheckingOutput → ReadyToRequest | Finishing | LimitReached`: the output was validated.
     pub(super) fn finish_check(&mut self, next: State) {
         self.enter(next);
     }
@@ -409,7 +422,7 @@ impl Machine {
         self.enter(State::ReadyToRequest { purpose: Purpose::Step });
     }
 
-    /// `Finishing → Finished`.
+    /// `Finishing → Finished`: no enqueued message continues the run.
     pub(super) fn finish(&mut self) {
         if let State::Finishing(_) = &self.state
             && let State::Finishing(answer) = self.take()
@@ -423,8 +436,9 @@ impl Machine {
         self.enter(State::Cancelled);
     }
 
-    /// `LimitReached → ReadyToRequest`, and requests are no longer the last one: the limits were
-    /// changed.
+    /// Removes the reached limit after the limits were changed: the next request is no longer the
+    /// final
+    /// request, and `LimitReached` becomes `ReadyToRequest`.
     pub(super) fn lift_limit(&mut self) {
         match &mut self.state {
             State::ReadyToRequest { purpose }
@@ -445,8 +459,9 @@ impl Machine {
         }
     }
 
-    /// `ReadyToRequest | AwaitingReply → Preparing`, `Suspended → CallingTools`: a driver takes
-    /// over with fresh inputs.
+    /// `ReadyToRequest | AwaitingReply → Preparing`, `Suspended → CallingTools`: a new driver takes
+    /// over,
+    /// with newly prepared inputs.
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),
@@ -458,8 +473,9 @@ impl Machine {
         }
     }
 
-    /// Takes the state, and leaves [`State::Cancelled`] in its place: if a bug does not set the
-    /// next state, the run is over.
+    /// Moves the state out and leaves [`State::Cancelled`] in its place. If a bug does not set the
+    /// next
+    /// state, the run is cancelled.
     fn take(&mut self) -> State {
         self.taken = Some(self.state.name());
         mem::replace(&mut self.state, State::Cancelled)
@@ -497,12 +513,13 @@ impl State {
         }
     }
 
-    /// The state that opens the calls of a reply.
+    /// The state that executes the calls of a reply.
     pub(super) fn calling(calls: OpenCalls) -> Self {
         Self::CallingTools(Batch { calls, source: CallSource::Reply })
     }
 
-    /// The state of a run that ends with the last message of the model.
+    /// The state of a run with an answer: `output`, or the last message of the model if it is
+    /// `None`.
     pub(super) fn finishing(stop_reason: StopReason, output: Option<Box<Output>>) -> Self {
         Self::Finishing(Answer { stop_reason, output })
     }
@@ -513,12 +530,12 @@ impl Purpose {
         matches!(self, Self::Step)
     }
 
-    /// Returns `true` if tool calls are not allowed.
+    /// Returns `true` if the model must answer without tool calls.
     pub(super) fn must_answer(self) -> bool {
         !matches!(self, Self::Step)
     }
 
-    /// The limit that made this the final request.
+    /// The limit that made this the final request. `None` if no limit was reached.
     pub(super) fn limit(self) -> Option<Limit> {
         match self {
             Self::Step => None,

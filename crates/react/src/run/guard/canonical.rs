@@ -1,11 +1,12 @@
-//! Hashes of JSON values.
+//! Hashing of JSON values.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-/// Writes a JSON value to a hasher. Values that differ only in the order of keys write the same,
-/// and so do `0.0` and `-0.0`.
+/// Writes a JSON value to a hasher. The order of keys does not affect the hash, and `0.0` and
+/// `-0.0`
+/// have the same hash.
 pub(super) fn write(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Null => hasher.write_u8(0),
@@ -13,7 +14,7 @@ pub(super) fn write(value: &Value, hasher: &mut DefaultHasher) {
         Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
             (Some(number), _, _) => (2_u8, number).hash(hasher),
             (_, Some(number), _) => (3_u8, number).hash(hasher),
-            // `-0.0 + 0.0` is `0.0`.
+            // The addition turns `-0.0` into `0.0`.
             (_, _, number) => (4_u8, number.map(|number| (number + 0.0).to_bits())).hash(hasher),
         },
         Value::String(text) => (5_u8, text).hash(hasher),

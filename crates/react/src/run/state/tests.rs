@@ -4,7 +4,7 @@ use super::{RunState, TRANSITIONS};
 
 const BOOK: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/how-a-run-works.md"));
 
-/// The edges of the state diagram in the book, by the names of the states.
+/// Parses the state diagram in the book. Returns its edges as pairs of state names.
 fn diagram() -> BTreeSet<(String, String)> {
     let begin = BOOK.split("stateDiagram-v2\n").nth(1).unwrap();
     let lines = begin.split("```").next().unwrap().lines().map(str::trim);
@@ -39,7 +39,7 @@ fn every_state_except_final_states_has_a_successor() {
     let left: BTreeSet<_> = TRANSITIONS.iter().map(|(from, _)| name(*from)).collect();
     let last: Vec<_> = states.difference(&left).collect();
     assert_eq!(last, [&name(RunState::Finished)]);
-    // Every state can become `Cancelled`, which is not in the list.
+    // The transitions to `Cancelled`, the 13th state, are not in the list.
     assert_eq!(states.len(), 12);
 }
 
@@ -50,7 +50,9 @@ fn transitions_are_unique() {
     }
 }
 
-/// A driver in another crate has the same methods as `ReactAgent`.
+/// A driver in another crate must be able to do everything that `ReactAgent` does. The files of
+/// `run`
+/// must therefore contain no `pub(crate)` methods.
 #[test]
 fn run_has_no_crate_private_methods_for_drivers() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
