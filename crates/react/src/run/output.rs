@@ -1,4 +1,4 @@
-//! Validation of the output before it is accepted.
+//! The output of a run, and its validation before the run accepts it.
 
 use haft_core::{
     Message,
@@ -11,21 +11,22 @@ use serde_json::Value;
 
 use super::{Run, RunError, marks, state::State};
 
-/// The output of a run, for validation.
+/// The output of a run, as output validators receive it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// The output as text, or the JSON text of structured output.
+    /// The text of the output. For structured output, its JSON text.
     pub text: String,
-    /// The structured output, if outputs are declared.
+    /// The structured output as a JSON object. Empty if the run declares no outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
-    /// The stop reason, if the output is accepted.
+    /// The stop reason of the run if the output is accepted.
     pub stop_reason: StopReason,
 }
 
 impl Output {
-    /// Creates a text output of a finished model, for tests of a validator.
+    /// Creates a text output with the stop reason [`StopReason::Finished`], for tests of a
+    /// validator.
     ///
     /// # Examples
     ///
@@ -48,27 +49,28 @@ impl Output {
     }
 }
 
-/// The verdict of a validator that does not accept an output.
+/// An error of an output validator: the output is rejected, or the validation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// The model reads the problem and answers again, at most
+    /// The output is rejected. The model receives this text and answers again, at most
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row.
     #[error("{0}")]
     Retry(String),
-    /// The validation failed: the run ends.
+    /// The validation failed. The run ends with this error, which is not sent to the model.
     #[error("the validation of the answer failed")]
     Failed(#[source] BoxError),
 }
 
 impl OutputError {
-    /// Rejects the output. The model receives `problem` and answers again.
+    /// Creates an error that rejects the output. The model receives `problem` and answers again.
     pub fn retry(problem: impl Into<String>) -> Self {
         Self::Retry(problem.into())
     }
 
-    /// Ends the run with an error, which is not sent to the model. An `OutputError` is returned
-    /// unchanged.
+    /// Creates an error that ends the run and is not sent to the model. If `error` is an
+    /// `OutputError`, it
+    /// is returned unchanged.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         match error.into().downcast::<Self>() {
             Ok(error) => *error,
@@ -78,15 +80,20 @@ impl OutputError {
 }
 
 impl Run {
-    /// Reports the verdict on the output of [`Effect::Check`](super::Effect::Check).
+    /// Reports the result of the validation that [`Effect::Check`](super::Effect::Check) requests.
     ///
-    /// A changed output must still fit the declared schema. The transcript keeps the message of the
-    /// model. If only the data was changed, the text is generated from the data.
+    /// A validator may change the output, which must still fit the declared schema. The transcript
+    /// keeps
+    /// the original message of the model. If only the structured output was changed, its JSON text
+    /// replaces the text.
     ///
     /// # Errors
     ///
-    /// Fails if no output is being validated, if there were too many rejections in a row, and with
-    /// [`AgentErrorKind::Hook`] if the validation failed. The verdict can then be reported again.
+    /// Fails if no output is being validated, and if there were too many rejections in a row. Fails
+    /// with
+    /// [`AgentErrorKind::Hook`] if the validation failed or the changed output does not fit; the
+    /// result
+    /// can then be reported again.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
             return Err(RunError::NoCheck.into());
@@ -123,7 +130,8 @@ impl Run {
         self.head.state.finish_check(State::finishing(stop_reason, output));
     }
 
-    /// The output as a validator changed it, if it is still valid.
+    /// Returns the output after a validator changed it. Fails if it no longer fits the declared
+    /// schema.
     fn changed(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs {
@@ -146,7 +154,7 @@ impl Run {
         Ok(Output { outputs, ..changed })
     }
 
-    /// Keeps the message under validation as unusable.
+    /// Stops a validation. The message under validation is recorded as rejected.
     pub(super) fn reject_output(&mut self) {
         let Some((purpose, _, message)) = self.head.state.take_output() else { return };
         if let Some(message) = message {

@@ -1,4 +1,4 @@
-//! Structured answers.
+//! Parsing of structured answers.
 
 use haft_core::{
     Schema,
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::dialect::json_object;
 
-/// Parses an answer that must be an object of a schema. The error is for the model.
+/// Parses an answer as a JSON object and validates it with `schema`. The error text is sent to the
+/// model.
 pub(super) fn read(schema: &Schema, content: &[Content]) -> Result<Value, String> {
     let value = match content {
         [Content::Json { value }] => value.clone(),

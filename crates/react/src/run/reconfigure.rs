@@ -1,13 +1,14 @@
-//! Changes of the configuration between steps.
+//! Changes to the configuration of a run between steps.
 
 use super::{Run, RunConfig, context::ContextWindow};
 
 impl Run {
-    /// Replaces the configuration, for example because another agent takes over.
+    /// Replaces the configuration of the run, for example because another agent takes over.
     ///
-    /// The limits of the run and the overrides of its input stay. The whole conversation is sent
-    /// again: omissions and summaries were specific to the previous model. Counters of rejected
-    /// replies and retries start again, and the next effect before a request is
+    /// The limits of the run and the overrides from its input stay in effect. The whole
+    /// conversation is
+    /// sent again, since omissions and summaries were made for the previous model. The counters of
+    /// rejected replies and of retries are reset. The next effect before a request is
     /// [`Effect::Prepare`](super::Effect::Prepare).
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
@@ -19,7 +20,8 @@ impl Run {
         head.state.discard_inputs();
     }
 
-    /// Omits the steps of this run so far from requests. The input of the run and later steps are
+    /// Omits all steps so far of this run from later requests. The input of the run and new steps
+    /// are
     /// still sent.
     pub fn hide_steps(&mut self) {
         self.head.window.hide_steps(self.transcript.len());

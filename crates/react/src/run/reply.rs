@@ -1,4 +1,4 @@
-//! Replies of the model.
+//! Handling of replies from the model.
 
 use haft_core::{
     Message,
@@ -17,7 +17,9 @@ use super::{
 use crate::{dialect::Reply, open_calls::OpenCalls};
 
 impl Run {
-    /// Applies a reply: opens its calls, accepts it as the answer, or rejects it.
+    /// Applies the received reply, if there is one: starts its calls, accepts it as the answer, or
+    /// rejects
+    /// it.
     pub(super) fn apply_reply(&mut self, resolver: Option<&dyn Resolver>) -> Result<(), AgentErrorKind> {
         let Some((request, reply)) = self.head.state.take_reply() else { return Ok(()) };
         let (next, result) = self.read_reply(&request, reply, resolver);
@@ -29,7 +31,7 @@ impl Run {
         let purpose = request.purpose;
         let message = reply.message;
         match reply.finish_reason {
-            // A truncated reply goes into the error, not into the transcript.
+            // A truncated reply is part of the error, and is not added to the transcript.
             FinishReason::Length => return repeat_request(purpose, Err(truncated(message))),
             FinishReason::ContentFilter => {
                 return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered));
@@ -59,7 +61,7 @@ impl Run {
         }
     }
 
-    /// Opens the calls of a reply, unless a limit forbids them.
+    /// Records a reply with calls, and starts the calls unless a limit forbids them.
     fn open_calls(&mut self, purpose: Purpose, mut message: AssistantMessage) -> Transition {
         self.head.release_tool_choice();
         self.ids.adopt(&mut message.tool_calls);
@@ -77,7 +79,9 @@ impl Run {
         }
     }
 
-    /// Accepts an answer, if it has the requested form.
+    /// Accepts or validates a reply without calls as the answer. Rejects it if it does not fit the
+    /// output
+    /// schema.
     fn read_answer(
         &mut self,
         purpose: Purpose,
@@ -107,8 +111,9 @@ impl Run {
         (State::finishing(stop_reason, None), Ok(()))
     }
 
-    /// Rejects a reply and sends the problem to the model, unless too many replies in a row were
-    /// rejected.
+    /// Records a reply as unusable, and requests a correction of `problem` from the model. Fails if
+    /// too
+    /// many replies in a row were rejected.
     fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {
@@ -117,7 +122,9 @@ impl Run {
         self.request_correction(purpose, problem)
     }
 
-    /// Requests a correction, unless too many replies in a row were rejected.
+    /// Sends `problem` to the model, which must correct its reply. Fails if too many replies in a
+    /// row were
+    /// rejected.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
@@ -127,8 +134,10 @@ impl Run {
         (next, result)
     }
 
-    /// The problems of rejected replies, as sent to the model, from index `message` on. Each of
-    /// these replies is in the transcript, marked as [unusable](super::is_unusable).
+    /// Returns the problems of the replies that were rejected since message index `message`, as
+    /// sent to
+    /// the model. Each of these replies is in the transcript, marked as
+    /// [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
@@ -136,8 +145,9 @@ impl Run {
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// Returns the number of times in a row that the model made its last calls. The model is warned
-    /// before the run is stopped, even if a single reply repeats a call more often than the limit.
+    /// Returns the number of times in a row that the model made its last calls. The result is at
+    /// most the
+    /// limit until the model was warned, even if a single reply repeats a call more often.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);
@@ -147,7 +157,7 @@ impl Run {
     }
 }
 
-/// Repeats the request.
+/// The transition that repeats the request.
 fn repeat_request(purpose: Purpose, result: Result<(), AgentErrorKind>) -> Transition {
     (State::ReadyToRequest { purpose }, result)
 }

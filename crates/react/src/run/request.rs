@@ -1,4 +1,4 @@
-//! Requests to the model.
+//! Model requests of a run.
 
 use haft_core::{agent::AgentErrorKind, model::ModelError, usage::Usage};
 
@@ -6,8 +6,9 @@ use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::St
 use crate::dialect::{Prompt, Reply};
 
 impl Run {
-    /// Completes the step: added calls, then enqueued messages. Then the inputs of the next request
-    /// are prepared.
+    /// Completes the current step: executes added calls, then delivers enqueued messages.
+    /// Afterwards
+    /// requests the preparation of the inputs for the next request.
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
@@ -17,8 +18,9 @@ impl Run {
         Ok(Some(Effect::Prepare))
     }
 
+    /// Returns the next model request as an effect, or a compaction if the context is too long.
     pub(super) fn request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
-        // Calls and messages that arrived while the inputs were prepared.
+        // Calls and messages may have arrived while the inputs were prepared.
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
         }
@@ -52,15 +54,19 @@ impl Run {
         Ok(Some(Effect::Chat(Box::new(request))))
     }
 
-    /// Reports the reply to [`Effect::Chat`], as the dialect [folds](crate::Dialect::fold) it.
+    /// Reports the reply to [`Effect::Chat`], after the dialect has [parsed](crate::Dialect::fold)
+    /// it.
     ///
-    /// After an error the request can be repeated. Empty, unreadable and truncated replies are
-    /// tolerated up to [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries)
-    /// times in a row. They are discarded, and their calls are not executed.
+    /// Empty, unreadable and truncated replies are tolerated up to
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. They
+    /// are
+    /// discarded, their calls are not executed, and the request is repeated.
     ///
     /// # Errors
     ///
-    /// Returns the error of the model if the run cannot tolerate it.
+    /// Returns the error of the model if the run cannot tolerate it. The run remains valid, so the
+    /// request
+    /// can be repeated.
     pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
         if self.state() != RunState::AwaitingReply {
             return Err(RunError::NoRequest.into());
@@ -92,8 +98,9 @@ impl Run {
                 }
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
-            // No request follows. The error contains the partial reply, which is more useful than
-            // the name of the limit.
+            // The final request is not repeated. The error contains the partial reply, which is
+            // more
+            // useful than the name of the limit.
             ModelError::Truncated { .. } if purpose.limit().is_some() => {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
@@ -105,14 +112,15 @@ impl Run {
     }
 }
 
-/// Returns `true` if the model replied, but the reply is empty, unreadable or truncated. Another
-/// request may succeed.
+/// Returns `true` if the model replied, but the reply is empty, unreadable or truncated. The same
+/// request may succeed next time.
 pub fn is_broken_reply(error: &ModelError) -> bool {
     let error = last_error(error);
     matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })
 }
 
-/// The error of the last model, if several were tried.
+/// Returns the error of the last model if `error` is from a fallback over several models, otherwise
+/// `error` itself.
 fn last_error(error: &ModelError) -> &ModelError {
     match error {
         ModelError::AllFailed { failures } => failures.last().map_or(error, |last| last_error(&last.error)),

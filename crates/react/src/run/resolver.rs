@@ -1,4 +1,4 @@
-//! References in messages and calls.
+//! References to the results of added calls.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -9,11 +9,11 @@ use haft_core::{
 
 use super::{Output, Run};
 
-/// Resolves references to the results of [added calls](Run::add_calls) in messages, arguments and
-/// outputs.
+/// Replaces references to the results of [added calls](Run::add_calls) with these results, in
+/// messages, arguments and outputs.
 ///
-/// The transcript itself is never changed. [`PendingQueue`](crate::PendingQueue) implements it
-/// for placeholders, as [`Placeholders`](crate::queue::Placeholders).
+/// The transcript itself is never changed. [`Placeholders`](crate::queue::Placeholders) is the
+/// implementation for the placeholders of a [`PendingQueue`](crate::PendingQueue).
 ///
 /// # Examples
 ///
@@ -47,28 +47,32 @@ use super::{Output, Run};
 /// }
 /// ```
 pub trait Resolver: Debug + Send + Sync {
-    /// Returns the messages that replace messages of the transcript in a request, by index.
+    /// Returns copies of messages with their references resolved, by transcript index. In a request
+    /// they
+    /// replace the original messages.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
-    /// Resolves the references in an output.
+    /// Returns `output` with its references resolved.
     fn output(&self, transcript: &Transcript, output: Output) -> Output;
 
-    /// Returns the result of a call with its references resolved, or `None` if it has none.
+    /// Returns a tool result with its references resolved, or `None` if it contains no references.
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
-    /// Selects the added calls that can be executed now, with the references in their arguments
-    /// resolved. `waiting` is not empty.
+    /// Selects the added calls that can be executed now, and resolves the references in their
+    /// arguments.
+    /// `waiting` contains all added calls that were not executed yet, and is not empty.
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 
-/// Added calls, as a [`Resolver`] selects them.
+/// The decision of a [`Resolver`] about added calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// The calls to execute now.
+    /// The calls to execute now, with resolved arguments.
     pub ready: Vec<ToolCall>,
-    /// The calls to select from after the results of the others are known.
+    /// The calls that need results of other calls first. They are passed to [`Resolver::select`]
+    /// again.
     pub waiting: Vec<ToolCall>,
-    /// The calls that can never be executed, each with the reason.
+    /// The calls that can never be executed, each with the reason as text.
     pub failed: Vec<(ToolCall, String)>,
 }
 

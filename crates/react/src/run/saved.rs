@@ -11,11 +11,12 @@ use serde_json::Value;
 use super::{Head, Run, RunError};
 
 impl Run {
-    /// The version of the JSON form.
+    /// The version of the JSON form. Other versions cannot be read.
     pub const VERSION: u32 = 1;
 
-    /// The run without its transcript, for programs that store messages separately and only append
-    /// new ones. Its size does not depend on the length of the conversation.
+    /// Returns the run without its transcript, for programs that store messages separately and only
+    /// append
+    /// new ones. The size of the head does not depend on the length of the conversation.
     ///
     /// # Examples
     ///
@@ -37,11 +38,11 @@ impl Run {
         RunHead { messages: self.transcript.len(), head: self.head.clone() }
     }
 
-    /// Restores a run.
+    /// Restores a run from its head and its transcript.
     ///
     /// # Errors
     ///
-    /// Fails if the number of messages differs from when the head was saved.
+    /// Fails if the transcript has more or fewer messages than when the head was saved.
     pub fn with_head(head: RunHead, transcript: Transcript) -> Result<Self, RunError> {
         let RunHead { messages, head } = head;
         if messages != transcript.len() {
@@ -51,11 +52,12 @@ impl Run {
     }
 }
 
-/// A [`Run`] without its transcript, for [`Run::with_head`]. The JSON form has the version of the
-/// run.
+/// A [`Run`] without its transcript. [`Run::with_head`] restores the run. The JSON form contains
+/// the
+/// same version number as that of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
-    /// Number of messages of the transcript.
+    /// Number of messages in the transcript when the head was saved.
     messages: usize,
     head: Head,
 }
@@ -98,11 +100,13 @@ impl<'de> Deserialize<'de> for RunHead {
     }
 }
 
-/// A saved value of the current version.
+/// The JSON object of a saved value, with the current version.
 struct Form(Value);
 
 impl Form {
-    /// Checks the version first: another version may have another shape.
+    /// Checks the version of a saved value. The fields are not read yet, since they may differ in
+    /// another
+    /// version.
     fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {
@@ -119,6 +123,9 @@ impl Form {
         Ok(Self(value))
     }
 
+    /// Moves a field out of the object and deserializes it. The error contains the path of the
+    /// faulty
+    /// value.
     fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, String> {
         let value = self.0.get_mut(field).map(Value::take).unwrap_or_default();
         serde_path_to_error::deserialize(value).map_err(|error| {

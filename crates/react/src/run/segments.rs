@@ -1,4 +1,4 @@
-//! Segments of a conversation, which are sent or omitted as a whole.
+//! Segments of a conversation: ranges of messages that are sent or omitted as a whole.
 
 use std::{ops::Range, sync::Arc};
 
@@ -6,22 +6,25 @@ use haft_core::{Message, message::MessageBody};
 
 use super::marks::{call_results, is_hint, summarized};
 
-/// The steps among the messages in `range`. A step is a reply with calls and everything up to the
+/// Splits the messages in `range` into steps. A step is a reply with calls and everything up to the
 /// next such reply. Messages before the first reply with calls belong to the first step.
 pub(super) fn steps(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
     let calls = |index: &usize| messages.get(*index).is_some_and(|message| !message.tool_calls().is_empty());
     split(range.clone(), range.filter(calls).skip(1))
 }
 
-/// The turns among the messages in `range`. A turn begins with a user message after another
-/// message. The first one may be the rest of a turn.
+/// Splits the messages in `range` into turns. A turn begins with a user message that does not
+/// follow
+/// another user message. If `range` begins inside a turn, the first range is the rest of this turn.
 pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
     let is_user = |index: usize| messages.get(index).is_some_and(|message| is_from_user(message));
     let begins = |index: &usize| is_user(*index) && !is_user(index.saturating_sub(1));
     split(range.clone(), range.skip(1).filter(begins))
 }
 
-/// The parts of `range` without summaries and, if `resolved`, without the results of added calls.
+/// Returns the parts of `range` without summaries. If `resolved` is `true`, messages with results
+/// of
+/// added calls are left out, too.
 pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,
@@ -36,12 +39,13 @@ pub(super) fn without_notes(
         .filter(|it| !it.is_empty())
 }
 
-/// Returns `true` for a message of a user. Hints of a run have the role of a user, but
-/// are not from a user.
+/// Returns `true` for a message from a user. [Hints](super::is_hint) of a run have the user role as
+/// well, but are not from a user.
 pub fn is_from_user(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
 }
 
+/// Splits `range` before each index in `begins`. Empty segments are left out.
 fn split(range: Range<usize>, begins: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     let ends = begins.chain([range.end]);
     let segments = ends.scan(range.start, |from, end| Some(std::mem::replace(from, end)..end));

@@ -1,4 +1,4 @@
-//! The calls of a conversation, as steps.
+//! Conversion of the calls in a conversation to [`AgentStep`]s.
 
 use std::sync::Arc;
 
@@ -8,7 +8,9 @@ use haft_core::{
     message::{AssistantMessage, MessageBody},
 };
 
-/// The calls in these messages with their results, in order. Calls without a result are omitted.
+/// Returns the calls in these messages with their results, in call order. Calls without a result
+/// are
+/// left out.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     let replies = (0..).zip(messages).filter_map(|(index, message)| match message.body() {
         MessageBody::Assistant(reply) => Some((index, reply)),
@@ -29,7 +31,8 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     steps.collect()
 }
 
-/// The result of a call. Most follow the calls directly.
+/// Returns the result of the call `id`, or `None` if it has none. The search is short, since most
+/// results directly follow their calls.
 fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
     let mut results = messages.iter().filter_map(|message| match message.body() {
         MessageBody::Tool(result) => Some(result),
@@ -38,7 +41,7 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResu
     results.find(|result| result.call_id == id)
 }
 
-/// Returns the reasoning of a reply, or the text beside its calls if it has none.
+/// Returns the reasoning of a reply. If it has none, returns the text beside its calls.
 pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
     let text = || Some(reply.text()).filter(|text| !text.is_empty());
     reply.reasoning.clone().or_else(text)

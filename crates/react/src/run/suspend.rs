@@ -1,4 +1,4 @@
-//! Suspended runs as data.
+//! Conversion of runs to and from [`SuspendedRun`].
 
 use haft_core::{
     agent::{AgentError, AgentErrorKind, SuspendedRun},
@@ -8,25 +8,31 @@ use haft_core::{
 use super::Run;
 
 impl Run {
-    /// Saves the run as a [`SuspendedRun`] value: the waiting calls, and the state to continue.
+    /// Converts the run to a [`SuspendedRun`], which contains the waiting calls and the data to
+    /// continue
+    /// the run.
     ///
     /// # Errors
     ///
-    /// Fails only if the run has no JSON form. Runs from `new` or from JSON always have one.
+    /// Fails only if the run cannot be serialized as JSON. Runs from [`new`](Self::new) or from
+    /// JSON
+    /// always can.
     pub fn to_suspended(&self) -> Result<SuspendedRun, AgentErrorKind> {
         let state = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
         Ok(SuspendedRun { pending: self.pending(), state })
     }
 
-    /// Restores a suspended run.
+    /// Restores the run from a [`SuspendedRun`].
     ///
     /// # Errors
     ///
-    /// Fails if the state was written by another agent or a newer version.
+    /// Fails if the data is not from [`to_suspended`](Self::to_suspended), or from another
+    /// [version](Self::VERSION) of the format.
     pub fn from_suspended(suspended: SuspendedRun) -> Result<Self, AgentErrorKind> {
         serde_json::from_value(suspended.state).map_err(|error| unreadable(&error))
     }
 
+    /// Restores a suspended run and reports decisions to it.
     pub(super) fn resume(suspended: SuspendedRun, decisions: Decisions) -> Result<Self, AgentError> {
         let mut run = Self::from_suspended(suspended)?;
         let decided = decisions.into_iter().try_for_each(|(id, decision)| run.on_decision(&id, decision));

@@ -1,4 +1,4 @@
-//! The calls of a step.
+//! Execution of the calls in a reply.
 
 use std::sync::Arc;
 
@@ -17,17 +17,18 @@ use crate::open_calls::OpenCalls;
 
 impl Run {
     /// Reports the result of a call. Returns the recorded result, which may differ: the run adds a
-    /// warning to a repeated call, and limits retries.
+    /// warning
+    /// to the result of a repeated call, and turns a retry over the budget into a failure.
     ///
     /// # Errors
     ///
-    /// Fails if no call of this id is under way.
+    /// Fails if no call with this id is under way.
     pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let Some(Batch { calls, source }) = self.head.state.batch_mut() else {
             return Err(RunError::NotUnderWay(id.to_owned()));
         };
         let (call, budget) = calls.under_way_as(id)?;
-        // Id and name are those of the transcript.
+        // The recorded result has the id and the name of the call in the transcript.
         if (&result.call_id, &result.name) != (&call.id, &call.name) {
             result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
         }
@@ -40,11 +41,11 @@ impl Run {
         calls.finish(id, result)
     }
 
-    /// Reports that a call waits for a decision.
+    /// Reports that a call is suspended and waits for a decision.
     ///
     /// # Errors
     ///
-    /// Fails if no call of this id is under way.
+    /// Fails if no call with this id is under way.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         match self.head.state.batch_mut() {
@@ -53,12 +54,12 @@ impl Run {
         }
     }
 
-    /// Reports the decision for a waiting call. Decisions may come one by one: calls with a
-    /// decision continue, the others keep waiting.
+    /// Reports the decision for a waiting call. Decisions can be reported one by one: calls with a
+    /// decision continue, and the other calls keep waiting.
     ///
     /// # Errors
     ///
-    /// Fails if no call of this id waits, or if it waits for another kind of decision.
+    /// Fails if no call with this id waits, or if the call waits for another kind of decision.
     pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         match self.head.state.batch_mut() {
             Some(batch) => batch.calls.answer(id, answer),
@@ -71,13 +72,17 @@ impl Run {
         self.head.state.batch().map(|batch| batch.calls.pending()).unwrap_or_default()
     }
 
-    /// The calls that were returned and have no result. After a load their outcome is unknown.
+    /// The calls that were returned as an effect and have no result. If the run was loaded from
+    /// storage,
+    /// their outcome is unknown.
     pub fn interrupted(&self) -> Vec<ToolCall> {
         let batch = self.head.state.batch();
         batch.map(|batch| batch.calls.under_way().cloned().collect()).unwrap_or_default()
     }
 
-    /// Returns the calls that can be executed. No effect if all calls are done.
+    /// Returns the ready calls as an effect, or waits for decisions if no call is ready. Returns
+    /// `None`
+    /// after all calls are finished.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
         let time_is_up = self.time_is_up();
         let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
@@ -109,7 +114,9 @@ impl Run {
         Ok(None)
     }
 
-    /// Records the results of calls that are all done.
+    /// Records the results of a batch after all its calls are finished, and ends the run if a tool
+    /// in
+    /// `stop_on` succeeded.
     fn finish_calls(&mut self) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -119,8 +126,9 @@ impl Run {
                 match batch.calls.position_of_success(&self.head.config.stop_on) {
                     Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
                     None => {
-                        // An answer by a tool may be rejected, and then counts as one more rejected
-                        // reply.
+                        // The counter is kept if a tool gave the answer: if a validator rejects
+                        // this answer, it
+                        // counts as one more rejected reply in a row.
                         self.head.rejected_replies = 0;
                         AfterCalls::Request(Purpose::Step)
                     }
@@ -131,7 +139,9 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Records the results of all open calls. Calls without a result get a failure.
+    /// Closes the current batch of calls. Calls without a result get a failure of this `kind` with
+    /// the
+    /// text `why`.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -142,8 +152,9 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Appends the results to the transcript, in call order. Those of added calls are a single
-    /// message, since they belong to no reply.
+    /// Appends the results of a batch to the transcript, in call order. The results of added calls
+    /// are a
+    /// single message, since they belong to no reply.
     fn record(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         let results = batch.calls.close(kind, why, now);
@@ -155,14 +166,14 @@ impl Run {
         }
     }
 
-    /// Records calls of a reply that a limit forbids, and all added calls.
+    /// Records a failure for each call of a reply that `limit` forbids, and for all added calls.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
         self.record(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
         self.close_added_calls(FailureKind::Denied, &why);
     }
 
-    /// Closes all calls, since a limit forbids them.
+    /// Closes all calls with a failure because of `limit`, then applies [`AtLimit`].
     pub(super) fn deny_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let why = format!("not run: {limit}");
         self.close_calls(FailureKind::Denied, &why);
@@ -170,7 +181,7 @@ impl Run {
         self.stop_at_limit(limit)
     }
 
-    /// Applies [`AtLimit`] after calls were closed.
+    /// Applies [`AtLimit`] after all calls were closed because of `limit`.
     pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { purpose } | State::Preparing { purpose } => {
@@ -181,13 +192,15 @@ impl Run {
                 }
                 result
             }
-            // There is an answer already.
+            // In the other states the run already has an answer.
             _ if self.head.config.at_limit == AtLimit::Answer => Ok(()),
             _ => Err(AgentErrorKind::LimitReached(limit)),
         }
     }
 
-    /// Counts calls, unless a limit forbids them.
+    /// Adds `calls` to the number of calls of the run. If a limit forbids them, returns the limit
+    /// and
+    /// counts none.
     pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);

@@ -1,4 +1,4 @@
-//! The tool choice of requests.
+//! The tool choice of model requests.
 
 use haft_core::{ToolName, agent::AgentErrorKind, message::AssistantMessage, model::ToolChoice};
 
@@ -8,13 +8,14 @@ use super::{
 };
 
 impl Run {
-    /// The tool choice of the next request, unless its [step](Step::tool_choice) overrides it.
+    /// The tool choice of the next request, unless [`Step::tool_choice`] overrides it.
     ///
-    /// After the required call, the choice is [`ToolChoice::Auto`].
+    /// It is [`ToolChoice::Auto`] after the model has made the required call.
     pub fn tool_choice(&self) -> ToolChoice {
         self.head.config.tool_choice.clone()
     }
 
+    /// Returns the tool choice for a request. Fails if the chosen tool is not in the request.
     pub(super) fn choose(&self, purpose: Purpose, step: &Step<'_>) -> Result<ToolChoice, AgentErrorKind> {
         if purpose.must_answer() {
             return Ok(ToolChoice::Auto);
@@ -31,7 +32,9 @@ impl Run {
         Err(AgentErrorKind::ToolChoice { wanted, available })
     }
 
-    /// Returns an error text if the model ignored `tool_choice`, which some servers do not enforce.
+    /// Returns an error text for the model if the reply ignores the tool choice of its request.
+    /// Some
+    /// servers do not enforce `tool_choice`.
     pub(super) fn ignored_choice(request: &Request, reply: &AssistantMessage) -> Option<String> {
         let calls = &reply.tool_calls;
         let calls_tool = |name: &ToolName| calls.iter().any(|call| call.name == name.as_str());
