@@ -1,4 +1,4 @@
-//! Calls added to a run by the host.
+//! Tests of calls that the host program adds to a run.
 
 use std::collections::BTreeSet;
 
@@ -25,16 +25,19 @@ fn call(id: &str) -> ToolCall {
     ToolCall::new(id, "look", "{}")
 }
 
+/// Creates a run with the given limits and without a driver.
 fn new_run(limits: RunLimits) -> Run {
     Run::new(&RunConfig { limits, ..RunConfig::default() }, "Go.".into()).unwrap()
 }
 
+/// Reports a reply with one call of `look` per id.
 fn reply(run: &mut Run, ids: &[&str]) {
     let tool_calls = ids.iter().map(|id| call(id)).collect();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
     run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
 }
 
+/// Reports a successful result of the call `id`.
 fn succeed(run: &mut Run, id: &str) {
     run.on_result(id, ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
 }
@@ -70,7 +73,7 @@ fn added_calls_run_after_the_calls_of_the_reply() {
     assert_eq!(results["x"]["executed"]["call_id"], json!("x"));
     assert_paired(run.transcript());
 
-    // A used id is rejected, also after deserialization.
+    // The id of an earlier call is rejected, even after the run was saved and loaded.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     for id in ["a", "x", ""] {
         assert_eq!(run.add_calls([call(id)]), Err(RunError::DuplicateCallId(id.to_owned())));
@@ -91,7 +94,7 @@ fn added_call_can_be_suspended() {
     assert_eq!(run.state(), RunState::Suspended);
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.on_decision("x", Decision::output("given")).unwrap();
-    // The tools are listed again before a suspended call resumes.
+    // The driver must list the tools again before a suspended call resumes.
     assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
     assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
     succeed(&mut run, "x");
@@ -110,7 +113,7 @@ fn limits_apply_to_added_calls() {
     let kind = |id: &str| results[id]["executed"]["outcome"]["failed"]["kind"].clone();
     assert_eq!([kind("x"), kind("y")], [json!(FailureKind::Denied), json!(FailureKind::Denied)]);
 
-    // A cancellation also closes the calls before `Effect::Call`.
+    // A cancellation also closes added calls that were not returned as `Effect::Call` yet.
     let mut run = new_run(RunLimits::default());
     run.add_calls([call("x")]).unwrap();
     run.cancel();
@@ -118,7 +121,9 @@ fn limits_apply_to_added_calls() {
     assert_eq!(run.add_calls([call("y")]), Err(RunError::Over));
 }
 
-/// The inputs are prepared again after the calls.
+/// Calls added between `Effect::Prepare` and the request are executed first. The prepared inputs
+/// are
+/// then out of date, so that the run prepares them again.
 #[test]
 fn calls_added_while_preparing_run_before_the_request() {
     let tools = ToolList::default();
@@ -128,12 +133,11 @@ fn calls_added_while_preparing_run_before_the_request() {
     run.add_calls([call("x")]).unwrap();
     assert!(matches!(run.next(&step).unwrap(), Effect::Call(_)));
     succeed(&mut run, "x");
-    // The inputs are prepared again.
     assert!(matches!(run.next(&step).unwrap(), Effect::Prepare));
     assert!(matches!(run.next(&step).unwrap(), Effect::Chat(_)));
 }
 
-/// A run during its final request, after a limit of one request.
+/// Returns a run with a limit of one request, whose final request is in flight.
 fn in_final_request(step: &Step<'_>) -> Run {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let config = RunConfig { limits, at_limit: AtLimit::Answer, ..RunConfig::default() };
@@ -171,12 +175,13 @@ fn broken_reply_to_the_final_request_ends_at_the_limit() {
     assert_eq!(error, Limit::Requests(1).to_string());
     assert_eq!(run.state(), RunState::LimitReached);
 
-    // With more requests the run continues.
+    // With a higher limit, the run continues.
     run.set_limits(RunLimits::default());
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
 }
 
-/// A stop tool ends the run while an added call is suspended. A cancellation closes both calls.
+/// The call of the stop tool has succeeded and an added call is suspended. A cancellation must give
+/// each call a result.
 #[test]
 fn stopped_run_with_a_suspended_call_can_be_cancelled() {
     let tools = ToolList::default();
@@ -197,7 +202,7 @@ fn stopped_run_with_a_suspended_call_can_be_cancelled() {
     assert_paired(run.transcript());
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
 
-    // After the decision, the run ends with the result of the stop tool.
+    // Without a cancellation, the run ends with the result of the stop tool after the added call.
     decided.on_decision("x", Decision::output("given")).unwrap();
     assert!(matches!(advance(&mut decided, &step).unwrap(), Effect::Call(_)));
     succeed(&mut decided, "x");

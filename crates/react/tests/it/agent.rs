@@ -1,4 +1,4 @@
-//! Runs of an agent with native calls, as a user of the API sees them.
+//! Tests of an agent with native tool calls, through its public API.
 
 use std::{
     sync::{
@@ -83,11 +83,13 @@ async fn events_are_in_order() {
     .assert_eq(&events.join("\n"));
 }
 
+/// Returns the `type` field of an event in its JSON form.
 fn event_type(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
 
-/// Behaviour B17: five calls of 60 to 100 ms take less than 150 ms.
+/// Behaviour B17: the calls of a reply run in parallel. Five calls of 60 to 100 ms take less than
+/// 150 ms together, and their results are in call order.
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
@@ -106,7 +108,9 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     assert_paired(&output.answer().unwrap().transcript);
 }
 
-/// Behaviour A65: a tool registers a second tool and unregisters itself while it runs.
+/// Behaviour A65: the next request contains the changes of a registry. A tool registers another
+/// tool
+/// and unregisters itself during its call; the next request offers only the new tool.
 #[tokio::test]
 async fn registry_changes_are_visible_in_the_next_step() {
     let registry = ToolRegistry::new("plugins");
@@ -141,7 +145,8 @@ async fn registry_changes_are_visible_in_the_next_step() {
     assert_eq!(results, ["installed", "42", r#"unknown tool "install"; available: add"#]);
 }
 
-/// Behaviour C29: the second reply repeats one id and lacks two.
+/// Behaviour C29: calls without an id, or with the id of an earlier call, get new ids. The second
+/// reply has one duplicate id and two empty ids.
 #[tokio::test]
 async fn missing_and_duplicate_call_ids_are_replaced() {
     let model = ScriptedModel::new()
@@ -171,7 +176,9 @@ async fn missing_and_duplicate_call_ids_are_replaced() {
     .assert_eq(&lines(&requests[2]));
 }
 
-/// Behaviour C76: a request of the second run has the messages and calls of the first run.
+/// Behaviour C76: a run with a history continues the conversation. Its requests contain the
+/// messages
+/// and calls of the first run.
 #[tokio::test]
 async fn follow_up_question_continues_the_conversation() {
     let model = ScriptedModel::new()
@@ -194,14 +201,17 @@ async fn follow_up_question_continues_the_conversation() {
         tool: call_2 43
     "#]]
     .assert_eq(&lines(&model.requests()[3]));
-    // Steps and usage are those of the second run only.
+    // The steps and the usage of the answer cover the second run only.
     let second = second.into_answer().unwrap();
     assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
 }
 
+/// A call is executed with the tools of the request that the model replied to, even if the source
+/// no
+/// longer lists its tool.
 #[tokio::test]
 async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
-    /// Lists `add` before the first request only.
+    /// A source that lists `add` in the first step only.
     struct FirstStepOnly(ToolList);
 
     #[async_trait]
@@ -243,7 +253,9 @@ fn agent_outside_a_runtime_is_an_error() {
     assert_eq!(error.to_string(), "an agent runs on a tokio runtime: use it inside one");
 }
 
-/// The timeout applies despite constant progress reports. No event follows the end of the run.
+/// A tool that reports progress in a loop must not delay its own timeout or fill the stream after
+/// the
+/// end of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constant_progress_does_not_delay_a_timeout() {
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
@@ -254,7 +266,8 @@ async fn constant_progress_does_not_delay_a_timeout() {
     let flood = DynamicTool::new(definition, move |_, cx: ToolContext| {
         let stop = Arc::clone(&stop);
         async move {
-            // Blocking code cannot be stopped: it reports progress even after its timeout.
+            // The loop never yields to the runtime, so that the call cannot be stopped: it reports
+            // progress even after its timeout.
             while !stop.load(Ordering::Relaxed) {
                 cx.report(Progress::default());
                 thread::yield_now();
@@ -276,7 +289,9 @@ async fn constant_progress_does_not_delay_a_timeout() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
-/// Behaviour A65: a tool registered during a rejected reply is in the next request.
+/// Behaviour A65: tools are listed before each request, including one that follows a rejected
+/// reply.
+/// The source lists one more tool each time.
 #[tokio::test]
 async fn tools_are_listed_before_each_request() {
     struct Growing(AtomicUsize);
@@ -302,7 +317,9 @@ async fn tools_are_listed_before_each_request() {
     assert_eq!(offered, [1, 2, 3]);
 }
 
-/// Missing state is an error when the agent is built, not when the model calls the tool.
+/// A tool can read state of the agent or of the run. If the state is missing, `build` must fail;
+/// the
+/// error must not wait until the model calls the tool.
 #[tokio::test]
 async fn state_comes_from_the_agent_or_from_the_run() {
     let reads_state = |name: &str| {
@@ -330,7 +347,7 @@ async fn state_comes_from_the_agent_or_from_the_run() {
     assert_eq!(output.results_of("number").next().unwrap().model_text(), "2");
 }
 
-/// Counts the requests for a stream.
+/// A model that counts its streamed requests.
 struct StreamCounter(ScriptedModel, Arc<AtomicUsize>);
 
 #[async_trait]
@@ -349,7 +366,9 @@ impl ChatModel for StreamCounter {
     }
 }
 
-/// `run` does not stream, so it works with servers without working streams.
+/// `ReactAgent::run` must not stream from the model, so that it works with servers whose streaming
+/// is
+/// broken.
 #[tokio::test]
 async fn only_a_streamed_run_streams_from_the_model() {
     let streams = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,6 @@
-//! Behaviour B18: the blocking API returns an error inside a runtime, without deadlock or panic.
+//! Behaviour B18: inside an async runtime, the blocking API returns an error. It does not deadlock
+//! or
+//! panic.
 
 use std::{
     sync::{Arc, mpsc},
@@ -23,6 +25,7 @@ fn calculator_agent() -> BlockingAgent<ReactAgent> {
     ReactAgent::new(model, calculator()).unwrap().blocking()
 }
 
+/// An agent whose model must not be called, since its script is empty.
 fn agent_without_replies() -> BlockingAgent<ReactAgent> {
     ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().blocking()
 }
@@ -36,8 +39,8 @@ impl Drop for DropSignal {
     }
 }
 
-/// `never_returns()`: reports progress and never returns. The receiver gets a message when the call
-/// is dropped.
+/// Creates the tool `never_returns`, which reports progress and never returns. The receiver gets a
+/// message when the call is dropped.
 fn never_returns() -> (DynamicTool, mpsc::Receiver<()>) {
     let (sender, dropped) = mpsc::channel();
     let definition = plain("never_returns", || async {}).definition().clone();
@@ -86,6 +89,7 @@ fn suspended_run_is_resumed() {
     assert_eq!(agent.run(RunInput::resume(suspended, decisions)).unwrap().text().unwrap(), "Drawn.");
 }
 
+/// Asserts that `run` and `stream` of the agent return `BlockingInRuntime` on this thread.
 #[track_caller]
 fn assert_inside_runtime_error(agent: &BlockingAgent<ReactAgent>) {
     let earlier: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
@@ -107,7 +111,7 @@ fn assert_inside_runtime_error(agent: &BlockingAgent<ReactAgent>) {
 #[tokio::test]
 async fn current_thread_runtime_is_an_error() {
     assert_inside_runtime_error(&agent_without_replies());
-    // The task is still usable.
+    // The error leaves the task usable: it can still await and spawn.
     tokio::task::yield_now().await;
     tokio::spawn(async { assert_inside_runtime_error(&agent_without_replies()) }).await.unwrap();
 }
@@ -147,7 +151,7 @@ async fn block_in_place_can_run_an_agent() {
     assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
-/// `Runtime::enter` alone does not forbid blocking: no task runs on the thread.
+/// A thread that only called `Runtime::enter` runs no task, so that blocking it is allowed.
 #[test]
 fn entered_runtime_can_run_an_agent() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -180,7 +184,8 @@ fn dropped_iterator_drops_its_calls() {
     dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// The iterator outlives its agent. Both can be dropped where blocking is forbidden.
+/// The iterator can outlive its agent, and can be dropped inside an async task, where blocking is
+/// forbidden.
 #[test]
 fn iterator_can_be_dropped_inside_a_runtime() {
     let (never_returns, dropped) = never_returns();
@@ -194,7 +199,8 @@ fn iterator_can_be_dropped_inside_a_runtime() {
     dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// `next` inside a runtime returns an error and ends the iterator.
+/// A call of `next` inside a runtime returns an error, ends the iterator, and drops the call in
+/// progress.
 #[test]
 fn next_inside_a_runtime_ends_the_iterator() {
     let (never_returns, dropped) = never_returns();
@@ -211,7 +217,7 @@ fn next_inside_a_runtime_ends_the_iterator() {
     dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// A tool that blocks its thread times out without an effect on other calls.
+/// A tool that blocks its thread must time out. The other call of the reply must still succeed.
 #[test]
 fn blocked_tool_times_out() {
     let (release, released) = mpsc::channel::<()>();
@@ -232,7 +238,7 @@ fn blocked_tool_times_out() {
     drop(release);
 }
 
-/// Nine blocked calls, more than the runtime has threads.
+/// Nine blocked calls must time out, although the runtime has fewer threads.
 #[test]
 fn tools_that_block_all_threads_time_out() {
     const BLOCKED: usize = 9;
@@ -259,7 +265,7 @@ fn tools_that_block_all_threads_time_out() {
     drop(release);
 }
 
-/// Nine blocked hooks, more than the runtime has threads.
+/// Nine blocked hooks must time out, although the runtime has fewer threads.
 #[test]
 fn hooks_that_block_all_threads_time_out() {
     let (release, released) = mpsc::channel::<()>();

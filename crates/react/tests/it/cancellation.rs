@@ -1,4 +1,4 @@
-//! Cancelled and dropped runs.
+//! Tests of cancelled and dropped runs.
 
 use std::{
     sync::{
@@ -27,11 +27,13 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// Creates a run context that `token` cancels.
 fn cancelled_by(token: &CancellationToken) -> RunContext {
     RunContext { cancellation: token.clone(), ..RunContext::default() }
 }
 
-/// Behaviour T4: the run is cancelled when the first of three calls is done.
+/// Behaviour T4: a cancellation gives every call a result. The run is cancelled after one of three
+/// calls has returned, and the conversation can then be continued.
 #[tokio::test(start_paused = true)]
 async fn cancellation_between_reply_and_results_closes_every_call() {
     let model = ScriptedModel::new()
@@ -62,7 +64,7 @@ async fn cancellation_between_reply_and_results_closes_every_call() {
     assert_eq!(next.text().unwrap(), "Fine.");
 }
 
-/// The driver cancels the request itself, without support by the model.
+/// A cancellation must drop the model request at once, even if the model ignores the token.
 #[tokio::test(start_paused = true)]
 async fn request_is_cancelled_without_delay() {
     struct NeverReplies(haft_core::model::ModelProfile);
@@ -108,7 +110,7 @@ async fn cancelled_token_sends_no_request() {
     assert_eq!((model.requests().len(), error.transcript.len()), (0, 1));
 }
 
-/// Dropping the stream drops the futures of its calls.
+/// Dropping the event stream must drop the futures of its calls.
 #[tokio::test]
 async fn dropped_stream_aborts_its_calls() {
     struct SetOnDrop(Arc<AtomicBool>);
@@ -141,7 +143,9 @@ async fn dropped_stream_aborts_its_calls() {
     }
 }
 
-/// A run owned by the caller can be cancelled, or driven further, after its stream was dropped.
+/// With `ReactAgent::drive` the caller owns the run. After its event stream was dropped, the run
+/// can
+/// be cancelled or driven again.
 #[tokio::test(start_paused = true)]
 async fn run_of_the_caller_survives_a_dropped_stream() {
     let idempotent = ToolPolicy { idempotent: true, timeout: HOUR, ..ToolPolicy::default() };
@@ -164,7 +168,7 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
     closed.cancel();
     assert_paired(closed.transcript());
 
-    // The idempotent call runs again. The effect of the other two is unknown.
+    // Only the idempotent call `look` runs again. The effect of the other two calls is unknown.
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))));
     let kinds: Vec<_> = run

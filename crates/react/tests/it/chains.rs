@@ -1,4 +1,6 @@
-//! Behaviour A69 and D36: chains of tools in a run.
+//! Behaviour A69 and D36: a chain of tools in a run can be suspended and resumed, and its failures
+//! name
+//! the failed part.
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
@@ -27,7 +29,8 @@ fn say(sum: i64) -> Json<String> {
     Json(format!("It is {sum}."))
 }
 
-/// The last part of the chain is an agent whose tool needs an approval.
+/// A suspended chain resumes at the part that was suspended, and does not repeat the earlier parts.
+/// The second part needs an approval, and so does a tool of the agent that is the third part.
 #[tokio::test]
 async fn suspended_chain_resumes_at_its_part() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -73,7 +76,7 @@ async fn suspended_chain_resumes_at_its_part() {
     .assert_eq(&entries.lock().unwrap().join("\n"));
 }
 
-/// The result names the failed part and the parts before it.
+/// If a part of a chain fails, the result names this part and the parts that ran before it.
 #[tokio::test]
 async fn failure_of_a_part_is_in_the_result() {
     let model = ScriptedModel::new().calls([("a", "both", r#"{"x": 1, "y": 2}"#)]).text("A pity.");

@@ -1,4 +1,4 @@
-//! Agents as tools of other agents.
+//! Tests of agents that are used as tools of other agents.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::{pairing::assert_paired, tools::calculator};
 
+/// Creates a tool without arguments that returns "{name} is done".
 fn tool(name: &str) -> DynamicTool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
     let name = name.to_owned();
@@ -26,7 +27,8 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// `pay` needs an approval. `ship` is external.
+/// A toolset with two tools whose calls are suspended: `pay` needs an approval, and `ship` is
+/// external.
 fn shop() -> Toolset {
     let tools = Toolset::new().with(tool("pay")).with(tool("ship"));
     let tools = tools.approval_required(|it| *it.name() == *"pay").external(|it| *it.name() == *"ship");
@@ -37,15 +39,17 @@ fn agent(model: ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::new(model, tools).unwrap()
 }
 
-/// An agent with a child under the tool name `buy`.
+/// Creates an agent that can call `child` as the tool `buy`.
 fn parent(model: ScriptedModel, child: ReactAgent) -> ReactAgent {
     agent(model, calculator().with(child.into_tool("buy", "Buys something.")))
 }
 
+/// Serializes and deserializes a suspended run.
 fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
     serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
+/// Returns the ids of the suspended calls, including the calls inside child runs.
 fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
     pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
 }
@@ -68,8 +72,9 @@ async fn answer_of_a_child_is_the_result() {
     expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
 }
 
-/// A suspended child suspends its parent. Call ids are unique in the whole tree, and a decision
-/// reaches the child with the call.
+/// A suspended child suspends its parent. The ids of its calls are prefixed with the id of the
+/// outer
+/// call, so that they are unique, and a decision for such an id reaches the child.
 #[tokio::test]
 async fn suspended_child_suspends_its_parent() {
     let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
@@ -83,7 +88,7 @@ async fn suspended_child_suspends_its_parent() {
     let PendingKind::Nested { pending } = &suspended.pending[0].pending.kind else { panic!() };
     assert!(matches!(pending[0].pending.kind, PendingKind::Approval { .. }));
 
-    // One decision at a time, after a round trip through JSON.
+    // The decisions are passed one at a time, and the run is serialized in between.
     let resume = RunInput::resume(reloaded(&suspended), decisions([("1/2", Decision::output("shipped"))]));
     let suspended = agent.run(resume).await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&suspended.pending), ["1/1"]);
@@ -138,7 +143,7 @@ async fn decision_of_the_wrong_kind_is_an_error() {
     expect![[r#"the run cannot begin: the decision about the call "1" does not fit: the call needs decisions about the calls inside it"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
-/// The outer call of a suspended child can be denied as a whole.
+/// A decision can deny the outer call of a suspended child, without decisions for its inner calls.
 #[tokio::test]
 async fn suspended_child_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
@@ -150,7 +155,7 @@ async fn suspended_child_can_be_denied() {
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// An error of the child does not end the run of the parent.
+/// If a child fails, its parent gets a failed result and continues.
 #[tokio::test]
 async fn failed_child_is_a_failed_call() {
     let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "add", "{}")]))
@@ -164,7 +169,8 @@ async fn failed_child_is_a_failed_call() {
         .assert_eq(&answer.steps[0].result.model_text());
 }
 
-/// The named inputs of a child are the arguments of the tool. Its outputs are structured.
+/// The arguments of the tool are the structured input of the child. The structured output of the
+/// child is the structured result of the tool.
 #[tokio::test]
 async fn child_has_named_inputs_and_outputs() {
     let question = Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
@@ -180,8 +186,8 @@ async fn child_has_named_inputs_and_outputs() {
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
 }
 
-/// A parent, a child and a grandchild with a call of `pay`. The second call of the grandchild is
-/// `hang` if `hangs`, else `pay`.
+/// Creates a parent with a child and a grandchild. The grandchild calls `pay`, and then `hang` if
+/// `hangs` is `true`, otherwise `pay` again.
 fn three_levels(hangs: bool) -> ReactAgent {
     let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
     let hang = crate::tools::plain("hang", std::future::pending::<()>);
@@ -193,7 +199,7 @@ fn three_levels(hangs: bool) -> ReactAgent {
     parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }
 
-/// Behaviour D38: a cancellation reaches the grandchild and closes every call.
+/// Behaviour D38: a cancellation reaches a grandchild without delay, and gives every call a result.
 #[tokio::test(start_paused = true)]
 async fn cancellation_two_levels_down_closes_every_call() {
     let context = RunContext::default();
@@ -222,7 +228,7 @@ async fn cancellation_of_a_suspended_grandchild_closes_its_call() {
     run.cancel();
     assert_paired(run.transcript());
 
-    // A decision is still missing when the run is cancelled.
+    // The run is resumed with one of two decisions, and is cancelled at once.
     let context = RunContext::default();
     context.cancellation.cancel();
     let resume = RunInput::resume(reloaded(&suspended), decisions([("1/1/1", Decision::approved())]));

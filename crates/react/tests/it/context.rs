@@ -1,4 +1,4 @@
-//! Views of a long transcript: omitted steps, the latest steps, and summaries.
+//! Tests of requests with a shortened context: omitted steps, the latest steps only, and summaries.
 
 use expect_test::expect;
 use haft_core::{Message, RunInput, Transcript, agent::AgentErrorKind, model::ModelError, usage::Usage};
@@ -21,6 +21,7 @@ fn too_long() -> ModelError {
     ModelError::ContextTooLong("too many tokens".to_owned())
 }
 
+/// Scripts one reply per number, each with two calls of `add`.
 fn calls_of_add(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
     numbers.fold(model, |model, number| {
         model.calls([
@@ -34,7 +35,7 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator())
 }
 
-/// Two earlier turns; the first has a call.
+/// A conversation of two turns. The first turn contains a call.
 fn earlier() -> Transcript {
     let message = AssistantMessage {
         tool_calls: vec![ToolCall::new("z", "add", r#"{"x":0,"y":0}"#)],
@@ -53,7 +54,8 @@ fn earlier() -> Transcript {
     .collect()
 }
 
-/// Behaviour C27: a fourth overflow in a row is an error.
+/// Behaviour C27: if the context is too long, the oldest turn or step is omitted, up to three times
+/// in a row. The fourth overflow in a row is an error.
 #[tokio::test]
 async fn oldest_steps_are_omitted_at_most_three_times() {
     let model = calls_of_add(ScriptedModel::new(), 1..4)
@@ -88,7 +90,7 @@ async fn oldest_steps_are_omitted_at_most_three_times() {
     assert_paired(&error.transcript);
 }
 
-/// Only earlier steps can be omitted.
+/// The question and the last step are always sent. If they alone are too long, the run fails.
 #[tokio::test]
 async fn question_and_last_step_are_never_omitted() {
     let model = calls_of_add(ScriptedModel::new(), 1..2).fail(too_long());
@@ -97,6 +99,7 @@ async fn question_and_last_step_are_never_omitted() {
     assert_eq!(model.requests().len(), 2);
 }
 
+/// `ContextConfig::latest` limits the number of turns and steps in each request.
 #[tokio::test]
 async fn view_is_limited_to_the_latest_steps() {
     for (latest, expected) in [(1, [3, 4, 4, 4]), (2, [7, 6, 7, 7]), (9, [7, 10, 13, 16])] {
@@ -112,7 +115,9 @@ async fn view_is_limited_to_the_latest_steps() {
     }
 }
 
-/// Behaviour M9: calls and results stay paired, and a second overflow is an error.
+/// Behaviour M9: a summary replaces all messages before the last step. Calls and results stay
+/// paired,
+/// and an overflow directly after the summary is an error.
 #[tokio::test]
 async fn summary_replaces_the_older_messages() {
     let summary =
@@ -159,7 +164,7 @@ async fn summary_replaces_the_older_messages() {
     "#]]
     .assert_eq(&lines(&compactor.requests()[0]));
 
-    // A second overflow after the summary is an error.
+    // An overflow directly after the summary is an error, since only the last step is left.
     let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long()).fail(too_long());
     let agent = builder(&model).compactor(ScriptedModel::new().text("Sums.")).build().unwrap();
     let error = agent.run("Add.").await.unwrap_err();
@@ -175,7 +180,7 @@ async fn failed_summary_omits_the_oldest_step() {
     assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
 }
 
-/// `ContextConfig::tokens` omits steps before the model reports an overflow.
+/// With `ContextConfig::tokens`, steps are omitted before the model rejects a request as too long.
 #[tokio::test]
 async fn token_limit_omits_steps_in_advance() {
     let costly = |number: u32| {
@@ -190,7 +195,7 @@ async fn token_limit_omits_steps_in_advance() {
     assert_eq!(lengths, [1, 3, 3, 3]);
 }
 
-/// The view is computed by the run and is the same in every dialect.
+/// After an overflow, the text and JSON dialects omit the same messages as the native dialect.
 #[tokio::test]
 async fn view_is_the_same_in_every_dialect() {
     let step = |number: u32| format!("Thought: So.\nAction: add\nArguments: {{\"x\": {number}, \"y\": 1}}");
@@ -208,7 +213,7 @@ async fn view_is_the_same_in_every_dialect() {
     assert_eq!(model.requests()[3].messages.len(), 3);
 }
 
-/// Only the latest summary is in the view, also in the request for the next summary.
+/// Requests contain only the latest summary. The record for the next summary contains it, too.
 #[tokio::test]
 async fn new_summary_replaces_the_previous_summary() {
     let compactor = ScriptedModel::new().text("One.").text("Two.").text("Three.");
@@ -253,7 +258,7 @@ async fn new_summary_replaces_the_previous_summary() {
     .assert_eq(&lines(&compactor.requests()[2]));
 }
 
-/// The next run starts with the summary and the messages after it.
+/// The next run of the conversation sends the summary and the messages that it does not cover.
 #[tokio::test]
 async fn next_run_starts_at_the_summary() {
     let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
@@ -275,8 +280,8 @@ async fn next_run_starts_at_the_summary() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// A summary ends with the open tasks, so it is never cut. The other messages of a record are cut
-/// to about 100 kB.
+/// The record for a summary has at most about 100 kB. An earlier summary is included in full, since
+/// it ends with the open tasks.
 #[tokio::test]
 async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     let long = format!("{} STILL TO DO", "x".repeat(9_000));
@@ -295,7 +300,7 @@ async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     assert!(records[1].contains("STILL TO DO"));
 }
 
-/// Behaviour C27: without a usable summary, steps are omitted as if no compactor were set.
+/// Behaviour C27: if the summary fails or is truncated, steps are omitted as without a compactor.
 #[tokio::test]
 async fn failed_summaries_omit_steps_at_most_three_times() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };
@@ -310,7 +315,7 @@ async fn failed_summaries_omit_steps_at_most_three_times() {
     }
 }
 
-/// `context` and `compactor` are independent settings and can be set in any order.
+/// A compactor works without omissions (`omissions: 0`), no matter which setting is made first.
 #[tokio::test]
 async fn compactor_is_independent_of_the_omission_limit() {
     let context = ContextConfig { omissions: 0, ..ContextConfig::default() };
@@ -339,7 +344,7 @@ async fn summaries_count_towards_the_request_limit() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(5))), "{error}");
     assert_eq!((model.requests().len(), compactor.requests().len(), error.usage.requests), (4, 1, 5));
 
-    // No summary is requested if only one request is left.
+    // At the request limit, no summary is requested.
     let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
     let compactor = ScriptedModel::new();
     let error = limited(&compactor, &model, 4).run("Add.").await.unwrap_err();
@@ -347,7 +352,8 @@ async fn summaries_count_towards_the_request_limit() {
     assert!(compactor.requests().is_empty());
 }
 
-/// A reply without a call is not a step: the last observation stays in the view.
+/// A reply without calls does not count as a step. Otherwise `latest: Some(1)` would omit the last
+/// observation.
 #[tokio::test]
 async fn reply_without_a_call_is_not_counted_as_a_step() {
     let outputs =
@@ -374,7 +380,7 @@ async fn reply_without_a_call_is_not_counted_as_a_step() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// All messages of the input are kept, of any role.
+/// An input can have several messages of any role. None of them is omitted.
 #[tokio::test]
 async fn all_messages_of_the_input_are_the_question() {
     let earlier_messages: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();

@@ -1,5 +1,6 @@
-//! Property tests of crashes: a call that is not idempotent runs at most once, and every call gets
-//! a result.
+//! Property tests of runs whose process crashes. A call that is not idempotent must run at most
+//! once,
+//! and every call must get a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,21 +29,22 @@ use crate::{
     tools::plain,
 };
 
-/// The name of the called tool, which selects its behaviour.
+/// The name of a tool, which determines how the environment executes its calls.
 type Kind = &'static str;
 
 #[derive(Clone, Debug)]
 struct Scenario {
     replies: Vec<Vec<(&'static str, Kind)>>,
-    /// Selects the next executed call and the next decided call.
+    /// Random choices of the next call to execute or to decide.
     order: Vec<Index>,
-    /// Per event: the process crashes after it.
+    /// For each event, `true` if the process crashes after it.
     crashes: Vec<bool>,
-    /// Per event: the run is saved after it. It is also saved before each effect.
+    /// For each event, `true` if the run is saved after it. The run is also saved before each
+    /// effect.
     saves: Vec<bool>,
-    /// Per output check: the output is accepted.
+    /// For each output check, `true` if the output is accepted.
     accepted: Vec<bool>,
-    /// Per request: a context overflow. Per summary: a failure.
+    /// For each request, `true` if the context is too long. For each summary, `true` if it fails.
     overflows: Vec<bool>,
     config: RunConfig,
 }
@@ -83,16 +85,17 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
     )
 }
 
-/// The state outside the process. It survives a crash.
+/// The world outside the process, which survives a crash.
 #[derive(Default)]
 struct Environment {
-    /// Per call id: the number of executions.
+    /// The number of executions of each call, by call id.
     effects: BTreeMap<String, u32>,
-    /// Per call id: the ids of its inner calls with a decision.
+    /// The ids of the inner calls that have a decision, by the id of the outer call.
     decided_inner_calls: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Environment {
+    /// Executes a call, or suspends it if it still needs a decision.
     fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
         let answer = batch.resumed.get(&call.id).map(Resumed::decision);
         let pending = match (&*call.name, answer) {
@@ -115,6 +118,7 @@ impl Environment {
         Err(Pending::new(pending).into())
     }
 
+    /// Counts an execution of the call, and returns its result.
     fn effect(&mut self, call: &ToolCall) -> ToolResult {
         *self.effects.entry(call.id.clone()).or_default() += 1;
         match &*call.name {
@@ -124,6 +128,7 @@ impl Environment {
     }
 }
 
+/// Returns the two suspended calls inside a call of `nested`.
 fn inner(call: &ToolCall) -> Vec<PendingCall> {
     let pending = Pending::new(PendingKind::External);
     let calls = ["x", "y"].map(|it| ToolCall::new(format!("{}/{it}", call.id), "inner", "{}"));
@@ -140,11 +145,11 @@ fn to_json(run: &Run) -> String {
     serde_json::to_string(run).unwrap()
 }
 
-/// A run driven by a process that crashes and restarts.
+/// A process that drives a run, crashes at random and restarts from the saved run.
 struct Process<'p> {
     scenario: &'p Scenario,
     run: Run,
-    /// The saved run, loaded after a crash.
+    /// The saved run as JSON. It is loaded after a crash.
     saved: String,
     environment: Environment,
     tools: ToolList,
@@ -174,7 +179,9 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Records an event: saves the run and crashes, as planned. Returns `false` after a crash.
+    /// Must be called after each event. Saves the run and crashes, as the scenario specifies.
+    /// Returns
+    /// `false` after a crash.
     fn record_event(&mut self) -> bool {
         if self.saves.next().copied().unwrap_or(true) {
             self.saved = to_json(&self.run);
@@ -182,6 +189,9 @@ impl<'p> Process<'p> {
         self.survives()
     }
 
+    /// Crashes if the scenario specifies it: the run is loaded and recovered. Returns `false` after
+    /// a
+    /// crash.
     fn survives(&mut self) -> bool {
         let crashes = self.crashes.next().copied().unwrap_or_default();
         if crashes {
@@ -200,7 +210,7 @@ impl<'p> Process<'p> {
         self.order.next().map_or(0, |index| index.index(of))
     }
 
-    /// Drives the run to its end. Returns `true` if the run has an answer.
+    /// Drives the run to its end. Returns `true` if it ends with an answer.
     fn drive(&mut self) -> bool {
         let mut replies = self.scenario.replies.iter();
         for clock in 0..2_000 {
@@ -267,7 +277,7 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Decides a random subset of the suspended calls.
+    /// Reports decisions for a random subset of the suspended calls.
     fn decide_some(&mut self, pending: &[PendingCall]) {
         let mut leaves: Vec<_> = pending.iter().flat_map(PendingCall::leaves).collect();
         for _ in 0..=self.pick(leaves.len()) {
@@ -298,9 +308,9 @@ fn reply_with_calls(calls: &[(&'static str, Kind)]) -> ChatResponse {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A call that is not idempotent runs at most once, at any crash and with any saved state.
-    /// The scenarios include partial decisions, nested calls, output validators, summaries, omitted
-    /// steps and stop tools.
+    /// A call that is not idempotent runs at most once, wherever the process crashes and whichever
+    /// state was saved. The scenarios include partial decisions, nested calls, output validators,
+    /// summaries, omitted steps and stop tools.
     #[test]
     fn crash_repeats_only_idempotent_calls(scenario in scenarios()) {
         let mut process = Process::new(&scenario);
@@ -318,15 +328,15 @@ proptest! {
             process.run.cancel();
         }
         assert_paired(process.run.transcript());
-        // The transcript accepts a new question.
+        // Another run can continue the conversation.
         prop_assert!(Run::new(&scenario.config, RunInput::new("More.").with_history(process.run.transcript().clone())).is_ok());
     }
 
-    /// Behaviour D38: a run cancelled after crashes has a result for every call.
+    /// Behaviour D38: if a run is cancelled after crashes, every call has a result.
     #[test]
     fn cancellation_after_crashes_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut scenario = scenario;
-        // There are no crashes after this event.
+        // No crash happens after this number of events.
         scenario.crashes.truncate(events);
         let mut process = Process::new(&scenario);
         let replies: Vec<_> = scenario.replies.iter().take(events % 4).cloned().collect();

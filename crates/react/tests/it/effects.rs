@@ -1,9 +1,9 @@
-//! Runs driven without an agent.
+//! A helper for tests that drive a run without an agent.
 
 use haft_core::agent::AgentErrorKind;
 use haft_react::{Effect, Run, Step};
 
-/// Returns the next effect after `Effect::Prepare`.
+/// Returns the next effect other than `Effect::Prepare`.
 pub(crate) fn advance(run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
     loop {
         match run.next(step) {

@@ -1,4 +1,4 @@
-//! Messages enqueued during a run.
+//! Tests of messages that are enqueued during a run.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,7 +36,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::new(model.clone(), tools).unwrap()
 }
 
-/// `ask()`: enqueues `messages` through the run handle and returns without delay.
+/// Creates the tool `ask`, which enqueues `messages` through the run handle.
 fn enqueueing_tool(messages: &'static [(&'static str, When)]) -> DynamicTool {
     DynamicTool::new(plain("ask", || async {}).definition().clone(), move |_, cx: ToolContext| async move {
         let handle = cx.state::<RunHandle>()?;
@@ -77,11 +77,11 @@ async fn messages_are_delivered_before_the_next_request_or_at_idle() {
     assert!(handle.undelivered().is_empty());
     let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
     assert_eq!(enqueued, [false, false, false, false, true, true, false, true, false]);
-    // An enqueued message does not start a new run.
+    // An enqueued message does not begin a new trajectory.
     assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 3);
 }
 
-/// A model that enqueues a message during its first reply.
+/// A model that enqueues a message while it produces its first reply.
 struct EnqueuesDuringReply {
     model: ScriptedModel,
     handle: RunHandle,
@@ -101,7 +101,8 @@ impl ChatModel for EnqueuesDuringReply {
     }
 }
 
-/// A message enqueued during the last reply is delivered with another request.
+/// A message that is enqueued during the last reply must not be lost: the run makes another request
+/// with it.
 #[tokio::test]
 async fn message_during_the_last_reply_continues_the_run() {
     let handle = RunHandle::new();
@@ -149,7 +150,7 @@ async fn stop_tool_does_not_discard_idle_messages() {
     assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
 }
 
-/// The messages of a suspended run are saved with it.
+/// Undelivered messages are saved with a suspended run, and are delivered when it is resumed.
 #[tokio::test]
 async fn suspended_run_keeps_its_messages() {
     let wait = || {
@@ -164,7 +165,7 @@ async fn suspended_run_keeps_its_messages() {
     assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
     assert!(handle.undelivered().is_empty());
 
-    // More messages can be enqueued during the suspension.
+    // More messages can be added to the suspended run.
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let mut run = Run::from_suspended(suspended).unwrap();
     run.enqueue("Please.", When::NextRequest).unwrap();
@@ -210,7 +211,7 @@ async fn enqueue_after_a_cancellation_is_an_error() {
     assert_eq!(undelivered, ["Are you there?"]);
 }
 
-/// A message adds no request beyond the limit. The answer of the run is kept.
+/// An enqueued message does not lead to a request that exceeds the limit. The run keeps its answer.
 #[tokio::test]
 async fn limits_apply_to_enqueued_messages() {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
@@ -221,7 +222,7 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
     assert_eq!(handle.undelivered().len(), 1);
 
-    // A message for the next request does not raise the limit.
+    // The same applies to a message for the next request: the run fails at the limit.
     let model = ScriptedModel::new().calls(ADD);
     let handle = RunHandle::new();
     handle.enqueue("Hurry.", When::NextRequest).unwrap();
@@ -229,7 +230,7 @@ async fn limits_apply_to_enqueued_messages() {
     let error = agent(&model, calculator()).run(input).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
 
-    // No message is delivered after the final request.
+    // A message does not continue the run after the final request.
     let model = ScriptedModel::new().calls(ADD).text("About 2.");
     let handle = RunHandle::new();
     handle.enqueue("More.", When::Idle).unwrap();
@@ -240,7 +241,8 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(handle.undelivered().len(), 1);
 }
 
-/// The handle belongs to the parent run, not to the run of an agent used as a tool.
+/// A run handle belongs to one run. An agent that this run calls as a tool must not receive its
+/// messages.
 #[tokio::test]
 async fn messages_do_not_reach_an_agent_used_as_a_tool() {
     let child_model = ScriptedModel::new().text("Found.");
@@ -258,7 +260,7 @@ async fn messages_do_not_reach_an_agent_used_as_a_tool() {
     assert!(lines(&model.requests()[1]).ends_with("user: For the parent.\n"));
 }
 
-/// The run handle stays valid after a hand-off.
+/// After a hand-off, the messages of the run handle reach the next agent.
 #[tokio::test]
 async fn message_reaches_the_agent_after_a_hand_off() {
     let reception = ScriptedModel::new().calls([("a", "transfer_to_kitchen", "{}")]);
@@ -274,6 +276,7 @@ async fn message_reaches_the_agent_after_a_hand_off() {
     assert!(lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
 }
 
+/// Tool results and assistant messages are rejected, and so are more than `MAX_ENQUEUED` messages.
 #[test]
 fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
@@ -290,7 +293,8 @@ fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     assert_eq!(run.undelivered().count(), Run::MAX_ENQUEUED);
 }
 
-/// A message is delivered after the results of open calls. It is saved with the run.
+/// A message that is enqueued while calls are open is delivered after their results, even if the
+/// process crashes before.
 #[test]
 fn message_is_delivered_after_open_calls_and_survives_a_crash() {
     let tools = ToolList::default();

@@ -1,4 +1,4 @@
-//! The event stream of a run.
+//! Tests of the event stream of a run.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::tools::plain;
 
+/// Returns three replies in the format of a dialect: calls of `look` and `ask`, then the answer.
 fn replies(dialect: &str) -> [ChatResponse; 3] {
     let step = |tool: &str, arguments: serde_json::Value| match dialect {
         "native" => {
@@ -36,7 +37,7 @@ fn replies(dialect: &str) -> [ChatResponse; 3] {
     [step("look", json!({})), step("ask", json!({})), step("finish", json!({"answer": "It is done."}))]
 }
 
-/// The types of the events of a run, without consecutive duplicates, and the output of the run.
+/// Runs the agent. Returns the types of the events, without consecutive duplicates, and the output.
 async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     let events: Vec<_> = agent.stream(input).try_collect().await.unwrap();
     let mut types: Vec<_> = events.iter().map(|it| json!(it)["type"].as_str().unwrap().to_owned()).collect();
@@ -45,8 +46,8 @@ async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     (types.join(" "), output.clone())
 }
 
-/// Behaviour C77: thoughts, text, calls, progress and suspensions are the same events in every
-/// dialect.
+/// Behaviour C77: every dialect leads to the same events for thoughts, text, calls, progress and
+/// suspensions.
 #[tokio::test]
 async fn events_are_the_same_in_every_dialect() {
     let dialects: [Arc<dyn Dialect>; 3] =
@@ -76,7 +77,8 @@ async fn events_are_the_same_in_every_dialect() {
     }
 }
 
-/// Behaviour C78: the results of a tool by name, and the tool, reasoning and result of each step.
+/// Behaviour C78: the output returns the results of a tool by name, and each step has its tool,
+/// reasoning and result.
 #[tokio::test]
 async fn steps_have_tool_reasoning_and_result() {
     let message = |thought: &str, calls: &[(&str, &str)]| {

@@ -1,4 +1,4 @@
-//! Extensions: order of hooks, saved entries, limits, and the effect of each part.
+//! Tests of extensions: the order of hooks, saved entries, limits, and each kind of hook.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ use crate::{
     tools::{add, calculator, plain},
 };
 
-/// A log shared by hooks.
+/// A log of events that several hooks share.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -35,7 +35,7 @@ impl Log {
     }
 }
 
-/// A model that logs each request.
+/// A model that logs the begin and the end of each request.
 struct LoggingModel {
     model: Arc<dyn ChatModel>,
     name: &'static str,
@@ -56,7 +56,7 @@ impl ChatModel for LoggingModel {
     }
 }
 
-/// An extension that logs its hooks.
+/// Creates an extension that logs each call of its hooks.
 fn logging(name: &'static str, log: &Log) -> Extension {
     let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
     Extension::new(name)
@@ -86,7 +86,7 @@ fn logging(name: &'static str, log: &Log) -> Extension {
         })
 }
 
-/// `count()`: counts its calls in an entry of the extension `counter`.
+/// Counts its calls in an entry of the extension `counter`.
 #[tool]
 fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
     let counter = entries.of("counter");
@@ -97,6 +97,7 @@ fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
     counter.update("calls", count).map_err(ToolError::failed)
 }
 
+/// Creates an extension with the tool `count`. Its instructions contain the number of calls so far.
 fn counter() -> Extension {
     Extension::new("counter").tools(Toolset::new().with(Count)).dynamic_instructions(|cx| async move {
         let calls: u32 = cx.entries.get("calls")?.unwrap_or_default();
@@ -306,7 +307,9 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
     assert!(build(vec![counter()]).is_ok());
 }
 
-/// Behaviour B73: a toolset inside keeps its recorder and its strict pipeline.
+/// Behaviour B73: a hook that hides a tool does not change how other toolsets execute their calls.
+/// The
+/// nested toolset keeps its strict pipeline, which does not repair arguments.
 #[tokio::test]
 async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
@@ -346,7 +349,7 @@ async fn hooks_of_a_builder_have_saved_entries() {
     let decisions = [("a".to_owned(), haft_core::call::Decision::output("a cat"))].into();
     agent.run(RunInput::resume(suspended, decisions)).await.unwrap().text().unwrap();
     let last = model.requests().last().unwrap().instructions.as_ref().unwrap().text();
-    // The hook also runs for the open call of the resumed run.
+    // The hook ran three times: for two requests, and for the open call of the resumed run.
     assert_eq!(last, "Request 3.");
 }
 
@@ -365,6 +368,9 @@ async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
     }
 }
 
+/// If a hook removes all calls of a reply without text, the reply is rejected: the model gets a
+/// hint and
+/// replies again.
 #[tokio::test]
 async fn reply_without_its_only_call_is_rejected() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("I cannot add.");
@@ -378,6 +384,9 @@ async fn reply_without_its_only_call_is_rejected() {
     assert_eq!(hint, "Your calls are not allowed. Do something else, or answer.");
 }
 
+/// If a change of an entry panics, the entry keeps its value. A change can read the entries without
+/// a
+/// deadlock.
 #[test]
 fn failed_change_keeps_an_entry_and_a_change_can_read() {
     let entries = Entries::default().of("counter");

@@ -1,4 +1,4 @@
-//! Faults of the model, of tools and of the provider.
+//! Tests of faults: broken replies, failing tools and provider errors.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -20,7 +20,9 @@ use crate::{
     tools::{add, calculator, counted, fails, hang, panics, plain, retries, wait},
 };
 
-/// Behaviour T1: the model gets an error, and the tool does not run.
+/// Behaviour T1: if the arguments of a call are malformed, the model gets an error and the tool
+/// does
+/// not run.
 #[tokio::test]
 async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     let (add, ran) = counted(&add());
@@ -48,7 +50,9 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     .assert_eq(&lines(&model.requests()[4]));
 }
 
-/// Behaviour B19, T2 and T3: each fault is a failed call, and the other calls succeed.
+/// Behaviour B19, T2 and T3: calls that fail, panic, hang or return 50 MB do not affect the other
+/// calls
+/// of the reply.
 #[tokio::test(start_paused = true)]
 async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     let flood = plain("flood", || async { "x".repeat(50_000_000) });
@@ -74,8 +78,9 @@ async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     assert!(texts[4].len() < 200_000 && texts[4].contains("bytes in 1 pieces are cut"), "{}", texts[4].len());
 }
 
-/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out and delays no
-/// other call.
+/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out. The other call
+/// of
+/// the reply is not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_that_blocks_its_thread_times_out() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -100,7 +105,8 @@ async fn call_that_blocks_its_thread_times_out() {
     drop(release);
 }
 
-/// Behaviour B21: the error suggests the closest name and lists the tools.
+/// Behaviour B21: if the model calls an unknown tool, the error suggests the closest name and lists
+/// the available tools.
 #[tokio::test]
 async fn unknown_tool_error_lists_the_tools() {
     let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
@@ -113,7 +119,8 @@ async fn unknown_tool_error_lists_the_tools() {
     assert_eq!(error, r#"unknown tool "ad"; did you mean "add"? available: add, wait"#);
 }
 
-/// Behaviour M8: a reply truncated inside a call is an error with the partial message.
+/// Behaviour M8: if a reply is truncated inside a call, no call runs, and the error contains the
+/// partial message.
 #[tokio::test]
 async fn call_of_a_truncated_reply_never_runs() {
     let (add, ran) = counted(&add());
@@ -138,7 +145,7 @@ async fn call_of_a_truncated_reply_never_runs() {
     }
 }
 
-/// Behaviour M8: a reply stopped by a content filter is a typed error.
+/// Behaviour M8: if a content filter stops a reply, the run fails with `ContentFiltered`.
 #[tokio::test]
 async fn content_filter_is_a_typed_error() {
     let filtered = ChatResponse { finish_reason: FinishReason::ContentFilter, ..ChatResponse::new("Well, ") };
@@ -148,7 +155,9 @@ async fn content_filter_is_a_typed_error() {
     assert_eq!(error.to_string(), "a content filter of the provider stopped the reply");
 }
 
-/// Behaviour M8: a refusal is an answer with its own stop reason. Calls beside it do not run.
+/// Behaviour M8: a refusal ends the run with the stop reason `Refused`. Calls in the same reply do
+/// not
+/// run, and the conversation can be continued.
 #[tokio::test]
 async fn refusal_is_an_answer_with_its_own_stop_reason() {
     let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
@@ -168,7 +177,9 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
     }
 }
 
-/// Behaviour M10: two retries, then a typed error.
+/// Behaviour M10: an empty reply is requested again, up to two times in a row. The third one ends
+/// the
+/// run with `EmptyResponse`.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
@@ -190,7 +201,7 @@ fn delta(text: &str) -> Result<ChatEvent, ModelError> {
     Ok(ChatEvent::TextDelta { text: text.to_owned() })
 }
 
-/// Text deltas and rejections in an event stream.
+/// Returns the text deltas, and the problems of rejected replies, in a list of events.
 fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     let line = |event: &RunEvent| match event {
         RunEvent::TextDelta { text } => Some(text.clone()),
@@ -200,8 +211,9 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     events.iter().filter_map(line).collect()
 }
 
-/// Behaviour M11 and M12: a truncated reply is requested again. With a stream, an event marks the
-/// streamed part as rejected.
+/// Behaviour M11 and M12: a truncated reply is requested again, and its calls do not run. In a
+/// stream,
+/// the event `ReplyRejected` follows the deltas of the truncated reply.
 #[tokio::test]
 async fn truncated_reply_is_retried_without_its_partial_content() {
     let (add, ran) = counted(&add());
@@ -238,7 +250,9 @@ async fn truncated_reply_is_retried_without_its_partial_content() {
     assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
-/// Behaviour M11: after the last attempt, a typed error has the partial text.
+/// Behaviour M11: if all three attempts are truncated, the error contains the partial text of the
+/// last
+/// attempt.
 #[tokio::test]
 async fn repeated_truncation_is_an_error_with_the_partial_text() {
     let agent = || {
@@ -261,7 +275,8 @@ async fn repeated_truncation_is_an_error_with_the_partial_text() {
 }
 
 /// A server error after the first delta truncates the reply, and the run requests it again. A
-/// server error before the first delta ends the run: retries are the task of the model.
+/// server
+/// error before the first delta ends the run, since the model has already retried the request.
 #[tokio::test]
 async fn server_error_within_a_stream_truncates_the_reply() {
     let overloaded = || ModelError::Server { status: None, body: "overloaded".to_owned(), retry_after: None };
@@ -319,7 +334,9 @@ async fn fatal_tool_error_ends_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour B20: the result of the last retry advises against another one.
+/// Behaviour B20: a tool can request retries up to its budget. After that the model gets a failure
+/// with
+/// the advice to go on without the tool.
 #[tokio::test]
 async fn tool_can_request_retries_within_its_budget() {
     let model = ScriptedModel::new()
@@ -336,8 +353,9 @@ async fn tool_can_request_retries_within_its_budget() {
     assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
 }
 
-/// Behaviour B20: a failure does not use the budget, calls of one reply use it once, and a success
-/// resets it.
+/// Behaviour B20: the retry budget counts replies in a row. A failure does not use it, several
+/// calls in
+/// one reply use it once, and a success resets it.
 #[tokio::test]
 async fn retry_budget_counts_consecutive_replies() {
     let outcomes = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
@@ -372,8 +390,9 @@ async fn retry_budget_counts_consecutive_replies() {
     assert_eq!(kinds, [Some(FailureKind::Failed), retry, retry, None, retry]);
 }
 
-/// Behaviour T6: alternating calls (A-B-A-B) and equal calls in one reply are reported to the
-/// model, then end the run.
+/// Behaviour T6: alternating calls (A, B, A, B) and identical calls in one reply count as
+/// repetitions.
+/// They first cause a warning to the model, and then end the run.
 #[tokio::test]
 async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
@@ -392,7 +411,9 @@ async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     assert_eq!(at_once.requests().iter().map(warnings).collect::<Vec<_>>(), [0, 5]);
 }
 
-/// Behaviour B22: the third identical call has a warning, the fourth ends the run.
+/// Behaviour B22: the result of the third identical call contains a warning. The fourth identical
+/// call
+/// ends the run and is not executed.
 #[tokio::test]
 async fn repeated_call_is_reported_and_then_ends_the_run() {
     let (add, ran) = counted(&add());
@@ -417,7 +438,7 @@ async fn repeated_call_is_reported_and_then_ends_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Some tools, such as a status query, are called repeatedly on purpose.
+/// Without the limit, a tool can be called any number of times. Status queries need this.
 #[tokio::test]
 async fn repetition_limit_can_be_disabled() {
     let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");

@@ -1,4 +1,4 @@
-//! Hand-offs between agents.
+//! Tests of hand-offs between agents.
 
 use expect_test::expect;
 use futures::StreamExt as _;
@@ -35,7 +35,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::new(model.clone(), tools).unwrap()
 }
 
-/// Three agents: reception, kitchen and bar.
+/// Creates three agents that can hand off to each other: reception, kitchen and bar.
 fn restaurant(models: [&ScriptedModel; 3]) -> Handoffs {
     let [reception, kitchen, bar] = models.map(|model| agent(model, calculator().with(fails())));
     Handoffs::new(table(), [("reception", reception), ("kitchen", kitchen), ("bar", bar)]).unwrap()
@@ -45,23 +45,25 @@ fn empty_script() -> ScriptedModel {
     ScriptedModel::new()
 }
 
-/// `pay()`: needs an approval.
+/// Creates the tool `pay`, which needs an approval.
 fn pay() -> impl haft_core::Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
 }
 
-/// `push()`: pushes `add(1, 2)` to the queue.
+/// Creates the tool `push`, which pushes a call of `add` to the queue.
 fn push() -> DynamicTool {
     DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
         cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
     })
 }
 
+/// Serializes and deserializes a suspended run.
 fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
     serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
+/// Approves the call `id`.
 fn approved(id: &str) -> Decisions {
     Decisions::from([(id.to_owned(), Decision::approved())])
 }
@@ -107,7 +109,9 @@ async fn next_agent_gets_the_whole_conversation() {
     expect![[r#"transfer_to_kitchen: Hands the conversation to kitchen, who answers in your place. Takes orders for food. Arguments: {"type":"object","properties":{"reason":{"type":"string","description":"Why, and what is left to do."}},"additionalProperties":false}"#]].assert_eq(&transfer);
 }
 
-/// The other calls of the reply get results. Only the first hand-off of a reply takes place.
+/// If a reply contains a hand-off and other calls, every call gets a result. Only the first
+/// hand-off of
+/// a reply takes place.
 #[tokio::test]
 async fn calls_beside_a_hand_off_get_results() {
     let reception = empty_script().calls([
@@ -132,7 +136,8 @@ async fn calls_beside_a_hand_off_get_results() {
     .assert_eq(&lines(&bar.requests()[0]));
 }
 
-/// A hand-off to an unknown agent is a failed call.
+/// The hand-off tool of an unknown agent does not exist, so the call fails and the current agent
+/// continues.
 #[tokio::test]
 async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
     let reception = empty_script().calls([("a", "transfer_to_cellar", "{}")]).text("There is no cellar.");
@@ -146,7 +151,8 @@ async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::NotFound);
 }
 
-/// At the limit, a hand-off is denied and the current agent answers.
+/// After the maximum number of hand-offs, a further hand-off is denied and the current agent
+/// answers.
 #[tokio::test]
 async fn number_of_hand_offs_is_limited() {
     let reception = empty_script()
@@ -161,7 +167,7 @@ async fn number_of_hand_offs_is_limited() {
         .assert_eq(&answer.steps[2].result.model_text());
 }
 
-/// All agents share one run, so its limit of repeated calls also ends a cycle of hand-offs.
+/// All agents share one run. Its limit on repeated calls therefore also ends a cycle of hand-offs.
 #[tokio::test]
 async fn cyclic_hand_offs_end_the_run() {
     let calls = |model: ScriptedModel, to: &str| model.calls([("", to, "{}")]);
@@ -187,7 +193,8 @@ async fn agents_share_the_limits_of_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// A decision reaches the agent with the suspended call, also after a round trip through JSON.
+/// A decision reaches the agent whose call was suspended, even if the run was serialized in
+/// between.
 #[tokio::test]
 async fn decision_reaches_the_agent_of_the_suspended_call() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
@@ -211,7 +218,7 @@ async fn decision_reaches_the_agent_of_the_suspended_call() {
     assert_paired(&answer.transcript);
 }
 
-/// A hand-off takes place after the suspended calls of its reply.
+/// A hand-off takes place only after the suspended calls of the same reply have results.
 #[tokio::test]
 async fn suspended_call_delays_a_hand_off() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}"), ("b", "pay", "{}")]);
@@ -238,7 +245,7 @@ async fn suspended_call_delays_a_hand_off() {
     .assert_eq(&lines(&kitchen.requests()[0]));
 }
 
-/// The agent that answered also gets the next question.
+/// The agent that answered last also gets the next question of the conversation.
 #[tokio::test]
 async fn next_question_goes_to_the_last_agent() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
@@ -251,7 +258,9 @@ async fn next_question_goes_to_the_last_agent() {
     assert_eq!(*second.steps, []);
 }
 
-/// `Carried::Question` sends only the question and the reason. The transcript stays complete.
+/// With `Carried::Question`, the next agent receives only the question and the reason of the
+/// hand-off.
+/// The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
     let reception = empty_script().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([(
@@ -317,7 +326,7 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
     assert_eq!((error.transcript.len(), error.usage.requests), (6, 2));
 }
 
-/// The filter of `Handoffs::along` permits each pair of agents.
+/// `Handoffs::along` offers only the hand-offs that its filter allows.
 #[tokio::test]
 async fn hand_offs_can_be_restricted() {
     let model = empty_script().text("Hello.");
@@ -350,7 +359,7 @@ async fn invalid_agents_are_an_error_at_construction() {
     assert!(matches!(Handoffs::new(table(), two).unwrap_err(), HandoffError::Table(_)));
 }
 
-/// `Handoffs` is an agent: it works as a route of a router and as a tool.
+/// `Handoffs` implements `Agent`, so it can be a route of a router, and a tool of another agent.
 #[tokio::test]
 async fn handoffs_are_a_route_and_a_tool() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
@@ -378,6 +387,7 @@ async fn handoffs_are_a_route_and_a_tool() {
     assert_eq!(output.results_of("order").next().unwrap().model_text(), "Paid.");
 }
 
+/// Creates a restaurant whose kitchen has the tool `pay`.
 fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handoffs {
     let agents = [
         ("reception", agent(reception, Toolset::new())),
@@ -387,7 +397,7 @@ fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handof
     Handoffs::new(table(), agents).unwrap()
 }
 
-/// A stop tool ends the run of any agent, also beside a hand-off.
+/// A stop tool ends the run after a hand-off, too, and even if the same reply contains a hand-off.
 #[tokio::test]
 async fn stop_tool_ends_the_run_of_any_agent() {
     let sum = r#"{"x":1,"y":1}"#;
@@ -400,7 +410,7 @@ async fn stop_tool_ends_the_run_of_any_agent() {
     assert_eq!(answer.stop_reason, StopReason::Tool);
     assert_paired(&answer.transcript);
 
-    // The hand-off did not take place: the kitchen still has the conversation.
+    // The hand-off of the same reply did not take place: the next question goes to the kitchen.
     let kitchen = empty_script().text("And bread.");
     let next = RunInput::new("What else?").with_history(answer.transcript);
     let answer = restaurant([&empty_script(), &kitchen, &empty_script()])
@@ -428,7 +438,9 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
     assert_eq!(output.answer().unwrap().stop_reason, StopReason::Tool);
 }
 
-/// The forced call is made once per run. The next agent may lack the tool.
+/// A required call applies once per run. It must not be required of the next agent, which may not
+/// have
+/// the tool.
 #[tokio::test]
 async fn forced_call_does_not_apply_to_the_next_agent() {
     let reception =
@@ -446,7 +458,7 @@ async fn forced_call_does_not_apply_to_the_next_agent() {
     assert_eq!(kitchen.requests()[0].tool_choice, ToolChoice::Auto);
 }
 
-/// A stop tool does not end the run if it is called from the queue, so the hand-off takes place.
+/// A queued call of a stop tool does not end the run, so the hand-off takes place.
 #[tokio::test]
 async fn queued_stop_tool_does_not_prevent_a_hand_off() {
     let reception = empty_script().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
@@ -464,7 +476,7 @@ async fn queued_stop_tool_does_not_prevent_a_hand_off() {
     assert_eq!(answer.answer().unwrap().agent.as_deref(), Some("kitchen"));
 }
 
-/// The omissions for one model do not apply to the model of the next agent.
+/// Messages that were omitted for one model are sent to the model of the next agent.
 #[tokio::test]
 async fn omissions_do_not_apply_to_the_next_agent() {
     let sum = r#"{"x":1,"y":1}"#;

@@ -1,4 +1,4 @@
-//! Runs in the JSON dialect.
+//! Tests of runs in the JSON dialect.
 
 use expect_test::expect;
 use futures::{
@@ -77,7 +77,7 @@ async fn request_schema_has_one_alternative_per_tool() {
     assert!(!fits(r#"{"thought":"","tool_name":"finish","tool_args":{}}"#));
 }
 
-/// Instructions and earlier messages are rendered once and shared by later requests.
+/// Instructions and earlier messages are rendered once. Later requests share the same `Arc`s.
 #[tokio::test]
 async fn step_renders_only_new_messages() {
     let model = ScriptedModel::new().text(ADD).text(ADD.replace("17", "18")).text(FINISH);
@@ -116,7 +116,8 @@ async fn unreadable_reply_is_returned_to_the_model_within_a_limit() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// The transcript does not depend on the dialect.
+/// A conversation can continue in another dialect, since the transcript does not depend on the
+/// dialect.
 #[tokio::test]
 async fn dialects_share_the_transcript() {
     let model = ScriptedModel::new()
@@ -162,7 +163,7 @@ async fn dialects_share_the_transcript() {
     .assert_eq(&lines(&model.requests()[4]));
 }
 
-/// Streams the text of a reply in chunks of three characters.
+/// A model that streams the text of its replies in chunks of three characters.
 struct ChunkingModel(ScriptedModel);
 
 #[async_trait]
@@ -187,7 +188,8 @@ impl ChatModel for ChunkingModel {
     }
 }
 
-/// Behaviour C77: no text of the protocol is streamed in the JSON dialect.
+/// Behaviour C77: in the JSON dialect, the events contain the text of thoughts and answers, without
+/// the JSON syntax around it.
 #[tokio::test]
 async fn thoughts_and_answers_are_streamed_as_text() {
     let model = ChunkingModel(ScriptedModel::new().text(ADD).text(FINISH));

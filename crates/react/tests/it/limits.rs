@@ -1,4 +1,4 @@
-//! Run limits: each one ends a run with a typed reason.
+//! Tests of run limits. Each limit ends a run with its own [`Limit`] variant.
 
 use std::{
     future::{pending, ready},
@@ -31,10 +31,12 @@ use crate::{
     tools::{add, calculator, counted, plain},
 };
 
+/// Scripts a reply with one call of `add`.
 fn calls_of_add(model: ScriptedModel, number: u32) -> ScriptedModel {
     model.calls([("", "add", &format!(r#"{{"x":{number},"y":1}}"#))])
 }
 
+/// Returns limits with a maximum number of requests.
 fn requests(requests: u32) -> RunLimits {
     RunLimits { requests: Some(requests), ..RunLimits::default() }
 }
@@ -45,7 +47,9 @@ fn assert_limit(error: &AgentError, expected: Limit) {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour C33: both calls run, and a third request is an error.
+/// Behaviour C33: with a limit of two requests, the calls of both replies run, and the run fails
+/// before
+/// a third request.
 #[tokio::test]
 async fn request_limit_is_an_error_before_the_next_request() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2);
@@ -55,11 +59,13 @@ async fn request_limit_is_an_error_before_the_next_request() {
 
     assert_limit(&error, Limit::Requests(2));
     assert_eq!((model.requests().len(), error.usage.requests), (2, 2));
-    // Both results are in the transcript, so the run can be continued.
+    // The transcript contains both results, so another run can continue the conversation.
     assert_eq!(error.transcript.len(), 5);
 }
 
-/// Behaviour C30: with `AtLimit::Answer`, one last request must be answered without calls.
+/// Behaviour C30: with `AtLimit::Answer`, the run makes a final request at the limit, which the
+/// model
+/// must answer without calls.
 #[tokio::test]
 async fn last_request_at_the_limit_forces_an_answer() {
     let model = calls_of_add(ScriptedModel::new(), 1).text("About 2.");
@@ -78,7 +84,9 @@ async fn last_request_at_the_limit_forces_an_answer() {
     assert!(lines(last).ends_with("No more calls can be made: answer now with what you have.\n"));
 }
 
-/// Behaviour C30: a call in the last request is not executed, and the run ends without an answer.
+/// Behaviour C30: if the model makes a call in its reply to the final request, the call is not
+/// executed
+/// and the run fails.
 #[tokio::test]
 async fn call_in_the_last_request_ends_the_run() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2).text("Three.");
@@ -90,13 +98,13 @@ async fn call_in_the_last_request_ends_the_run() {
         .unwrap();
     let mut run = agent.begin("Add.".into()).unwrap();
     for _ in 0..2 {
-        // The limit applies again: the last request is used up.
+        // A second drive fails as well, without another request.
         let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
         assert_limit(&end.unwrap_err(), Limit::Requests(1));
     }
     assert_eq!(model.requests().len(), 2);
 
-    // With a higher limit the run continues, also with calls.
+    // With a higher limit, the run continues, and the model may make calls again.
     run.set_limits(requests(3));
     let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = end.last() else { panic!("{end:?}") };
@@ -104,7 +112,7 @@ async fn call_in_the_last_request_ends_the_run() {
     assert_eq!(model.requests()[2].tool_choice, ToolChoice::Auto);
 }
 
-/// Behaviour C26: the limits of the run input override those of the agent.
+/// Behaviour C26: the limits of a run's input override the limits of the agent.
 #[tokio::test]
 async fn limits_of_the_run_override_the_agent() {
     let agent = ReactAgent::builder(ScriptedModel::new()).limits(requests(5)).build().unwrap();
@@ -136,7 +144,7 @@ async fn token_limit_is_checked_before_the_next_request() {
     assert_limit(&agent.run("Add.").await.unwrap_err(), Limit::TotalTokens(100));
 }
 
-/// A reply with the given usage: the text, or a call of `add`.
+/// Creates a reply with the given usage: an answer if `text` is given, otherwise a call of `add`.
 fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
     let reply = match text {
         Some(text) => ChatResponse::new(text),
@@ -148,7 +156,7 @@ fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
     ChatResponse { usage, ..reply }
 }
 
-/// A price of 1 per 1,000 input tokens, 0.1 if cached, and 10 per 1,000 output tokens.
+/// Prices per 1,000 tokens of the scripted model: 1 for input, 0.1 for cached input, 10 for output.
 fn prices() -> Prices {
     Prices::new().with("scripted", Price { cached_input: Some(100.0), ..Price::new(1_000.0, 10_000.0) })
 }
@@ -184,7 +192,7 @@ async fn each_kind_of_token_has_a_limit() {
 #[tokio::test]
 async fn cost_is_reported_and_limited() {
     let usage = Usage { cached_input_tokens: 50, ..Usage::of_request(100, 10) };
-    // 50 input tokens at 1/1000, 50 cached at 0.1/1000, 10 output tokens at 10/1000.
+    // 50 uncached input tokens cost 0.05, 50 cached ones 0.005, and 10 output tokens 0.1.
     let each = Cost::new(0.05 + 0.005 + 0.1);
     let model =
         ScriptedModel::new().reply(reply_with_usage(None, usage)).reply(reply_with_usage(Some("2"), usage));
@@ -206,7 +214,9 @@ async fn cost_is_reported_and_limited() {
     assert!(answer.transcript.messages()[3].text().starts_with("the limit of a cost of 0.155 is reached"));
 }
 
-/// An unknown cost ends a run with a cost limit. It is never estimated.
+/// A run with a cost limit ends if the cost of a request is unknown, because the usage or the price
+/// is
+/// missing. The cost is never estimated.
 #[tokio::test]
 async fn unknown_cost_is_reported() {
     let without_usage = ScriptedModel::new().reply(reply_with_usage(None, Usage::default()));
@@ -220,7 +230,7 @@ async fn unknown_cost_is_reported() {
         assert_limit(&error, Limit::UnknownCost);
         assert_eq!((error.usage.unreported, error.usage.cost), (unreported, Cost::ZERO));
     }
-    // Without a cost limit, the usage counts the unreported requests.
+    // Without a cost limit, the run continues and counts the requests without usage.
     let model = ScriptedModel::new()
         .reply(reply_with_usage(None, Usage::default()))
         .reply(reply_with_usage(Some("2"), Usage::default()));
@@ -231,7 +241,7 @@ async fn unknown_cost_is_reported() {
     assert_eq!(reloaded, answer.usage);
 }
 
-/// A failed request has no cost and counts as unreported.
+/// A failed request counts as unreported and without cost. It does not end a run with a cost limit.
 #[tokio::test]
 async fn failed_request_does_not_exceed_a_cost_limit() {
     let model = ScriptedModel::new()
@@ -246,7 +256,9 @@ async fn failed_request_does_not_exceed_a_cost_limit() {
     assert_eq!(answer.usage.cost, Cost::new(0.02));
 }
 
-/// The usage of children, summaries and extractions is part of the run.
+/// The usage of a run includes the requests of child agents, for summaries and for the extraction
+/// of
+/// outputs.
 #[tokio::test]
 async fn usage_includes_children_summaries_and_extractions() {
     let usage = Usage::of_request(10, 1);
@@ -292,7 +304,7 @@ async fn usage_includes_children_summaries_and_extractions() {
     assert_eq!(answer.usage, all);
 }
 
-/// The usage of a child is counted once, also after a timeout or a suspension.
+/// The usage of a child is counted exactly once, even if the child is suspended or times out.
 #[tokio::test(start_paused = true)]
 async fn usage_of_a_child_is_counted_once() {
     let usage = Usage::of_request(10, 1);
@@ -319,7 +331,7 @@ async fn usage_of_a_child_is_counted_once() {
     assert_eq!(answer.usage.input_tokens, 3 * 10);
 }
 
-/// The usage of a cancelled child is in the error.
+/// If a run is cancelled while a child is running, the error includes the usage of the child.
 #[tokio::test]
 async fn usage_of_a_cancelled_child_is_counted() {
     let child = ScriptedModel::new().reply(reply_with_usage(None, Usage::of_request(10, 1))).hang();
@@ -341,7 +353,7 @@ async fn usage_of_a_cancelled_child_is_counted() {
     assert_eq!(error.usage.input_tokens, 10);
 }
 
-/// A reply after the time limit: its calls do not start.
+/// If a reply arrives after the time limit, its calls are not executed.
 #[test]
 fn no_call_starts_after_the_time_limit() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
@@ -399,8 +411,8 @@ impl ChatModel for NeverReplies {
     }
 }
 
-/// The elapsed time of a run comes from the timestamps of its steps. It does not grow during a
-/// suspension or without a driver.
+/// The elapsed time of a run is the sum of the times between its steps. Time during a suspension or
+/// without a driver does not count.
 #[test]
 fn time_of_a_run_is_measured_by_its_steps() {
     let limits = RunLimits { time: Some(Duration::from_millis(100)), ..RunLimits::default() };
@@ -423,7 +435,7 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert!(matches!(advance(&mut run, &at(1_000_050)).unwrap(), Effect::Wait(_)));
     assert_eq!(left(&run), Some(50));
 
-    // Ten days later, in another process.
+    // The run is loaded in another process at a much later time.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.on_decision(&batch.calls[0].id, Decision::output("2")).unwrap();
     let Effect::Call(batch) = advance(&mut run, &at(900_000_000)).unwrap() else {
@@ -435,7 +447,7 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert!(matches!(advance(&mut run, &at(990_000_000)).unwrap(), Effect::Chat(_)));
     assert_eq!(left(&run), Some(50));
     reply_with_call(&mut run);
-    // A clock that runs backwards does not reduce the elapsed time.
+    // If the clock is set back, the elapsed time does not decrease.
     assert!(matches!(advance(&mut run, &at(980_000_000)).unwrap(), Effect::Call(_)));
     run.on_time_up();
     let error = advance(&mut run, &at(980_000_001)).unwrap_err();
@@ -443,7 +455,7 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert_paired(run.transcript());
 }
 
-/// A price applies to the model name of the request or of the reply.
+/// A price is found by the model name in the reply, or by the name of the requested model.
 #[tokio::test]
 async fn price_is_found_by_the_requested_or_the_reported_model_name() {
     let reply = ChatResponse {
@@ -463,7 +475,7 @@ async fn price_is_found_by_the_requested_or_the_reported_model_name() {
     }
 }
 
-/// A tool with its own model requests reports their usage.
+/// Usage that a tool reports, for example of its own model requests, counts for the run.
 #[tokio::test]
 async fn usage_reported_by_a_tool_is_counted() {
     let (add, ran) = counted(&add());

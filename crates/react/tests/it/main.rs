@@ -1,4 +1,4 @@
-//! Integration tests of runs and agents.
+//! Integration tests of `haft-react`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod added_calls;
