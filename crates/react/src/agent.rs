@@ -37,8 +37,7 @@ pub(crate) use {
 };
 
 /// A ReAct agent ("reason and act"): it sends requests to its model and executes the tool calls in
-/// the
-/// replies, until a reply is the answer. Cheap to clone.
+/// the replies, until a reply is the answer. Cheap to clone.
 ///
 /// Needs a tokio runtime. The calls of one reply run in parallel, each on its own tokio task.
 ///
@@ -170,15 +169,13 @@ impl ReactAgent {
     }
 
     /// Drives a run that the caller owns, and streams its events. If a previous driver of the run
-    /// was
-    /// dropped or crashed, the run is [recovered](Run::recover) first.
+    /// was dropped or crashed, the run is [recovered](Run::recover) first.
     ///
     /// # Cancellation
     ///
     /// Dropping the stream aborts the model request and the calls under way. The run keeps its
-    /// state:
-    /// drive it again, or close its calls with [`Run::cancel`]. An aborted call may have had side
-    /// effects.
+    /// state: drive it again, or close its calls with [`Run::cancel`]. An aborted call may have had
+    /// side effects.
     pub fn drive<'r>(
         &self,
         run: &'r mut Run,

@@ -17,10 +17,8 @@ use runtime::{AgentRuntime, SharedRuntime};
 ///
 /// The runtime has two threads for runs and four threads for tool calls. A tool that blocks its
 /// thread therefore does not delay deadlines. The threads start with the first run, and stop when
-/// the
-/// last clone of the `BlockingAgent` and its last [`BlockingEvents`] are dropped. All runs share
-/// the
-/// runtime and can reuse its connections.
+/// the last clone of the `BlockingAgent` and its last [`BlockingEvents`] are dropped. All runs
+/// share the runtime and can reuse its connections.
 ///
 /// Inside an asynchronous task, `run` and `stream` fail with [`AgentErrorKind::BlockingInRuntime`],
 /// which names the asynchronous method to use instead. Threads that may block are allowed, for
@@ -74,16 +72,13 @@ impl<A: Agent> BlockingAgent<A> {
     }
 
     /// Runs the agent and returns an iterator over the events, like [`Agent::stream`]. The last
-    /// item is
-    /// [`RunEvent::Done`] or an error. Each call of [`next`](Iterator::next) blocks until the next
-    /// event.
-    /// The run makes progress only during these calls.
+    /// item is [`RunEvent::Done`] or an error. Each call of [`next`](Iterator::next) blocks until
+    /// the next event. The run makes progress only during these calls.
     ///
     /// # Cancellation
     ///
     /// Dropping the iterator ends the run: model requests and tool calls are aborted. An aborted
-    /// call may
-    /// have had side effects.
+    /// call may have had side effects.
     pub fn stream(&self, input: impl Into<RunInput>) -> BlockingEvents {
         let mut input = input.into();
         match self.runtime("stream(…)") {
@@ -114,8 +109,7 @@ type RunEvents = BoxStream<'static, Result<RunEvent, AgentError>>;
 #[must_use = "a run makes progress only while its events are read"]
 pub struct BlockingEvents {
     /// The runtime and the event stream of the run. `None` after the end of the run, and if it
-    /// could not
-    /// start.
+    /// could not start.
     run: Option<(Arc<AgentRuntime>, RunEvents)>,
     /// The error of a run that could not start. It is the only item of the iterator.
     start_error: Option<AgentError>,
@@ -140,8 +134,7 @@ impl Iterator for BlockingEvents {
 
 impl BlockingEvents {
     /// Drops the run in the context of its runtime. Destructors may need a runtime, for example to
-    /// notify
-    /// a server.
+    /// notify a server.
     fn end(&mut self) {
         if let Some((runtime, events)) = self.run.take() {
             runtime.enter(|| drop(events));
@@ -167,8 +160,7 @@ fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
 }
 
 /// Creates the error of a run that could not start. For a new run, the error contains the
-/// conversation
-/// before the new messages.
+/// conversation before the new messages.
 fn start_error(kind: AgentErrorKind, input: &RunInput) -> AgentError {
     match &input.start {
         RunStart::New { transcript, .. } => {

@@ -158,8 +158,7 @@ impl OpenCalls {
     }
 
     /// Sets the decision for a waiting call, which makes the call ready again. `id` can also be the
-    /// id of
-    /// a call inside a waiting call, for example a call of an agent used as a tool.
+    /// id of a call inside a waiting call, for example a call of an agent used as a tool.
     pub(crate) fn answer(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
@@ -189,8 +188,7 @@ impl OpenCalls {
     }
 
     /// Handles the calls that were under way when their driver was lost. Calls of idempotent tools
-    /// become
-    /// ready again. The other calls get an [unconfirmed](FailureKind::Unconfirmed) failure.
+    /// become ready again. The other calls get an [unconfirmed](FailureKind::Unconfirmed) failure.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
@@ -215,8 +213,7 @@ impl OpenCalls {
     }
 
     /// Closes the batch, and returns one result per call, in call order. Calls without a result get
-    /// a
-    /// failure of this kind with the text `why`.
+    /// a failure of this kind with the text `why`.
     pub(crate) fn close(
         self,
         kind: FailureKind,

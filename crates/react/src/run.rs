@@ -65,9 +65,8 @@ pub use steps::{reasoning, steps};
 /// [`next`](Self::next) returns the next [`Effect`]. The driver performs the effect and reports its
 /// outcome with the method named in the documentation of the effect. A run contains no clock, no
 /// randomness and no handles: inputs that cannot be serialized are passed to `next` as a [`Step`].
-/// A
-/// run can therefore be saved between any two steps, moved to another process, replayed, or driven
-/// by code without an async runtime.
+/// A run can therefore be saved between any two steps, moved to another process, replayed, or
+/// driven by code without an async runtime.
 ///
 /// # Errors
 ///
@@ -125,15 +124,13 @@ impl Run {
     /// Starts a run, or resumes a suspended one with the decisions of `input`.
     ///
     /// Limits, tool choice and `stop_on` of `input` override those of `config`. The context of
-    /// `input` is
-    /// not used here; it is for the driver.
+    /// `input` is not used here; it is for the driver.
     ///
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if a call in the
     /// transcript has no result, if the input does not match the declared schema, or if the
-    /// decisions do
-    /// not fit the suspended run. The error contains the conversation.
+    /// decisions do not fit the suspended run. The error contains the conversation.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -169,15 +166,13 @@ impl Run {
     }
 
     /// The conversation so far. Results are added when all calls of the batch have one. An output
-    /// is
-    /// added after its validation.
+    /// is added after its validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
     /// The transcript for an error report. If an output is being validated, its message is appended
-    /// and
-    /// marked as [unusable](is_unusable).
+    /// and marked as [unusable](is_unusable).
     pub fn transcript_with_output(&self) -> Transcript {
         let mut transcript = self.transcript.clone();
         if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
@@ -188,8 +183,7 @@ impl Run {
     }
 
     /// The index of the first message of this run in the transcript. Earlier messages come from
-    /// previous
-    /// runs.
+    /// previous runs.
     pub fn first_message(&self) -> usize {
         self.head.first_message
     }
@@ -200,15 +194,13 @@ impl Run {
     }
 
     /// The number of requests for steps so far. Requests for summaries are not included, although
-    /// they
-    /// count for the [request limit](RunLimits::requests).
+    /// they count for the [request limit](RunLimits::requests).
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
 
     /// The number of the current step, from 0. While calls are open, this is the step of the
-    /// request that
-    /// led to the calls, otherwise the step of the next request.
+    /// request that led to the calls, otherwise the step of the next request.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
@@ -219,8 +211,7 @@ impl Run {
     }
 
     /// The output schema, if the next reply may contain the answer as structured data, otherwise
-    /// `None`.
-    /// Pass it to [`Dialect::fold`](crate::Dialect::fold) and
+    /// `None`. Pass it to [`Dialect::fold`](crate::Dialect::fold) and
     /// [`Dialect::listener`](crate::Dialect::listener).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
@@ -243,8 +234,7 @@ impl Run {
     /// Advances the run to its next effect, and returns this effect.
     ///
     /// After [`Effect::Prepare`], pass newly prepared inputs in the next `step`. After
-    /// [`Effect::Call`],
-    /// pass the inputs of the request that the model replied to.
+    /// [`Effect::Call`], pass the inputs of the request that the model replied to.
     ///
     /// # Errors
     ///
@@ -302,8 +292,8 @@ impl Run {
     }
 
     /// Cancels the run. Every open call gets a result, so that another run can continue the
-    /// conversation.
-    /// An output under validation stays in the transcript, marked as [unusable](is_unusable).
+    /// conversation. An output under validation stays in the transcript, marked as
+    /// [unusable](is_unusable).
     pub fn cancel(&mut self) {
         // A received reply must still be recorded, with its calls closed. Its errors no longer
         // matter.
@@ -315,14 +305,11 @@ impl Run {
     }
 
     /// Prepares a run for a new driver, after the previous driver was dropped or its process
-    /// crashed.
-    /// `tools` are the tools of the [`Step`] for the next call of [`next`](Self::next).
+    /// crashed. `tools` are the tools of the [`Step`] for the next call of [`next`](Self::next).
     ///
     /// A model request in flight is repeated. [Interrupted calls](Self::interrupted) of idempotent
-    /// tools
-    /// are repeated, too. The other interrupted calls get an
-    /// [unconfirmed](FailureKind::Unconfirmed)
-    /// failure.
+    /// tools are repeated, too. The other interrupted calls get an
+    /// [unconfirmed](FailureKind::Unconfirmed) failure.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
         self.head.clock.stop();

@@ -85,8 +85,7 @@ impl ReactAgentBuilder {
 
     /// Declares that each run has state of this type in its
     /// [context](haft_core::RunInput::with_context), so that [`build`](Self::build) does not
-    /// require it.
-    /// Tools that need the state are withheld from runs without it.
+    /// require it. Tools that need the state are withheld from runs without it.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
@@ -94,9 +93,8 @@ impl ReactAgentBuilder {
 
     /// Gives each run a [queue](crate::PendingQueue). Tools push calls to it through a
     /// [`QueueHandle`](crate::QueueHandle), which they take as state. By default, a run has a queue
-    /// only
-    /// if a tool added to the toolset directly takes the handle. Call this method if only tools of
-    /// sources take it.
+    /// only if a tool added to the toolset directly takes the handle. Call this method if only
+    /// tools of sources take it.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -136,10 +134,8 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the schema of the input, which must be an object. The last message of the input must
-    /// then
-    /// contain [JSON content](Content::json) of this schema; a run with invalid input fails before
-    /// it
-    /// starts. The system message lists the fields.
+    /// then contain [JSON content](Content::json) of this schema; a run with invalid input fails
+    /// before it starts. The system message lists the fields.
     ///
     /// # Examples
     ///
@@ -180,8 +176,7 @@ impl ReactAgentBuilder {
 
     /// Sets the Rust type of the answer, which must serialize as a JSON object.
     /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) deserializes the answer. If the
-    /// type has
-    /// no usable schema, [`build`](Self::build) fails.
+    /// type has no usable schema, [`build`](Self::build) fails.
     ///
     /// # Examples
     ///
@@ -228,30 +223,25 @@ impl ReactAgentBuilder {
     }
 
     /// Adds the field `reasoning` before the other output fields, so that the model writes a chain
-    /// of
-    /// thought before its answer. Without declared outputs, the only other field is `answer`.
-    /// Intended
-    /// for models without built-in reasoning.
+    /// of thought before its answer. Without declared outputs, the only other field is `answer`.
+    /// Intended for models without built-in reasoning.
     pub fn chain_of_thought(mut self) -> Self {
         self.chain_of_thought = true;
         self
     }
 
     /// Sets the tool choice of each run. The input of a run can override it. The choice applies
-    /// until the
-    /// model has made the required call; later requests have [`ToolChoice::Auto`]. The run fails if
-    /// the
-    /// chosen tool is not in the request. Default: [`ToolChoice::Auto`].
+    /// until the model has made the required call; later requests have [`ToolChoice::Auto`]. The
+    /// run fails if the chosen tool is not in the request. Default: [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
     /// Sets return-direct tools: a successful call of one ends the run, its result is the answer,
-    /// and the
-    /// stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool). The other calls of
-    /// the
-    /// same reply are executed, too. The input of a run can override the set. Default: none.
+    /// and the stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool). The other
+    /// calls of the same reply are executed, too. The input of a run can override the set. Default:
+    /// none.
     ///
     /// # Examples
     ///
@@ -280,9 +270,8 @@ impl ReactAgentBuilder {
     }
 
     /// Adds content to the tracing spans of each run: instructions, messages, arguments and
-    /// results, in
-    /// OpenTelemetry's GenAI attributes. Default: `false`, since traces are often read by other
-    /// people.
+    /// results, in OpenTelemetry's GenAI attributes. Default: `false`, since traces are often read
+    /// by other people.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
@@ -295,34 +284,29 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the part of the conversation that requests contain. Default: all. If the model rejects
-    /// a
-    /// request as too long, the oldest turn or step is omitted, up to three times in a row.
+    /// a request as too long, the oldest turn or step is omitted, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
     }
 
     /// Sets the model that [summarizes](ContextConfig::compaction) a conversation that is too long,
-    /// and
-    /// turns summaries on. By default there are no summaries. If [`context`](Self::context) turns
-    /// them
-    /// on, the agent's own model writes them.
+    /// and turns summaries on. By default there are no summaries. If [`context`](Self::context)
+    /// turns them on, the agent's own model writes them.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self
     }
 
     /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that the
-    /// model
-    /// polls. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// model polls. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self
     }
 
     /// Sets the maximum number of consecutive rejected replies. One more ends the run with an
-    /// error.
-    /// Default: 2.
+    /// error. Default: 2.
     pub fn max_output_retries(mut self, retries: u32) -> Self {
         self.config.max_output_retries = retries;
         self

@@ -20,8 +20,7 @@ use crate::{
 
 impl ReactAgent {
     /// Sends a request to the model of the step, emits the events of the reply, and returns the
-    /// reply as
-    /// parsed by the dialect.
+    /// reply as parsed by the dialect.
     pub(super) async fn chat(
         &self,
         run: &Run,

@@ -6,8 +6,7 @@ use haft_core::{Timestamp, agent::AgentErrorKind};
 use tokio::time::{Instant, sleep};
 
 /// A monotonic clock that starts at the current system time. Later changes of the system time do
-/// not
-/// affect it.
+/// not affect it.
 pub(super) struct Clock {
     start_time: Timestamp,
     start: Instant,

@@ -38,8 +38,7 @@ pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
     /// Drives a run until it ends or is suspended. Messages of the [`RunHandle`](super::RunHandle)
-    /// in
-    /// `context` are delivered to the run.
+    /// in `context` are delivered to the run.
     pub(crate) async fn drive_to_end(
         &self,
         run: &mut Run,
@@ -53,8 +52,7 @@ impl ReactAgent {
     }
 
     /// Drives a run until it ends or is suspended. Returns `None` if `until` returns `true` at a
-    /// step
-    /// boundary first. If the run is cancelled, its open calls are closed.
+    /// step boundary first. If the run is cancelled, its open calls are closed.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
@@ -96,8 +94,7 @@ impl ReactAgent {
     }
 
     /// Performs the effects of the run one by one. Does not handle the cancellation of an effect
-    /// under
-    /// way; [`drive_until`](Self::drive_until) does.
+    /// under way; [`drive_until`](Self::drive_until) does.
     async fn advance(
         &self,
         run: &mut Run,
@@ -143,8 +140,7 @@ impl ReactAgent {
                     let reply =
                         with_time_limit(left, pin!(self.chat(run, &inputs, &request, events))).await?;
                     // The request shares the list of messages with the transcript. While the
-                    // request exists, adding a
-                    // message to the transcript copies the list.
+                    // request exists, adding a message to the transcript copies the list.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -180,8 +176,7 @@ impl ReactAgent {
     }
 
     /// Passes a successful reply through the `after_reply` hooks of the extensions. The usage of
-    /// the
-    /// reply is counted even if a hook fails.
+    /// the reply is counted even if a hook fails.
     async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
@@ -211,8 +206,7 @@ impl ReactAgent {
     }
 
     /// Summarizes `part` with the compactor model within the remaining time, and reports the
-    /// summary to
-    /// the run.
+    /// summary to the run.
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
         let summary = compact::summarize(&*self.0.compactor, &part).instrument(span);
@@ -228,9 +222,8 @@ impl ReactAgent {
     }
 
     /// Adds the handle of a closed queue to the state that tools are listed with. Without it, tools
-    /// that
-    /// take a [`QueueHandle`] would be withheld because of missing state. Each call gets its own
-    /// handle.
+    /// that take a [`QueueHandle`] would be withheld because of missing state. Each call gets its
+    /// own handle.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;
@@ -242,8 +235,7 @@ impl ReactAgent {
     }
 
     /// Returns the tools whose calls can be pushed to the queue: all except hand-off tools. A
-    /// hand-off
-    /// must be part of a reply, since it takes effect after the calls of this reply.
+    /// hand-off must be part of a reply, since it takes effect after the calls of this reply.
     fn queueable(&self, tools: &ToolList) -> ToolList {
         let transfers = &self.0.transfers;
         if transfers.is_empty() {
@@ -254,8 +246,7 @@ impl ReactAgent {
     }
 
     /// Executes a batch of calls in parallel, and reports each outcome to the run. `tools` are the
-    /// tools
-    /// of the request that the model replied to.
+    /// tools of the request that the model replied to.
     async fn call(
         &self,
         run: &mut Run,
@@ -274,23 +265,20 @@ impl ReactAgent {
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
             // `outcome` is dropped before `emit` is awaited: it may be large, and would be part of
-            // the
-            // future.
+            // the future.
             let event = match outcomes.next().await {
                 Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
                 None => return Ok(()),
             };
             // Save the entries before the `await`: if the driver is dropped there, the run has both
-            // the
-            // result and the entries that the call changed.
+            // the result and the entries that the call changed.
             save_entries(run, entries);
             events.emit(|| event).await;
         }
     }
 
     /// Reports the outcome of a call to the run, with the calls that it pushed to the queue.
-    /// Returns the
-    /// event for the outcome.
+    /// Returns the event for the outcome.
     fn record_outcome(
         run: &mut Run,
         outcome: CallOutcome,

@@ -38,12 +38,10 @@ impl EventSink {
     }
 
     /// Sends the event that `event` returns, and waits while the buffer is full. `event` is not
-    /// called
-    /// if there is no reader.
+    /// called if there is no reader.
     pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
         // `reserve` fails only while the stream is being dropped. The stream owns the driver, so
-        // the
-        // driver is being dropped as well.
+        // the driver is being dropped as well.
         if let Some(reader) = &self.0
             && let Ok(permit) = reader.reserve().await
         {
@@ -106,8 +104,7 @@ impl Stream for EventStream<'_> {
         {
             (self.driver, self.end) = (None, Some(end));
             // Abandoned calls may still report progress and keep the channel open. Closing it lets
-            // the
-            // stream end.
+            // the stream end.
             self.events.close();
         }
         match self.events.poll_recv(cx) {

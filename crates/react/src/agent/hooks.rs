@@ -13,8 +13,7 @@ use crate::{
 /// Hooks and extensions.
 impl ReactAgentBuilder {
     /// Adds an extension after the hooks of the builder and all earlier extensions. The
-    /// documentation
-    /// of [`Extension`] defines the order in which hooks run.
+    /// documentation of [`Extension`] defines the order in which hooks run.
     pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
         self.extensions.add(extension.into());
         self
@@ -32,8 +31,7 @@ impl ReactAgentBuilder {
     /// validated. If an answer is rejected, the model receives the reason and answers again.
     ///
     /// Validators run in order, each on its own tokio task. Each validator receives the output of
-    /// the
-    /// previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
+    /// the previous validator. A panic or a [timeout](Self::hook_timeout) ends the run with
     /// [`AgentErrorKind::Hook`](haft_core::agent::AgentErrorKind::Hook). If the run is interrupted
     /// during the validation, the validators run again.
     ///
@@ -73,16 +71,12 @@ impl ReactAgentBuilder {
     }
 
     /// Adds a hook that returns instructions for a step, for example from the state or the
-    /// principal of
-    /// the run. They are appended to the fixed [instructions](Self::instructions) of the agent.
-    /// Empty
-    /// text is ignored.
+    /// principal of the run. They are appended to the fixed [instructions](Self::instructions) of
+    /// the agent. Empty text is ignored.
     ///
     /// The hook runs before each request. Its text is not recorded in the transcript. Text that
-    /// changes
-    /// at every step, such as the time, defeats the prompt cache of a provider. An error, a panic
-    /// or a
-    /// [timeout](Self::hook_timeout) ends the run.
+    /// changes at every step, such as the time, defeats the prompt cache of a provider. An error, a
+    /// panic or a [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///
@@ -119,8 +113,7 @@ impl ReactAgentBuilder {
     /// [model](StepRequest::use_model), and further instructions for this step.
     ///
     /// The hook runs before each request. It also runs once when a run is resumed: the open calls
-    /// are
-    /// then executed with the tools that remain after the hook. An error, a panic or a
+    /// are then executed with the tools that remain after the hook. An error, a panic or a
     /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples

@@ -43,8 +43,8 @@ impl StepInputs {
 
 impl ReactAgent {
     /// Lists the tools and runs the hooks for the next request. If the instructions have the same
-    /// text as
-    /// those of the `last` request, their [`Message`] is reused, since it caches its rendering.
+    /// text as those of the `last` request, their [`Message`] is reused, since it caches its
+    /// rendering.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -93,8 +93,7 @@ impl ReactAgent {
 impl StepInputs {
     /// Checks that no tool has the name that the dialect reserves.
     /// [`build`](super::ReactAgentBuilder::build) checked this for the agent's dialect and tools; a
-    /// hook
-    /// may have replaced both.
+    /// hook may have replaced both.
     fn check(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {
@@ -111,8 +110,7 @@ impl StepInputs {
 }
 
 /// Appends the non-empty paragraphs to the instructions in `base`. Returns `last` if its text is
-/// the
-/// same as the result.
+/// the same as the result.
 pub(super) fn join_instructions(
     base: Option<Arc<Message>>,
     paragraphs: &[String],

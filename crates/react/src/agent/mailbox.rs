@@ -17,10 +17,9 @@ use crate::{
 /// clone.
 ///
 /// A handle belongs to the run that it is [bound](Self::bind) to. If a tool of this run is an
-/// agent,
-/// the runs of that agent do not receive the messages. Messages are delivered in order at step
-/// boundaries, as described at [`Run::enqueue`]. Messages sent before the run starts are delivered
-/// in its first step.
+/// agent, the runs of that agent do not receive the messages. Messages are delivered in order at
+/// step boundaries, as described at [`Run::enqueue`]. Messages sent before the run starts are
+/// delivered in its first step.
 ///
 /// # Examples
 ///
@@ -94,10 +93,8 @@ impl RunHandle {
     }
 
     /// The messages that are not delivered to the model yet. After the end of the run, for example
-    /// by a
-    /// limit or a cancellation, they are never delivered. If the run is suspended, its messages are
-    /// saved
-    /// with the run and are not returned here.
+    /// by a limit or a cancellation, they are never delivered. If the run is suspended, its
+    /// messages are saved with the run and are not returned here.
     pub fn undelivered(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -123,8 +120,7 @@ pub(crate) struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
     /// Attaches to the [`RunHandle`] in the context, unless another run is already attached. This
-    /// happens
-    /// if an agent is used as a tool: its run has the context of the calling run.
+    /// happens if an agent is used as a tool: its run has the context of the calling run.
     pub(crate) fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();
@@ -138,8 +134,7 @@ impl Mailbox {
     }
 
     /// Moves the messages of the handle to the run, then returns the next effect of the run. The
-    /// handle
-    /// is locked for both, so that it rejects messages as soon as the run has ended.
+    /// handle is locked for both, so that it rejects messages as soon as the run has ended.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
@@ -157,8 +152,7 @@ impl Mailbox {
     }
 
     /// Closes the handle. Messages that the run did not deliver move back to the handle, unless the
-    /// run
-    /// is suspended and saves them.
+    /// run is suspended and saves them.
     pub(crate) fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();

@@ -41,8 +41,7 @@ fn field_list(verb: &str, schema: &Schema) -> String {
 }
 
 /// Adds the required field `reasoning` before the other output fields. Models write the fields of
-/// an
-/// object in order, so the answer can build on the reasoning.
+/// an object in order, so the answer can build on the reasoning.
 pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaError> {
     let default_outputs =
         || json!({"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]});

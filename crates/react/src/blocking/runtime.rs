@@ -54,8 +54,7 @@ impl AgentRuntime {
     }
 
     /// Runs `future` to completion on this thread, in the context of the driver runtime. `method`
-    /// is the
-    /// asynchronous method that the error of [`check`] names.
+    /// is the asynchronous method that the error of [`check`] names.
     pub(super) fn block_on<F: Future>(
         &self,
         method: &'static str,
@@ -77,8 +76,7 @@ impl AgentRuntime {
 impl Drop for AgentRuntime {
     fn drop(&mut self) {
         // Dropping a `Runtime` waits for its threads, which panics inside another runtime. The
-        // remaining
-        // tasks have no owner any more.
+        // remaining tasks have no owner any more.
         for runtime in [self.calls.take(), self.driver.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }

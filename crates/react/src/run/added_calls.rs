@@ -12,16 +12,13 @@ impl Run {
     /// [`PendingQueue`](crate::PendingQueue).
     ///
     /// The calls are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary:
-    /// after
-    /// the calls of the current reply, and before the next request. They count for the limits of
-    /// the run.
-    /// Each call gets exactly one result, even if the run is cancelled. An added call of a tool in
-    /// [`stop_on`](super::RunConfig::stop_on) does not end the run.
+    /// after the calls of the current reply, and before the next request. They count for the limits
+    /// of the run. Each call gets exactly one result, even if the run is cancelled. An added call
+    /// of a tool in [`stop_on`](super::RunConfig::stop_on) does not end the run.
     ///
     /// The results of a batch are recorded in one message of the transcript, which
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
-    /// the
-    /// model.
+    /// the model.
     ///
     /// If a tool adds calls, the driver must add them before it reports the result of the tool.
     /// Otherwise a run saved in between loses the calls.
@@ -29,8 +26,7 @@ impl Run {
     /// # Errors
     ///
     /// Fails if the run is over, if it would exceed the maximum number of added calls, or if an id
-    /// is
-    /// empty or was used before. None of the calls is added then.
+    /// is empty or was used before. None of the calls is added then.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -56,8 +52,7 @@ impl Run {
     }
 
     /// Starts a batch with the added calls that can be executed now. Returns `true` if the state
-    /// may have
-    /// changed.
+    /// may have changed.
     pub(super) fn open_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,

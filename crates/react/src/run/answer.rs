@@ -36,8 +36,7 @@ impl Run {
     }
 
     /// Ends the run with the tool result at this index of the transcript as its output. Added calls
-    /// are
-    /// executed first.
+    /// are executed first.
     pub(super) fn stop_with(
         &mut self,
         index: usize,
@@ -58,8 +57,7 @@ impl Run {
             stop_reason: StopReason::Tool,
         };
         // Resolve placeholders before the validation: a placeholder is a string, but its value may
-        // have
-        // another type.
+        // have another type.
         let mut output = Box::new(self.resolved(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));

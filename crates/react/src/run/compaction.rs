@@ -10,9 +10,8 @@ use super::{Effect, Resolver, Run, RunError, marks, state::State};
 
 impl Run {
     /// Starts the compaction of all messages before the last step. Returns `false` if there are
-    /// none, if
-    /// a summary was already requested since the last reply, or if the limits allow no further
-    /// request.
+    /// none, if a summary was already requested since the last reply, or if the limits allow no
+    /// further request.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
         if window.is_summarized || self.exhausted().is_some() {
@@ -38,9 +37,8 @@ impl Run {
     }
 
     /// Reports the summary for [`Effect::Compact`]. If the request failed or the summary is
-    /// truncated, the
-    /// oldest turn or step is omitted instead, up to [`omissions`](super::ContextConfig::omissions)
-    /// times in a row.
+    /// truncated, the oldest turn or step is omitted instead, up to
+    /// [`omissions`](super::ContextConfig::omissions) times in a row.
     ///
     /// # Errors
     ///

@@ -35,8 +35,8 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// The behaviour when the run reaches a limit. Default: the run fails.
     pub at_limit: AtLimit,
-    /// The schema of the input, which is an object. The last new message must then contain
-    /// [JSON content](haft_core::content::Content::json) of this schema. Default: any message is
+    /// The schema of the input, which is an object. The last new message must then contain [JSON
+    /// content](haft_core::content::Content::json) of this schema. Default: any message is
     /// accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
@@ -50,13 +50,11 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
     /// The names of return-direct tools. A successful call of one ends the run, and its result is
-    /// the
-    /// answer. Default: none.
+    /// the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
     /// If `true`, the driver [validates](super::Effect::Check) the output before it is accepted.
-    /// Default:
-    /// `false`.
+    /// Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
     /// The settings of model requests, such as the temperature.
@@ -64,12 +62,11 @@ pub struct RunConfig {
     /// The part of the conversation that requests contain.
     pub context: ContextConfig,
     /// The maximum number of identical calls in a row. The result of the last one warns the model;
-    /// one
-    /// more identical call ends the run. `None` is unlimited. Default: [`limits::REPEATED_CALLS`].
+    /// one more identical call ends the run. `None` is unlimited. Default:
+    /// [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// The maximum number of consecutive replies that are empty, unreadable, truncated, of the
-    /// wrong
-    /// form, or rejected by a validator. Default: 2.
+    /// wrong form, or rejected by a validator. Default: 2.
     pub max_output_retries: u32,
 }
 
@@ -83,8 +80,7 @@ pub enum OutputStrategy {
     #[default]
     Finish,
     /// A separate request after the last step, with all steps in its context. Some models give
-    /// better
-    /// results with one task at a time.
+    /// better results with one task at a time.
     Extraction,
 }
 

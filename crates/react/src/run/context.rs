@@ -10,9 +10,8 @@ use super::{Resolver, Run, marks::summarized, segments};
 /// The configuration of the context: the part of the conversation that requests contain.
 ///
 /// Messages are omitted in whole segments. A segment is a turn of an earlier run with all its
-/// calls,
-/// or a step of this run: a reply with calls, their results, and the messages up to the next such
-/// reply. The input of the run and its last step are always sent. If the conversation was
+/// calls, or a step of this run: a reply with calls, their results, and the messages up to the next
+/// such reply. The input of the run and its last step are always sent. If the conversation was
 /// summarized, the latest summary is sent in place of the summarized messages. A later run of the
 /// conversation continues from this summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,18 +21,15 @@ pub struct ContextConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
     /// The number of tokens at which the context is shortened: if a request and its reply have
-    /// more, the
-    /// next request omits or summarizes messages. Default: none.
+    /// more, the next request omits or summarizes messages. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// The maximum number of times in a row that the oldest segment is omitted because the context
-    /// is
-    /// too long. With 0, no segment is ever omitted for this reason. Default: 3.
+    /// is too long. With 0, no segment is ever omitted for this reason. Default: 3.
     pub omissions: u32,
     /// If `true`, a context that is too long is first [summarized](super::Effect::Compact), except
-    /// for
-    /// its last step. If it is still too long, the oldest segment is omitted. A summary is a model
-    /// request, which the [limits](super::RunConfig::limits) must allow. Default: `false`.
+    /// for its last step. If it is still too long, the oldest segment is omitted. A summary is a
+    /// model request, which the [limits](super::RunConfig::limits) must allow. Default: `false`.
     pub compaction: bool,
 }
 
@@ -75,8 +71,7 @@ impl ContextWindow {
     }
 
     /// Returns the window after a change of the model: the window at the start of the run, with the
-    /// steps
-    /// from index `steps` on.
+    /// steps from index `steps` on.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }
@@ -90,8 +85,7 @@ impl Run {
     }
 
     /// Returns a view of the summary, the turns from index `earlier` on, the input of the run, and
-    /// the
-    /// messages in the range `steps`.
+    /// the messages in the range `steps`.
     pub(super) fn view_of(
         &self,
         earlier: usize,
@@ -111,8 +105,7 @@ impl Run {
     }
 
     /// Records the tokens of a request and its reply, and resets the counters for a context that is
-    /// too
-    /// long.
+    /// too long.
     pub(super) fn note_tokens(&mut self, tokens: u64) {
         let window = &mut self.head.window;
         (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);

@@ -13,8 +13,7 @@ use super::{Output, Resolver};
 use crate::Dialect;
 
 /// The inputs of one step. They are passed to [`Run::next`](super::Run::next) and are not saved
-/// with
-/// the run.
+/// with the run.
 ///
 /// Create it with [`new`](Self::new), then set the optional fields.
 #[derive(Clone, Copy)]
@@ -72,8 +71,7 @@ pub enum Effect {
     Chat(Box<ChatRequest>),
     /// Execute these calls. Report the outcome of each call with
     /// [`Run::on_result`](super::Run::on_result) or [`Run::on_pending`](super::Run::on_pending), in
-    /// any
-    /// order.
+    /// any order.
     Call(CallBatch),
     /// Summarize these messages, because the context is too long. Report the summary with
     /// [`Run::on_compact`](super::Run::on_compact).

@@ -13,8 +13,7 @@ use super::{Run, RunError, RunState, marks};
 #[non_exhaustive]
 pub enum When {
     /// Before the next model request. If there would be no further request, the message makes the
-    /// run
-    /// continue with one.
+    /// run continue with one.
     #[default]
     NextRequest,
     /// When the run has its answer. The message makes the run continue instead of finishing.
@@ -33,22 +32,20 @@ impl Run {
     pub const MAX_ENQUEUED: usize = 64;
 
     /// Enqueues a message for the model, for example a correction that the user sends while tools
-    /// are
-    /// running.
+    /// are running.
     ///
     /// Messages are delivered at a step boundary, never between calls and their results, in the
-    /// order in
-    /// which they were enqueued. Undelivered messages are saved with the run. If a limit allows no
-    /// further request, they are not delivered, and [`undelivered`](Self::undelivered) returns
-    /// them.
+    /// order in which they were enqueued. Undelivered messages are saved with the run. If a limit
+    /// allows no further request, they are not delivered, and [`undelivered`](Self::undelivered)
+    /// returns them.
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///
     /// # Errors
     ///
     /// Fails if the run is [over](RunError::Over), if [too many
-    /// messages](RunError::TooManyMessages) are
-    /// undelivered, and if the message is [not a user or system message](RunError::NotEnqueueable).
+    /// messages](RunError::TooManyMessages) are undelivered, and if the message is [not a user or
+    /// system message](RunError::NotEnqueueable).
     ///
     /// # Examples
     ///
@@ -127,9 +124,8 @@ impl Run {
     }
 
     /// Returns `true` if a run with an answer continues because of enqueued messages. If a limit
-    /// allows
-    /// no further request, it returns `false`: the run finishes with its answer instead of an
-    /// error.
+    /// allows no further request, it returns `false`: the run finishes with its answer instead of
+    /// an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached

@@ -10,8 +10,7 @@ impl Run {
     }
 
     /// Replaces the saved entries of all extensions. Intended for drivers: hooks and tools change
-    /// entries
-    /// through [`Entries`](crate::extension::Entries).
+    /// entries through [`Entries`](crate::extension::Entries).
     pub fn set_entries(&mut self, entries: SavedEntries) {
         self.head.entries = entries;
     }

@@ -3,8 +3,7 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 use super::RunState;
 
 /// An error for incorrect use of a [`Run`](super::Run), for example a reply that was reported
-/// without
-/// a request. The run is unchanged.
+/// without a request. The run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -12,8 +11,7 @@ pub enum RunError {
     #[error("a request is under way: report the reply with `on_chat`, or after a load call `recover`")]
     RequestUnderWay,
     /// `next` was called before the results of [`Effect::Call`](super::Effect::Call) were reported.
-    /// The
-    /// text lists the ids of the calls.
+    /// The text lists the ids of the calls.
     #[error("calls are under way ({0}): report each with `on_result`, or after a load call `recover`")]
     CallsUnderWay(String),
     /// `on_chat` was called, but no request is in flight.
@@ -27,8 +25,7 @@ pub enum RunError {
     #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
     NoCheck,
     /// A saved head was combined with the transcript of another run, or with a transcript that was
-    /// saved
-    /// at another time.
+    /// saved at another time.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
     OtherTranscript {
         /// Number of messages in the transcript when the head was saved.
@@ -64,8 +61,7 @@ pub enum RunError {
         /// The call id of the decision.
         id: String,
         /// The ids of the waiting calls, separated by commas. For a suspended child run, these are
-        /// the ids
-        /// of its waiting calls.
+        /// the ids of its waiting calls.
         waiting: String,
     },
     /// A decision does not fit the call, for example an approval for a call that waits for input.

@@ -43,10 +43,8 @@ impl CallHistory {
     }
 
     /// Returns the number of times in a row that the last call or the last cycle of calls was made,
-    /// such
-    /// as 2 for A, B, A, B. Stops counting at `limit` + 1. `latest` is the number of calls in the
-    /// last
-    /// reply.
+    /// such as 2 for A, B, A, B. Stops counting at `limit` + 1. `latest` is the number of calls in
+    /// the last reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let rounds = (1..=ROUND).chain([latest]);
         rounds.map(|length| self.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
@@ -64,8 +62,7 @@ impl CallHistory {
     }
 
     /// Returns `true` if the call at `index` equals the call `length` positions later. Indices
-    /// count
-    /// backwards from the last call.
+    /// count backwards from the last call.
     fn repeats(&self, index: usize, length: usize) -> bool {
         let fingerprint = |index| self.fingerprints.iter().rev().nth(index);
         let later = index.checked_sub(length).and_then(fingerprint);
@@ -109,8 +106,7 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
 }
 
 /// Updates the consecutive retries of each tool from the results of one reply. A reply counts at
-/// most
-/// one retry per tool. A success without a retry resets the count of the tool.
+/// most one retry per tool. A success without a retry resets the count of the tool.
 pub(super) fn count_retries<'a>(
     results: impl Iterator<Item = &'a Arc<ToolResult>>,
     retries: &mut BTreeMap<String, u32>,

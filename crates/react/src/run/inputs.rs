@@ -8,9 +8,8 @@ use serde_json::Value;
 use super::segments::is_from_user;
 
 /// Validates the input of a run against the schema `inputs`. The input is the JSON content of the
-/// last
-/// message, which must be at index `start` or later. A run without new messages uses the last user
-/// message instead.
+/// last message, which must be at index `start` or later. A run without new messages uses the last
+/// user message instead.
 pub(super) fn check(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],

@@ -73,8 +73,7 @@ impl Run {
     }
 
     /// The remaining time of the run, or `None` without a time limit. The time limit does not apply
-    /// to
-    /// the final request after a limit.
+    /// to the final request after a limit.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;
@@ -88,13 +87,11 @@ impl Run {
     }
 
     /// Reports that the [time](Self::time_left) of the run ended before the driver had performed
-    /// the last
-    /// effect.
+    /// the last effect.
     ///
     /// A request in flight is abandoned. Calls under way get a
     /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call of
-    /// [`next`](Self::next)
-    /// applies [`RunConfig::at_limit`](super::RunConfig::at_limit).
+    /// [`next`](Self::next) applies [`RunConfig::at_limit`](super::RunConfig::at_limit).
     pub fn on_time_up(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
             self.head.clock.expire(limit);
@@ -114,8 +111,7 @@ impl Run {
     }
 
     /// Reports usage in addition to the model requests of the run, for example the usage of an
-    /// agent that
-    /// was called as a tool.
+    /// agent that was called as a tool.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
     }
@@ -126,9 +122,8 @@ impl Run {
     }
 
     /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit) to a run that reached a limit:
-    /// the run
-    /// fails or makes a final request. If `purpose` is already that of the final request, the run
-    /// fails.
+    /// the run fails or makes a final request. If `purpose` is already that of the final request,
+    /// the run fails.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
         match (self.head.config.at_limit, purpose.limit()) {
             (AtLimit::Fail, _) => {
@@ -147,8 +142,7 @@ impl Run {
     }
 
     /// Counts a rejected reply, and repeats the request. Returns `error` if there were too many
-    /// rejected
-    /// replies in a row.
+    /// rejected replies in a row.
     pub(super) fn tolerate(
         &mut self,
         purpose: Purpose,
@@ -163,8 +157,7 @@ impl Run {
     }
 
     /// Returns the limit that forbids new calls, or `None` if they are allowed. `total` is the
-    /// number of
-    /// all calls of the run, including the new ones.
+    /// number of all calls of the run, including the new ones.
     pub(super) fn call_limit(&self, purpose: Purpose, total: u32) -> Option<Limit> {
         let Head { config, repeated_calls, .. } = &self.head;
         let repeats = config.max_repeated_calls.filter(|limit| repeated_calls > limit);

@@ -27,16 +27,14 @@ pub fn hint(text: impl Into<String>) -> Message {
 }
 
 /// Creates a message with the summary of the conversation. The summary covers all messages except
-/// the
-/// last `kept` ones.
+/// the last `kept` ones.
 pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     let text = format!("Summary of the conversation so far:\n{}", text.into());
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
 /// Returns the number of messages directly before a summary that the summary does not cover, or
-/// `None`
-/// if `message` is not a summary.
+/// `None` if `message` is not a summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()

@@ -69,8 +69,7 @@ impl OutputError {
     }
 
     /// Creates an error that ends the run and is not sent to the model. If `error` is an
-    /// `OutputError`, it
-    /// is returned unchanged.
+    /// `OutputError`, it is returned unchanged.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         match error.into().downcast::<Self>() {
             Ok(error) => *error,
@@ -83,17 +82,14 @@ impl Run {
     /// Reports the result of the validation that [`Effect::Check`](super::Effect::Check) requests.
     ///
     /// A validator may change the output, which must still fit the declared schema. The transcript
-    /// keeps
-    /// the original message of the model. If only the structured output was changed, its JSON text
-    /// replaces the text.
+    /// keeps the original message of the model. If only the structured output was changed, its JSON
+    /// text replaces the text.
     ///
     /// # Errors
     ///
     /// Fails if no output is being validated, and if there were too many rejections in a row. Fails
-    /// with
-    /// [`AgentErrorKind::Hook`] if the validation failed or the changed output does not fit; the
-    /// result
-    /// can then be reported again.
+    /// with [`AgentErrorKind::Hook`] if the validation failed or the changed output does not fit;
+    /// the result can then be reported again.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
             return Err(RunError::NoCheck.into());

@@ -6,10 +6,9 @@ impl Run {
     /// Replaces the configuration of the run, for example because another agent takes over.
     ///
     /// The limits of the run and the overrides from its input stay in effect. The whole
-    /// conversation is
-    /// sent again, since omissions and summaries were made for the previous model. The counters of
-    /// rejected replies and of retries are reset. The next effect before a request is
-    /// [`Effect::Prepare`](super::Effect::Prepare).
+    /// conversation is sent again, since omissions and summaries were made for the previous model.
+    /// The counters of rejected replies and of retries are reset. The next effect before a request
+    /// is [`Effect::Prepare`](super::Effect::Prepare).
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };
@@ -21,8 +20,7 @@ impl Run {
     }
 
     /// Omits all steps so far of this run from later requests. The input of the run and new steps
-    /// are
-    /// still sent.
+    /// are still sent.
     pub fn hide_steps(&mut self) {
         self.head.window.hide_steps(self.transcript.len());
     }

@@ -18,8 +18,7 @@ use crate::{dialect::Reply, open_calls::OpenCalls};
 
 impl Run {
     /// Applies the received reply, if there is one: starts its calls, accepts it as the answer, or
-    /// rejects
-    /// it.
+    /// rejects it.
     pub(super) fn apply_reply(&mut self, resolver: Option<&dyn Resolver>) -> Result<(), AgentErrorKind> {
         let Some((request, reply)) = self.head.state.take_reply() else { return Ok(()) };
         let (next, result) = self.read_reply(&request, reply, resolver);
@@ -80,8 +79,7 @@ impl Run {
     }
 
     /// Accepts or validates a reply without calls as the answer. Rejects it if it does not fit the
-    /// output
-    /// schema.
+    /// output schema.
     fn read_answer(
         &mut self,
         purpose: Purpose,
@@ -112,8 +110,7 @@ impl Run {
     }
 
     /// Records a reply as unusable, and requests a correction of `problem` from the model. Fails if
-    /// too
-    /// many replies in a row were rejected.
+    /// too many replies in a row were rejected.
     fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {
@@ -123,8 +120,7 @@ impl Run {
     }
 
     /// Sends `problem` to the model, which must correct its reply. Fails if too many replies in a
-    /// row were
-    /// rejected.
+    /// row were rejected.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
@@ -135,8 +131,7 @@ impl Run {
     }
 
     /// Returns the problems of the replies that were rejected since message index `message`, as
-    /// sent to
-    /// the model. Each of these replies is in the transcript, marked as
+    /// sent to the model. Each of these replies is in the transcript, marked as
     /// [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
@@ -146,8 +141,7 @@ impl Run {
     }
 
     /// Returns the number of times in a row that the model made its last calls. The result is at
-    /// most the
-    /// limit until the model was warned, even if a single reply repeats a call more often.
+    /// most the limit until the model was warned, even if a single reply repeats a call more often.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);

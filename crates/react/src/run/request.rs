@@ -7,8 +7,7 @@ use crate::dialect::{Prompt, Reply};
 
 impl Run {
     /// Completes the current step: executes added calls, then delivers enqueued messages.
-    /// Afterwards
-    /// requests the preparation of the inputs for the next request.
+    /// Afterwards requests the preparation of the inputs for the next request.
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
@@ -59,14 +58,12 @@ impl Run {
     ///
     /// Empty, unreadable and truncated replies are tolerated up to
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. They
-    /// are
-    /// discarded, their calls are not executed, and the request is repeated.
+    /// are discarded, their calls are not executed, and the request is repeated.
     ///
     /// # Errors
     ///
     /// Returns the error of the model if the run cannot tolerate it. The run remains valid, so the
-    /// request
-    /// can be repeated.
+    /// request can be repeated.
     pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
         if self.state() != RunState::AwaitingReply {
             return Err(RunError::NoRequest.into());
@@ -99,8 +96,7 @@ impl Run {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
             // The final request is not repeated. The error contains the partial reply, which is
-            // more
-            // useful than the name of the limit.
+            // more useful than the name of the limit.
             ModelError::Truncated { .. } if purpose.limit().is_some() => {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }

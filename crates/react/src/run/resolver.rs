@@ -48,8 +48,7 @@ use super::{Output, Run};
 /// ```
 pub trait Resolver: Debug + Send + Sync {
     /// Returns copies of messages with their references resolved, by transcript index. In a request
-    /// they
-    /// replace the original messages.
+    /// they replace the original messages.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
     /// Returns `output` with its references resolved.
@@ -59,8 +58,7 @@ pub trait Resolver: Debug + Send + Sync {
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
     /// Selects the added calls that can be executed now, and resolves the references in their
-    /// arguments.
-    /// `waiting` contains all added calls that were not executed yet, and is not empty.
+    /// arguments. `waiting` contains all added calls that were not executed yet, and is not empty.
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 

@@ -15,8 +15,7 @@ impl Run {
     pub const VERSION: u32 = 1;
 
     /// Returns the run without its transcript, for programs that store messages separately and only
-    /// append
-    /// new ones. The size of the head does not depend on the length of the conversation.
+    /// append new ones. The size of the head does not depend on the length of the conversation.
     ///
     /// # Examples
     ///
@@ -53,8 +52,7 @@ impl Run {
 }
 
 /// A [`Run`] without its transcript. [`Run::with_head`] restores the run. The JSON form contains
-/// the
-/// same version number as that of the run.
+/// the same version number as that of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
     /// Number of messages in the transcript when the head was saved.
@@ -105,8 +103,7 @@ struct Form(Value);
 
 impl Form {
     /// Checks the version of a saved value. The fields are not read yet, since they may differ in
-    /// another
-    /// version.
+    /// another version.
     fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {
@@ -124,8 +121,7 @@ impl Form {
     }
 
     /// Moves a field out of the object and deserializes it. The error contains the path of the
-    /// faulty
-    /// value.
+    /// faulty value.
     fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, String> {
         let value = self.0.get_mut(field).map(Value::take).unwrap_or_default();
         serde_path_to_error::deserialize(value).map_err(|error| {

@@ -14,8 +14,8 @@ pub(super) fn steps(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
 }
 
 /// Splits the messages in `range` into turns. A turn begins with a user message that does not
-/// follow
-/// another user message. If `range` begins inside a turn, the first range is the rest of this turn.
+/// follow another user message. If `range` begins inside a turn, the first range is the rest of
+/// this turn.
 pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range<usize>> {
     let is_user = |index: usize| messages.get(index).is_some_and(|message| is_from_user(message));
     let begins = |index: &usize| is_user(*index) && !is_user(index.saturating_sub(1));
@@ -23,8 +23,7 @@ pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
 }
 
 /// Returns the parts of `range` without summaries. If `resolved` is `true`, messages with results
-/// of
-/// added calls are left out, too.
+/// of added calls are left out, too.
 pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,

@@ -1,8 +1,7 @@
 //! The state machine of a run: its states and all transitions between them.
 //!
 //! Only [`Machine`] assigns a state. [`TRANSITIONS`] lists the allowed transitions. Debug builds
-//! assert
-//! each transition, and a test compares the list with the diagram in the book.
+//! assert each transition, and a test compares the list with the diagram in the book.
 
 #[cfg(test)]
 mod tests;
@@ -58,8 +57,7 @@ pub(super) enum State {
         purpose: Purpose,
         output: Box<Output>,
         /// The message with the output, which is not in the transcript yet. `None` for the output
-        /// of a
-        /// tool.
+        /// of a tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<AssistantMessage>>,
     },
@@ -339,8 +337,7 @@ impl Machine {
     }
 
     /// `ReplyReceived → ReadyToRequest | CallingTools | CheckingOutput | Finishing | LimitReached`:
-    /// the
-    /// reply was applied.
+    /// the reply was applied.
     pub(super) fn finish_reply(&mut self, next: State) {
         self.enter(next);
     }
@@ -437,8 +434,7 @@ impl Machine {
     }
 
     /// Removes the reached limit after the limits were changed: the next request is no longer the
-    /// final
-    /// request, and `LimitReached` becomes `ReadyToRequest`.
+    /// final request, and `LimitReached` becomes `ReadyToRequest`.
     pub(super) fn lift_limit(&mut self) {
         match &mut self.state {
             State::ReadyToRequest { purpose }
@@ -460,8 +456,7 @@ impl Machine {
     }
 
     /// `ReadyToRequest | AwaitingReply → Preparing`, `Suspended → CallingTools`: a new driver takes
-    /// over,
-    /// with newly prepared inputs.
+    /// over, with newly prepared inputs.
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),
@@ -474,8 +469,7 @@ impl Machine {
     }
 
     /// Moves the state out and leaves [`State::Cancelled`] in its place. If a bug does not set the
-    /// next
-    /// state, the run is cancelled.
+    /// next state, the run is cancelled.
     fn take(&mut self) -> State {
         self.taken = Some(self.state.name());
         mem::replace(&mut self.state, State::Cancelled)

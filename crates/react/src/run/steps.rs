@@ -9,8 +9,7 @@ use haft_core::{
 };
 
 /// Returns the calls in these messages with their results, in call order. Calls without a result
-/// are
-/// left out.
+/// are left out.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     let replies = (0..).zip(messages).filter_map(|(index, message)| match message.body() {
         MessageBody::Assistant(reply) => Some((index, reply)),

@@ -9,14 +9,12 @@ use super::Run;
 
 impl Run {
     /// Converts the run to a [`SuspendedRun`], which contains the waiting calls and the data to
-    /// continue
-    /// the run.
+    /// continue the run.
     ///
     /// # Errors
     ///
     /// Fails only if the run cannot be serialized as JSON. Runs from [`new`](Self::new) or from
-    /// JSON
-    /// always can.
+    /// JSON always can.
     pub fn to_suspended(&self) -> Result<SuspendedRun, AgentErrorKind> {
         let state = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
         Ok(SuspendedRun { pending: self.pending(), state })

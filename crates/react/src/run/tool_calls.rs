@@ -17,8 +17,7 @@ use crate::open_calls::OpenCalls;
 
 impl Run {
     /// Reports the result of a call. Returns the recorded result, which may differ: the run adds a
-    /// warning
-    /// to the result of a repeated call, and turns a retry over the budget into a failure.
+    /// warning to the result of a repeated call, and turns a retry over the budget into a failure.
     ///
     /// # Errors
     ///
@@ -73,16 +72,14 @@ impl Run {
     }
 
     /// The calls that were returned as an effect and have no result. If the run was loaded from
-    /// storage,
-    /// their outcome is unknown.
+    /// storage, their outcome is unknown.
     pub fn interrupted(&self) -> Vec<ToolCall> {
         let batch = self.head.state.batch();
         batch.map(|batch| batch.calls.under_way().cloned().collect()).unwrap_or_default()
     }
 
     /// Returns the ready calls as an effect, or waits for decisions if no call is ready. Returns
-    /// `None`
-    /// after all calls are finished.
+    /// `None` after all calls are finished.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
         let time_is_up = self.time_is_up();
         let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
@@ -115,8 +112,7 @@ impl Run {
     }
 
     /// Records the results of a batch after all its calls are finished, and ends the run if a tool
-    /// in
-    /// `stop_on` succeeded.
+    /// in `stop_on` succeeded.
     fn finish_calls(&mut self) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -127,8 +123,7 @@ impl Run {
                     Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
                     None => {
                         // The counter is kept if a tool gave the answer: if a validator rejects
-                        // this answer, it
-                        // counts as one more rejected reply in a row.
+                        // this answer, it counts as one more rejected reply in a row.
                         self.head.rejected_replies = 0;
                         AfterCalls::Request(Purpose::Step)
                     }
@@ -140,8 +135,7 @@ impl Run {
     }
 
     /// Closes the current batch of calls. Calls without a result get a failure of this `kind` with
-    /// the
-    /// text `why`.
+    /// the text `why`.
     pub(super) fn close_calls(&mut self, kind: FailureKind, why: &str) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -153,8 +147,7 @@ impl Run {
     }
 
     /// Appends the results of a batch to the transcript, in call order. The results of added calls
-    /// are a
-    /// single message, since they belong to no reply.
+    /// are a single message, since they belong to no reply.
     fn record(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         let results = batch.calls.close(kind, why, now);
@@ -199,8 +192,7 @@ impl Run {
     }
 
     /// Adds `calls` to the number of calls of the run. If a limit forbids them, returns the limit
-    /// and
-    /// counts none.
+    /// and counts none.
     pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);

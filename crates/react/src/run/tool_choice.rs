@@ -33,8 +33,7 @@ impl Run {
     }
 
     /// Returns an error text for the model if the reply ignores the tool choice of its request.
-    /// Some
-    /// servers do not enforce `tool_choice`.
+    /// Some servers do not enforce `tool_choice`.
     pub(super) fn ignored_choice(request: &Request, reply: &AssistantMessage) -> Option<String> {
         let calls = &reply.tool_calls;
         let calls_tool = |name: &ToolName| calls.iter().any(|call| call.name == name.as_str());

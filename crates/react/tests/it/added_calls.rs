@@ -122,8 +122,7 @@ fn limits_apply_to_added_calls() {
 }
 
 /// Calls added between `Effect::Prepare` and the request are executed first. The prepared inputs
-/// are
-/// then out of date, so that the run prepares them again.
+/// are then out of date, so that the run prepares them again.
 #[test]
 fn calls_added_while_preparing_run_before_the_request() {
     let tools = ToolList::default();

@@ -109,8 +109,7 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
 }
 
 /// Behaviour A65: the next request contains the changes of a registry. A tool registers another
-/// tool
-/// and unregisters itself during its call; the next request offers only the new tool.
+/// tool and unregisters itself during its call; the next request offers only the new tool.
 #[tokio::test]
 async fn registry_changes_are_visible_in_the_next_step() {
     let registry = ToolRegistry::new("plugins");
@@ -177,8 +176,7 @@ async fn missing_and_duplicate_call_ids_are_replaced() {
 }
 
 /// Behaviour C76: a run with a history continues the conversation. Its requests contain the
-/// messages
-/// and calls of the first run.
+/// messages and calls of the first run.
 #[tokio::test]
 async fn follow_up_question_continues_the_conversation() {
     let model = ScriptedModel::new()
@@ -207,8 +205,7 @@ async fn follow_up_question_continues_the_conversation() {
 }
 
 /// A call is executed with the tools of the request that the model replied to, even if the source
-/// no
-/// longer lists its tool.
+/// no longer lists its tool.
 #[tokio::test]
 async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
     /// A source that lists `add` in the first step only.
@@ -254,8 +251,7 @@ fn agent_outside_a_runtime_is_an_error() {
 }
 
 /// A tool that reports progress in a loop must not delay its own timeout or fill the stream after
-/// the
-/// end of the run.
+/// the end of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constant_progress_does_not_delay_a_timeout() {
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
@@ -290,8 +286,7 @@ async fn constant_progress_does_not_delay_a_timeout() {
 }
 
 /// Behaviour A65: tools are listed before each request, including one that follows a rejected
-/// reply.
-/// The source lists one more tool each time.
+/// reply. The source lists one more tool each time.
 #[tokio::test]
 async fn tools_are_listed_before_each_request() {
     struct Growing(AtomicUsize);
@@ -318,8 +313,7 @@ async fn tools_are_listed_before_each_request() {
 }
 
 /// A tool can read state of the agent or of the run. If the state is missing, `build` must fail;
-/// the
-/// error must not wait until the model calls the tool.
+/// the error must not wait until the model calls the tool.
 #[tokio::test]
 async fn state_comes_from_the_agent_or_from_the_run() {
     let reads_state = |name: &str| {
@@ -367,8 +361,7 @@ impl ChatModel for StreamCounter {
 }
 
 /// `ReactAgent::run` must not stream from the model, so that it works with servers whose streaming
-/// is
-/// broken.
+/// is broken.
 #[tokio::test]
 async fn only_a_streamed_run_streams_from_the_model() {
     let streams = Arc::new(AtomicUsize::new(0));

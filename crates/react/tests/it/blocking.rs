@@ -1,6 +1,5 @@
 //! Behaviour B18: inside an async runtime, the blocking API returns an error. It does not deadlock
-//! or
-//! panic.
+//! or panic.
 
 use std::{
     sync::{Arc, mpsc},

@@ -144,8 +144,7 @@ async fn dropped_stream_aborts_its_calls() {
 }
 
 /// With `ReactAgent::drive` the caller owns the run. After its event stream was dropped, the run
-/// can
-/// be cancelled or driven again.
+/// can be cancelled or driven again.
 #[tokio::test(start_paused = true)]
 async fn run_of_the_caller_survives_a_dropped_stream() {
     let idempotent = ToolPolicy { idempotent: true, timeout: HOUR, ..ToolPolicy::default() };

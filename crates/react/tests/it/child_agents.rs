@@ -73,8 +73,7 @@ async fn answer_of_a_child_is_the_result() {
 }
 
 /// A suspended child suspends its parent. The ids of its calls are prefixed with the id of the
-/// outer
-/// call, so that they are unique, and a decision for such an id reaches the child.
+/// outer call, so that they are unique, and a decision for such an id reaches the child.
 #[tokio::test]
 async fn suspended_child_suspends_its_parent() {
     let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);

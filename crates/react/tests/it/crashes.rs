@@ -1,6 +1,5 @@
 //! Property tests of runs whose process crashes. A call that is not idempotent must run at most
-//! once,
-//! and every call must get a result.
+//! once, and every call must get a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -180,8 +179,7 @@ impl<'p> Process<'p> {
     }
 
     /// Must be called after each event. Saves the run and crashes, as the scenario specifies.
-    /// Returns
-    /// `false` after a crash.
+    /// Returns `false` after a crash.
     fn record_event(&mut self) -> bool {
         if self.saves.next().copied().unwrap_or(true) {
             self.saved = to_json(&self.run);
@@ -190,8 +188,7 @@ impl<'p> Process<'p> {
     }
 
     /// Crashes if the scenario specifies it: the run is loaded and recovered. Returns `false` after
-    /// a
-    /// crash.
+    /// a crash.
     fn survives(&mut self) -> bool {
         let crashes = self.crashes.next().copied().unwrap_or_default();
         if crashes {

@@ -308,8 +308,7 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
 }
 
 /// Behaviour B73: a hook that hides a tool does not change how other toolsets execute their calls.
-/// The
-/// nested toolset keeps its strict pipeline, which does not repair arguments.
+/// The nested toolset keeps its strict pipeline, which does not repair arguments.
 #[tokio::test]
 async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
@@ -369,8 +368,7 @@ async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
 }
 
 /// If a hook removes all calls of a reply without text, the reply is rejected: the model gets a
-/// hint and
-/// replies again.
+/// hint and replies again.
 #[tokio::test]
 async fn reply_without_its_only_call_is_rejected() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).text("I cannot add.");
@@ -385,8 +383,7 @@ async fn reply_without_its_only_call_is_rejected() {
 }
 
 /// If a change of an entry panics, the entry keeps its value. A change can read the entries without
-/// a
-/// deadlock.
+/// a deadlock.
 #[test]
 fn failed_change_keeps_an_entry_and_a_change_can_read() {
     let entries = Entries::default().of("counter");

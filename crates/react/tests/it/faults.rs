@@ -21,8 +21,7 @@ use crate::{
 };
 
 /// Behaviour T1: if the arguments of a call are malformed, the model gets an error and the tool
-/// does
-/// not run.
+/// does not run.
 #[tokio::test]
 async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     let (add, ran) = counted(&add());
@@ -51,8 +50,7 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
 }
 
 /// Behaviour B19, T2 and T3: calls that fail, panic, hang or return 50 MB do not affect the other
-/// calls
-/// of the reply.
+/// calls of the reply.
 #[tokio::test(start_paused = true)]
 async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     let flood = plain("flood", || async { "x".repeat(50_000_000) });
@@ -79,8 +77,7 @@ async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
 }
 
 /// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out. The other call
-/// of
-/// the reply is not delayed.
+/// of the reply is not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_that_blocks_its_thread_times_out() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -156,8 +153,7 @@ async fn content_filter_is_a_typed_error() {
 }
 
 /// Behaviour M8: a refusal ends the run with the stop reason `Refused`. Calls in the same reply do
-/// not
-/// run, and the conversation can be continued.
+/// not run, and the conversation can be continued.
 #[tokio::test]
 async fn refusal_is_an_answer_with_its_own_stop_reason() {
     let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
@@ -178,8 +174,7 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
 }
 
 /// Behaviour M10: an empty reply is requested again, up to two times in a row. The third one ends
-/// the
-/// run with `EmptyResponse`.
+/// the run with `EmptyResponse`.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
@@ -212,8 +207,7 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
 }
 
 /// Behaviour M11 and M12: a truncated reply is requested again, and its calls do not run. In a
-/// stream,
-/// the event `ReplyRejected` follows the deltas of the truncated reply.
+/// stream, the event `ReplyRejected` follows the deltas of the truncated reply.
 #[tokio::test]
 async fn truncated_reply_is_retried_without_its_partial_content() {
     let (add, ran) = counted(&add());
@@ -251,8 +245,7 @@ async fn truncated_reply_is_retried_without_its_partial_content() {
 }
 
 /// Behaviour M11: if all three attempts are truncated, the error contains the partial text of the
-/// last
-/// attempt.
+/// last attempt.
 #[tokio::test]
 async fn repeated_truncation_is_an_error_with_the_partial_text() {
     let agent = || {
@@ -275,8 +268,8 @@ async fn repeated_truncation_is_an_error_with_the_partial_text() {
 }
 
 /// A server error after the first delta truncates the reply, and the run requests it again. A
-/// server
-/// error before the first delta ends the run, since the model has already retried the request.
+/// server error before the first delta ends the run, since the model has already retried the
+/// request.
 #[tokio::test]
 async fn server_error_within_a_stream_truncates_the_reply() {
     let overloaded = || ModelError::Server { status: None, body: "overloaded".to_owned(), retry_after: None };
@@ -335,8 +328,7 @@ async fn fatal_tool_error_ends_the_run() {
 }
 
 /// Behaviour B20: a tool can request retries up to its budget. After that the model gets a failure
-/// with
-/// the advice to go on without the tool.
+/// with the advice to go on without the tool.
 #[tokio::test]
 async fn tool_can_request_retries_within_its_budget() {
     let model = ScriptedModel::new()
@@ -354,8 +346,7 @@ async fn tool_can_request_retries_within_its_budget() {
 }
 
 /// Behaviour B20: the retry budget counts replies in a row. A failure does not use it, several
-/// calls in
-/// one reply use it once, and a success resets it.
+/// calls in one reply use it once, and a success resets it.
 #[tokio::test]
 async fn retry_budget_counts_consecutive_replies() {
     let outcomes = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
@@ -391,8 +382,7 @@ async fn retry_budget_counts_consecutive_replies() {
 }
 
 /// Behaviour T6: alternating calls (A, B, A, B) and identical calls in one reply count as
-/// repetitions.
-/// They first cause a warning to the model, and then end the run.
+/// repetitions. They first cause a warning to the model, and then end the run.
 #[tokio::test]
 async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
@@ -412,8 +402,7 @@ async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
 }
 
 /// Behaviour B22: the result of the third identical call contains a warning. The fourth identical
-/// call
-/// ends the run and is not executed.
+/// call ends the run and is not executed.
 #[tokio::test]
 async fn repeated_call_is_reported_and_then_ends_the_run() {
     let (add, ran) = counted(&add());

@@ -110,8 +110,7 @@ async fn next_agent_gets_the_whole_conversation() {
 }
 
 /// If a reply contains a hand-off and other calls, every call gets a result. Only the first
-/// hand-off of
-/// a reply takes place.
+/// hand-off of a reply takes place.
 #[tokio::test]
 async fn calls_beside_a_hand_off_get_results() {
     let reception = empty_script().calls([
@@ -259,8 +258,7 @@ async fn next_question_goes_to_the_last_agent() {
 }
 
 /// With `Carried::Question`, the next agent receives only the question and the reason of the
-/// hand-off.
-/// The transcript stays complete.
+/// hand-off. The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
     let reception = empty_script().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([(
@@ -439,8 +437,7 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
 }
 
 /// A required call applies once per run. It must not be required of the next agent, which may not
-/// have
-/// the tool.
+/// have the tool.
 #[tokio::test]
 async fn forced_call_does_not_apply_to_the_next_agent() {
     let reception =

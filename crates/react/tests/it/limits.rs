@@ -48,8 +48,7 @@ fn assert_limit(error: &AgentError, expected: Limit) {
 }
 
 /// Behaviour C33: with a limit of two requests, the calls of both replies run, and the run fails
-/// before
-/// a third request.
+/// before a third request.
 #[tokio::test]
 async fn request_limit_is_an_error_before_the_next_request() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2);
@@ -64,8 +63,7 @@ async fn request_limit_is_an_error_before_the_next_request() {
 }
 
 /// Behaviour C30: with `AtLimit::Answer`, the run makes a final request at the limit, which the
-/// model
-/// must answer without calls.
+/// model must answer without calls.
 #[tokio::test]
 async fn last_request_at_the_limit_forces_an_answer() {
     let model = calls_of_add(ScriptedModel::new(), 1).text("About 2.");
@@ -85,8 +83,7 @@ async fn last_request_at_the_limit_forces_an_answer() {
 }
 
 /// Behaviour C30: if the model makes a call in its reply to the final request, the call is not
-/// executed
-/// and the run fails.
+/// executed and the run fails.
 #[tokio::test]
 async fn call_in_the_last_request_ends_the_run() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2).text("Three.");
@@ -215,8 +212,7 @@ async fn cost_is_reported_and_limited() {
 }
 
 /// A run with a cost limit ends if the cost of a request is unknown, because the usage or the price
-/// is
-/// missing. The cost is never estimated.
+/// is missing. The cost is never estimated.
 #[tokio::test]
 async fn unknown_cost_is_reported() {
     let without_usage = ScriptedModel::new().reply(reply_with_usage(None, Usage::default()));
@@ -257,8 +253,7 @@ async fn failed_request_does_not_exceed_a_cost_limit() {
 }
 
 /// The usage of a run includes the requests of child agents, for summaries and for the extraction
-/// of
-/// outputs.
+/// of outputs.
 #[tokio::test]
 async fn usage_includes_children_summaries_and_extractions() {
     let usage = Usage::of_request(10, 1);

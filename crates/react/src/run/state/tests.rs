@@ -51,8 +51,7 @@ fn transitions_are_unique() {
 }
 
 /// A driver in another crate must be able to do everything that `ReactAgent` does. The files of
-/// `run`
-/// must therefore contain no `pub(crate)` methods.
+/// `run` must therefore contain no `pub(crate)` methods.
 #[test]
 fn run_has_no_crate_private_methods_for_drivers() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run");
