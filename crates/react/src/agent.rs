@@ -116,22 +116,22 @@ impl ReactAgent {
         Agent::stream(self, input.into())
     }
 
-    /// The toolset of the agent.
+    /// Returns the toolset of the agent.
     pub fn tools(&self) -> &Toolset {
         &self.0.tools
     }
 
-    /// The dialect of the agent: the format of requests and replies.
+    /// Returns the dialect of the agent: the format of requests and replies.
     pub fn dialect(&self) -> &dyn Dialect {
         &*self.0.dialect
     }
 
-    /// The configuration of the agent's runs.
+    /// Returns the configuration of the agent's runs.
     pub fn config(&self) -> &RunConfig {
         &self.0.config
     }
 
-    /// The names of the agent's hand-off tools.
+    /// Returns the names of the agent's hand-off tools.
     pub(crate) fn transfers(&self) -> &BTreeSet<String> {
         &self.0.transfers
     }

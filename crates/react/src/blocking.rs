@@ -1,4 +1,4 @@
-//! Agents for synchronous code.
+//! A blocking wrapper around agents, for synchronous code.
 
 mod runtime;
 
@@ -92,8 +92,8 @@ impl<A: Agent> BlockingAgent<A> {
     }
 
     fn runtime(&self, method: &'static str) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
-        runtime::check(method)?;
-        self.runtime.get()
+        runtime::check_can_block(method)?;
+        self.runtime.get_or_start()
     }
 }
 

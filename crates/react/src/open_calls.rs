@@ -70,7 +70,7 @@ impl OpenCalls {
         self.0.iter().any(|open| matches!(open.state, CallState::Ready { .. }))
     }
 
-    /// The calls that the driver is executing.
+    /// Returns the calls that the driver is executing.
     pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
         let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
         self.0.iter().filter(under_way).map(|open| &open.call)
@@ -81,7 +81,7 @@ impl OpenCalls {
         self.0.iter().all(|open| matches!(open.state, CallState::Finished { .. }))
     }
 
-    /// The calls that wait for a decision.
+    /// Returns the calls that wait for a decision.
     pub(crate) fn pending(&self) -> Vec<PendingCall> {
         let pending = self.0.iter().filter_map(|open| match &open.state {
             CallState::Waiting { pending } => {
@@ -92,7 +92,7 @@ impl OpenCalls {
         pending.collect()
     }
 
-    /// The first result with a [fatal](FailureKind::Fatal) failure, which ends the run.
+    /// Returns the first result with a [fatal](FailureKind::Fatal) failure, which ends the run.
     pub(crate) fn fatal(&self) -> Option<&ToolResult> {
         let is_fatal =
             |result: &&ToolResult| result.failure().is_some_and(|failure| failure.kind == FailureKind::Fatal);
@@ -108,18 +108,18 @@ impl OpenCalls {
         found.ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// The ids of all calls of the batch.
+    /// Returns the ids of all calls of the batch.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|open| open.call.id.as_str())
     }
 
-    /// The calls without a result: ready, under way or waiting.
+    /// Returns the calls without a result: ready, under way or waiting.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
         let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });
         self.0.iter().filter(unfinished).map(|open| &open.call)
     }
 
-    /// The results of the calls that are finished, in call order.
+    /// Returns the results of the calls that are finished, in call order.
     pub(crate) fn results(&self) -> impl Iterator<Item = &Arc<ToolResult>> {
         self.0.iter().filter_map(|open| match &open.state {
             CallState::Finished { result } => Some(result),
@@ -127,7 +127,7 @@ impl OpenCalls {
         })
     }
 
-    /// The position in the batch of the first successful call of one of these tools.
+    /// Returns the position in the batch of the first successful call of one of these tools.
     pub(crate) fn position_of_success(&self, tools: &BTreeSet<String>) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
             CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
@@ -204,7 +204,7 @@ impl OpenCalls {
     }
 
     /// Finishes all calls under way with a [timeout](FailureKind::TimedOut) failure.
-    pub(crate) fn give_up(&mut self, now: Timestamp) {
+    pub(crate) fn time_out(&mut self, now: Timestamp) {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
             let result = not_run(&open.call, FailureKind::TimedOut, message, now);

@@ -150,7 +150,7 @@ impl Run {
         let first_message = earlier.len();
         let transcript = conversation(earlier, new)?;
         inputs::check(config.inputs.as_ref(), transcript.messages(), first_message)
-            .map_err(|kind| conversation::rejected(kind, earlier))?;
+            .map_err(|kind| conversation::start_error(kind, earlier))?;
         let head = Head::new(config, transcript.messages(), first_message);
         Ok(Self::from_parts(head, transcript))
     }
@@ -160,65 +160,65 @@ impl Run {
         Self { transcript, head, ids, history: CallHistory::default() }
     }
 
-    /// The current state of the run, without its data.
+    /// Returns the current state of the run, without its data.
     pub fn state(&self) -> RunState {
         self.head.state.state().name()
     }
 
-    /// The conversation so far. Results are added when all calls of the batch have one. An output
-    /// is added after its validation.
+    /// Returns the conversation so far. Results are added when all calls of the batch have one. An
+    /// output is added after its validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The transcript for an error report. If an output is being validated, its message is appended
-    /// and marked as [unusable](is_unusable).
+    /// Returns the transcript for an error report. If an output is being validated, its message is
+    /// appended and marked as [unusable](is_unusable).
     pub fn transcript_with_output(&self) -> Transcript {
         let mut transcript = self.transcript.clone();
         if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
             let message = Message::assistant((**message).clone());
-            transcript.push(marks::rejected(message).at(self.head.now()));
+            transcript.push(marks::mark_rejected(message).at(self.head.now()));
         }
         transcript
     }
 
-    /// The index of the first message of this run in the transcript. Earlier messages come from
-    /// previous runs.
+    /// Returns the index of the first message of this run in the transcript. Earlier messages come
+    /// from previous runs.
     pub fn first_message(&self) -> usize {
         self.head.first_message
     }
 
-    /// The tokens and cost of this run so far.
+    /// Returns the tokens and cost of this run so far.
     pub fn usage(&self) -> Usage {
         self.head.usage
     }
 
-    /// The number of requests for steps so far. Requests for summaries are not included, although
-    /// they count for the [request limit](RunLimits::requests).
+    /// Returns the number of requests for steps so far. Requests for summaries are not included,
+    /// although they count for the [request limit](RunLimits::requests).
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
 
-    /// The number of the current step, from 0. While calls are open, this is the step of the
-    /// request that led to the calls, otherwise the step of the next request.
+    /// Returns the number of the current step, from 0. While calls are open, this is the step of
+    /// the request that led to the calls, otherwise the step of the next request.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
 
-    /// The configuration of the run, including the overrides from its [`RunInput`].
+    /// Returns the configuration of the run, including the overrides from its [`RunInput`].
     pub fn config(&self) -> &RunConfig {
         &self.head.config
     }
 
-    /// The output schema, if the next reply may contain the answer as structured data, otherwise
-    /// `None`. Pass it to [`Dialect::fold`](crate::Dialect::fold) and
+    /// Returns the output schema, if the next reply may contain the answer as structured data,
+    /// otherwise `None`. Pass it to [`Dialect::fold`](crate::Dialect::fold) and
     /// [`Dialect::listener`](crate::Dialect::listener).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
     }
 
-    /// The output schema, if the reply to a request with this purpose may contain structured
-    /// output.
+    /// Returns the output schema, if the reply to a request with this purpose may contain
+    /// structured output.
     fn outputs_of(&self, purpose: state::Purpose) -> Option<&Schema> {
         let config = &self.head.config;
         let is_requested = config.output_strategy == OutputStrategy::Finish || purpose.must_answer();
@@ -266,7 +266,7 @@ impl Run {
             })),
             State::StoppedByTool { result } => {
                 let result = *result;
-                self.stop_with(result, step)
+                self.stop_with_result(result, step)
             }
             State::CheckingOutput { output, .. } => Ok(Some(Effect::Check(output.clone()))),
             State::LimitReached { purpose } => Err(match purpose.limit() {
@@ -276,15 +276,15 @@ impl Run {
             State::Finishing(answer) => {
                 if self.has_follow_up(answer.stop_reason) {
                     self.deliver_all();
-                    self.head.state.go_on();
+                    self.head.state.continue_run();
                 } else {
                     self.head.state.finish();
                 }
                 Ok(None)
             }
             State::Finished(answer) => {
-                let answer = self.answer(answer.stop_reason, answer.output.as_deref());
-                let answer = self.resolved_answer(answer, step.resolver);
+                let answer = self.build_answer(answer.stop_reason, answer.output.as_deref());
+                let answer = self.resolve_answer(answer, step.resolver);
                 Ok(Some(Effect::Done(Box::new(answer))))
             }
             State::Cancelled => Err(AgentErrorKind::Cancelled),

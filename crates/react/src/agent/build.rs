@@ -25,7 +25,8 @@ pub enum BuildError {
         /// The dialect that reserves it.
         dialect: &'static str,
     },
-    /// A tool needs state of a type that the agent neither has nor expects in each run.
+    /// A tool needs state that is neither set with [`state`](ReactAgentBuilder::state) nor declared
+    /// with [`state_per_run`](ReactAgentBuilder::state_per_run).
     #[error(
         "the tool \"{tool}\" needs state of type {state}: set it with `state`, or declare with `state_per_run` that each \
          run has it"
@@ -33,16 +34,16 @@ pub enum BuildError {
     MissingState {
         /// The name of the tool.
         tool: ToolName,
-        /// The name of the Rust type of the state.
+        /// The name of the Rust type of the missing state.
         state: &'static str,
     },
     /// An extension has an empty name, or the same name as another extension.
     #[error("an extension cannot be named {0:?}: the name is empty or used by another extension")]
     ExtensionName(String),
-    /// The schema of the inputs is not the schema of an object.
+    /// The schema of the inputs does not describe an object.
     #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
-    /// The schema of the outputs is not the schema of an object, or the output type has no usable
+    /// The schema of the outputs does not describe an object, or the output type has no usable
     /// schema.
     #[error("cannot build the output schema")]
     Outputs(#[source] SchemaError),

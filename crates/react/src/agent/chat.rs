@@ -1,4 +1,4 @@
-//! Sends chat requests to the model, and emits the events of the replies.
+//! Chat requests to the model, and the events of their replies.
 
 use std::sync::Arc;
 

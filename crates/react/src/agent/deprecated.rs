@@ -1,4 +1,4 @@
-//! Warnings in the log about deprecated tools.
+//! Logging of deprecated tools.
 
 use std::collections::HashSet;
 

@@ -127,7 +127,7 @@ impl ReactAgent {
                 return Err(AgentErrorKind::Cancelled);
             }
             save_entries(run, entries);
-            let effect = mailbox.next(run, &inputs.step(&placeholders, clock.now()))?;
+            let effect = mailbox.next(run, &inputs.as_step(&placeholders, clock.now()))?;
             seen = emit_rejections(run, seen, events).await;
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),

@@ -30,7 +30,7 @@ pub(super) struct StepInputs {
 
 impl StepInputs {
     /// Borrows the inputs as a [`Step`] at the time `now`.
-    pub(super) fn step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
+    pub(super) fn as_step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
         Step {
             instructions: self.instructions.as_ref(),
             tool_choice: self.tool_choice.as_ref(),
@@ -85,7 +85,7 @@ impl ReactAgent {
             dialect: request.dialect.or(model_dialect).unwrap_or(dialect),
             tools,
         };
-        inputs.check(run)?;
+        inputs.check_tool_names(run)?;
         Ok(inputs)
     }
 }
@@ -94,7 +94,7 @@ impl StepInputs {
     /// Checks that no tool has the name that the dialect reserves.
     /// [`build`](super::ReactAgentBuilder::build) checked this for the agent's dialect and tools; a
     /// hook may have replaced both.
-    fn check(&self, run: &Run) -> Result<(), AgentErrorKind> {
+    fn check_tool_names(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {
                 hook: "prepare hook",

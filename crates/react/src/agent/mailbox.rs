@@ -92,8 +92,8 @@ impl RunHandle {
         Ok(())
     }
 
-    /// The messages that are not delivered to the model yet. After the end of the run, for example
-    /// by a limit or a cancellation, they are never delivered. If the run is suspended, its
+    /// Returns the messages that are not delivered to the model yet. After the end of the run, for
+    /// example by a limit or a cancellation, they are never delivered. If the run is suspended, its
     /// messages are saved with the run and are not returned here.
     pub fn undelivered(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()

@@ -22,20 +22,20 @@ pub(super) struct SharedRuntime(Arc<Mutex<Option<Arc<AgentRuntime>>>>);
 
 impl SharedRuntime {
     /// Returns the runtime, and starts it if this is the first call.
-    pub(super) fn get(&self) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
+    pub(super) fn get_or_start(&self) -> Result<Arc<AgentRuntime>, AgentErrorKind> {
         let mut runtime = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &*runtime {
             return Ok(Arc::clone(runtime));
         }
         let started = Arc::new(AgentRuntime {
-            driver: Some(start("haft-agent", DRIVER_THREADS)?),
-            calls: Some(start("haft-calls", CALL_THREADS)?),
+            driver: Some(start_runtime("haft-agent", DRIVER_THREADS)?),
+            calls: Some(start_runtime("haft-calls", CALL_THREADS)?),
         });
         Ok(Arc::clone(runtime.insert(started)))
     }
 }
 
-fn start(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
+fn start_runtime(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
     let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
     runtime.map_err(AgentErrorKind::Runtime)
 }
@@ -48,19 +48,19 @@ pub(super) struct AgentRuntime {
 }
 
 impl AgentRuntime {
-    /// A handle to the runtime that executes tool calls.
+    /// Returns a handle to the runtime that executes tool calls.
     pub(super) fn calls(&self) -> Option<Handle> {
         self.calls.as_ref().map(|runtime| runtime.handle().clone())
     }
 
     /// Runs `future` to completion on this thread, in the context of the driver runtime. `method`
-    /// is the asynchronous method that the error of [`check`] names.
+    /// is the asynchronous method that the error of [`check_can_block`] names.
     pub(super) fn block_on<F: Future>(
         &self,
         method: &'static str,
         future: F,
     ) -> Result<F::Output, AgentErrorKind> {
-        check(method)?;
+        check_can_block(method)?;
         // `Runtime::block_on` would panic on a thread of another runtime, even in `spawn_blocking`.
         Ok(self.enter(|| executor::block_on(future)))
     }
@@ -89,7 +89,7 @@ impl Drop for AgentRuntime {
 ///
 /// Fails on a thread that polls tasks of a tokio runtime or another executor. The error names
 /// `method`, the asynchronous method to use instead.
-pub(super) fn check(method: &'static str) -> Result<(), AgentErrorKind> {
+pub(super) fn check_can_block(method: &'static str) -> Result<(), AgentErrorKind> {
     let can_block_here = executor::enter().is_ok() && can_block_thread();
     if can_block_here { Ok(()) } else { Err(AgentErrorKind::BlockingInRuntime(method)) }
 }

@@ -46,7 +46,7 @@ impl Run {
         Ok(())
     }
 
-    /// The number of calls that can still be [added](Self::add_calls) to this run.
+    /// Returns the number of calls that can still be [added](Self::add_calls) to this run.
     pub fn added_calls_left(&self) -> usize {
         limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
     }

@@ -17,7 +17,7 @@ use super::{
 
 impl Run {
     /// Builds the answer from `output`, or from the last message of the model if it is `None`.
-    pub(super) fn answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
+    pub(super) fn build_answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
         let last = self.transcript.messages().last().map(|message| message.body());
         let Output { text, outputs, .. } = match (output, last) {
             (Some(output), _) => output.clone(),
@@ -37,7 +37,7 @@ impl Run {
 
     /// Ends the run with the tool result at this index of the transcript as its output. Added calls
     /// are executed first.
-    pub(super) fn stop_with(
+    pub(super) fn stop_with_result(
         &mut self,
         index: usize,
         step: &Step<'_>,
@@ -58,7 +58,7 @@ impl Run {
         };
         // Resolve placeholders before the validation: a placeholder is a string, but its value may
         // have another type.
-        let mut output = Box::new(self.resolved(output, step.resolver));
+        let mut output = Box::new(self.resolve_output(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));
             if let (true, Value::Object(outputs)) = (declared.is_valid(&outputs), outputs) {

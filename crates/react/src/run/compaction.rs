@@ -14,7 +14,7 @@ impl Run {
     /// further request.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
-        if window.is_summarized || self.exhausted().is_some() {
+        if window.is_summarized || self.reached_limit().is_some() {
             return false;
         }
         let steps = self.steps_from(window.steps);
@@ -52,7 +52,7 @@ impl Run {
             Ok(response) => response.usage.of_reply(),
             Err(_) => Usage::failed_request(),
         };
-        match summary.and_then(complete) {
+        match summary.and_then(summary_text) {
             Ok(text) => {
                 let index = self.transcript.len();
                 self.push(marks::summary(text, index.saturating_sub(until)));
@@ -62,7 +62,7 @@ impl Run {
             }
             Err(error) => {
                 tracing::warn!(%error, "the conversation cannot be summarized");
-                self.omit();
+                self.omit_oldest();
             }
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Run {
 
 /// Returns the text of a summary. A truncated summary is rejected, since the end of a summary lists
 /// the open work.
-fn complete(response: ChatResponse) -> Result<String, ModelError> {
+fn summary_text(response: ChatResponse) -> Result<String, ModelError> {
     let text = response.message.text();
     match response.finish_reason {
         FinishReason::Length | FinishReason::ContentFilter => Err(ModelError::Truncated {

@@ -43,9 +43,9 @@ impl Default for ContextConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextWindow {
-    /// Index of the first message from before this run that is sent.
+    /// Index of the first message to send among the messages before this run.
     pub(super) earlier: usize,
-    /// Index of the first message in the steps of this run that is sent.
+    /// Index of the first message to send among the steps of this run.
     pub(super) steps: usize,
     /// Index of the summary that replaces the messages before the window.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +80,7 @@ impl ContextWindow {
 impl Run {
     /// Returns the view of the transcript for the next request.
     pub(super) fn view(&self, resolver: Option<&dyn Resolver>) -> View {
-        let (earlier, steps) = self.within_latest();
+        let (earlier, steps) = self.latest_segment_starts();
         self.view_of(earlier, steps..self.transcript.len(), resolver)
     }
 
@@ -106,7 +106,7 @@ impl Run {
 
     /// Records the tokens of a request and its reply, and resets the counters for a context that is
     /// too long.
-    pub(super) fn note_tokens(&mut self, tokens: u64) {
+    pub(super) fn record_tokens(&mut self, tokens: u64) {
         let window = &mut self.head.window;
         (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
     }
@@ -124,12 +124,12 @@ impl Run {
 
     /// Shortens the context: starts a compaction if it is enabled and possible, otherwise omits the
     /// oldest turn or step. Returns `false` if neither is possible.
-    pub(super) fn reduce(&mut self) -> bool {
-        (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
+    pub(super) fn shorten_context(&mut self) -> bool {
+        (self.head.config.context.compaction && self.begin_compaction()) || self.omit_oldest()
     }
 
     /// Omits the oldest turn or step from requests. Returns `false` if none can be omitted.
-    pub(super) fn omit(&mut self) -> bool {
+    pub(super) fn omit_oldest(&mut self) -> bool {
         if self.head.window.omissions >= self.head.config.context.omissions {
             return false;
         }
@@ -148,7 +148,7 @@ impl Run {
 
     /// Returns the indices of the first turn and the first step to send, according to
     /// [`ContextConfig::latest`].
-    fn within_latest(&self) -> (usize, usize) {
+    fn latest_segment_starts(&self) -> (usize, usize) {
         let ContextWindow { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };
         let (turns, own) = (self.turns_from(earlier), self.steps_from(steps));
@@ -161,12 +161,12 @@ impl Run {
         )
     }
 
-    /// The message ranges of the steps of this run, from message index `from` on.
+    /// Returns the message ranges of the steps of this run, from message index `from` on.
     pub(super) fn steps_from(&self, from: usize) -> Vec<Range<usize>> {
         segments::steps(self.transcript.messages(), from..self.transcript.len())
     }
 
-    /// The message ranges of the turns before this run, from message index `from` on.
+    /// Returns the message ranges of the turns before this run, from message index `from` on.
     fn turns_from(&self, from: usize) -> Vec<Range<usize>> {
         segments::turns(self.transcript.messages(), from..self.head.first_message)
     }

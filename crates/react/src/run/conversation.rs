@@ -17,14 +17,14 @@ use super::ids;
 pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
-    match problem(&transcript) {
+    match find_problem(&transcript) {
         None => Ok(transcript),
-        Some(problem) => Err(rejected(AgentErrorKind::InvalidInput(problem), earlier)),
+        Some(problem) => Err(start_error(AgentErrorKind::InvalidInput(problem), earlier)),
     }
 }
 
 /// Creates the error of a run that cannot start. It contains the conversation `earlier`.
-pub(super) fn rejected(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
+pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
     AgentError::from(kind).with_run(earlier.clone(), Usage::default())
 }
 
@@ -37,7 +37,7 @@ pub fn set_timestamps(messages: &mut [Message]) {
     }
 }
 
-fn problem(transcript: &Transcript) -> Option<String> {
+fn find_problem(transcript: &Transcript) -> Option<String> {
     if transcript.is_empty() {
         return Some("there is nothing to say".to_owned());
     }

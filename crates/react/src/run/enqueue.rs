@@ -76,7 +76,8 @@ impl Run {
         Ok(())
     }
 
-    /// The enqueued messages that are not delivered yet, in the order in which they were enqueued.
+    /// Returns the enqueued messages that are not delivered yet, in the order in which they were
+    /// enqueued.
     pub fn undelivered(&self) -> impl Iterator<Item = (&Message, When)> {
         self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.when))
     }
@@ -119,7 +120,7 @@ impl Run {
     fn deliver(&mut self, enqueued: Vec<EnqueuedMessage>) {
         for EnqueuedMessage { message, .. } in enqueued {
             let time = message.created_at().unwrap_or(self.head.now());
-            self.transcript.push(marks::enqueued(message).at(time));
+            self.transcript.push(marks::mark_enqueued(message).at(time));
         }
     }
 
@@ -129,7 +130,7 @@ impl Run {
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached
-            && self.exhausted().is_none()
+            && self.reached_limit().is_none()
     }
 }
 

@@ -4,7 +4,7 @@ use super::Run;
 use crate::extension::SavedEntries;
 
 impl Run {
-    /// The saved [entries](crate::extension::Entries) of all extensions, by extension name.
+    /// Returns the saved [entries](crate::extension::Entries) of all extensions, by extension name.
     pub fn entries(&self) -> &SavedEntries {
         &self.head.entries
     }

@@ -15,7 +15,7 @@ use haft_core::{
 
 /// Maximum number of calls in a detected cycle, such as A, B, A, B with two. If the last reply has
 /// more calls, cycles of that length are detected, too.
-const ROUND: usize = 4;
+const MAX_CYCLE_CALLS: usize = 4;
 
 /// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if their
 /// names and their arguments (as JSON) are equal. The history is derived from the transcript and
@@ -24,7 +24,7 @@ const ROUND: usize = 4;
 pub(super) struct CallHistory {
     fingerprints: Vec<u64>,
     /// Number of messages of the run that are already in the history.
-    read: usize,
+    messages_read: usize,
 }
 
 /// All histories are equal: a history is a cache, and must not affect the equality of runs.
@@ -37,24 +37,24 @@ impl PartialEq for CallHistory {
 impl CallHistory {
     /// Adds the calls of new messages. `messages` are all messages of the run.
     pub(super) fn update(&mut self, messages: &[Arc<Message>]) {
-        let new = messages.get(self.read..).unwrap_or_default();
+        let new = messages.get(self.messages_read..).unwrap_or_default();
         self.fingerprints.extend(new.iter().flat_map(|message| message.tool_calls()).map(call_fingerprint));
-        self.read = messages.len();
+        self.messages_read = messages.len();
     }
 
     /// Returns the number of times in a row that the last call or the last cycle of calls was made,
     /// such as 2 for A, B, A, B. Stops counting at `limit` + 1. `latest` is the number of calls in
     /// the last reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
-        let rounds = (1..=ROUND).chain([latest]);
-        rounds.map(|length| self.rounds(length, limit.saturating_add(1))).max().unwrap_or(1)
+        let lengths = (1..=MAX_CYCLE_CALLS).chain([latest]);
+        lengths.map(|length| self.count_cycles(length, limit.saturating_add(1))).max().unwrap_or(1)
     }
 
     /// Returns the number of times in a row that the last `length` calls were made, at most `most`.
-    fn rounds(&self, length: usize, most: u32) -> u32 {
+    fn count_cycles(&self, length: usize, most: u32) -> u32 {
         for number in 1..most {
             let start = length * number as usize;
-            if !(start..start + length).all(|index| self.repeats(index, length)) {
+            if !(start..start + length).all(|index| self.is_repeated(index, length)) {
                 return number;
             }
         }
@@ -63,7 +63,7 @@ impl CallHistory {
 
     /// Returns `true` if the call at `index` equals the call `length` positions later. Indices
     /// count backwards from the last call.
-    fn repeats(&self, index: usize, length: usize) -> bool {
+    fn is_repeated(&self, index: usize, length: usize) -> bool {
         let fingerprint = |index| self.fingerprints.iter().rev().nth(index);
         let later = index.checked_sub(length).and_then(fingerprint);
         fingerprint(index).is_some_and(|it| Some(it) == later)

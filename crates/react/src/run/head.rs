@@ -99,13 +99,13 @@ impl Head {
         }
     }
 
-    /// The time that the driver passed with the last step.
+    /// Returns the [`now`](super::Step::now) of the last step.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now
     }
 
     /// Resets the tool choice to `Auto` after the model has made the required call.
-    pub(super) fn release_tool_choice(&mut self) {
+    pub(super) fn reset_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {
                 *choice = ToolChoice::Auto;

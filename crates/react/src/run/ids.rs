@@ -24,10 +24,10 @@ impl CallIds {
 
     /// Inserts the ids of new calls. An empty or duplicate id is replaced by a new id, in `calls`
     /// itself.
-    pub(super) fn adopt(&mut self, calls: &mut [ToolCall]) {
+    pub(super) fn insert_unique(&mut self, calls: &mut [ToolCall]) {
         for call in calls {
             if call.id.is_empty() || !self.0.insert(call.id.clone()) {
-                call.id = self.unused();
+                call.id = self.new_id();
                 self.0.insert(call.id.clone());
             }
         }
@@ -47,7 +47,7 @@ impl CallIds {
     }
 
     /// Returns an id such as `call_3` that no call of the conversation has.
-    fn unused(&self) -> String {
+    fn new_id(&self) -> String {
         let mut number = self.0.len() + 1;
         loop {
             let id = format!("call_{number}");
@@ -59,7 +59,7 @@ impl CallIds {
     }
 }
 
-/// The calls in these messages that have no result.
+/// Returns the calls in these messages that have no result.
 pub(super) fn open_calls(messages: &[Arc<Message>]) -> Vec<&ToolCall> {
     let mut open: Vec<&ToolCall> = Vec::new();
     for message in messages {

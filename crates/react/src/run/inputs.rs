@@ -18,7 +18,7 @@ pub(super) fn check(
     let Some(schema) = inputs else { return Ok(()) };
     let new = messages.get(start..).and_then(<[_]>::last);
     let last = new.or_else(|| messages.iter().rfind(|message| is_from_user(message)));
-    let Some(value) = last.and_then(|message| data(message)) else {
+    let Some(value) = last.and_then(|message| json_content(message)) else {
         let problem = "the inputs must be given as data: one JSON object, by `Content::json`, of the schema";
         return Err(AgentErrorKind::InvalidInput(format!("{problem} {}", schema.as_value())));
     };
@@ -27,7 +27,7 @@ pub(super) fn check(
 }
 
 /// Returns the first JSON content of a user message.
-fn data(message: &Message) -> Option<&Value> {
+fn json_content(message: &Message) -> Option<&Value> {
     let MessageBody::User { content } = message.body() else { return None };
     content.iter().find_map(|part| match part {
         Content::Json { value } => Some(value),

@@ -22,7 +22,7 @@ pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 /// The clock of a run, for its time limit. It stops while the run has no driver or is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
-    /// The time that the driver passed with the last step.
+    /// The [`now`](super::Step::now) of the last step.
     pub(super) now: Timestamp,
     elapsed_ms: u64,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -55,7 +55,7 @@ impl RunClock {
 
 impl Run {
     /// Returns the limit that forbids a further request, or `None` if a request is allowed.
-    pub(super) fn exhausted(&self) -> Option<Limit> {
+    pub(super) fn reached_limit(&self) -> Option<Limit> {
         let Head { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
         let requests = requests.saturating_add(window.summaries);
@@ -72,8 +72,8 @@ impl Run {
         reached.into_iter().flatten().next()
     }
 
-    /// The remaining time of the run, or `None` without a time limit. The time limit does not apply
-    /// to the final request after a limit.
+    /// Returns the remaining time of the run, or `None` without a time limit. The time limit does
+    /// not apply to the final request after a limit.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;
@@ -104,7 +104,7 @@ impl Run {
             }
             _ => {
                 if let Some(batch) = self.head.state.batch_mut() {
-                    batch.calls.give_up(now);
+                    batch.calls.time_out(now);
                 }
             }
         }
@@ -143,7 +143,7 @@ impl Run {
 
     /// Counts a rejected reply, and repeats the request. Returns `error` if there were too many
     /// rejected replies in a row.
-    pub(super) fn tolerate(
+    pub(super) fn retry_rejected_reply(
         &mut self,
         purpose: Purpose,
         error: impl FnOnce() -> AgentErrorKind,

@@ -68,17 +68,17 @@ pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
 }
 
 /// Marks a reply as [unusable](is_unusable).
-pub(super) fn unusable(reply: Message) -> Message {
+pub(super) fn mark_unusable(reply: Message) -> Message {
     marked(reply, UNUSABLE)
 }
 
 /// Marks a reply as [unusable](is_unusable) and [rejected](is_rejected).
-pub(super) fn rejected(reply: Message) -> Message {
+pub(super) fn mark_rejected(reply: Message) -> Message {
     marked(marked(reply, UNUSABLE), REJECTED)
 }
 
 /// Marks a message as [enqueued](is_enqueued).
-pub(super) fn enqueued(message: Message) -> Message {
+pub(super) fn mark_enqueued(message: Message) -> Message {
     marked(message, ENQUEUED)
 }
 

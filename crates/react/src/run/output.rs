@@ -96,14 +96,14 @@ impl Run {
         };
         match checked {
             Ok(changed) => {
-                let output = self.changed(output, changed).map_err(failed)?;
+                let output = self.check_changed(output, changed).map_err(failed)?;
                 self.accept_output(output);
                 Ok(())
             }
             Err(OutputError::Retry(problem)) => {
                 let Some((purpose, _, message)) = self.head.state.take_output() else { return Ok(()) };
                 if let Some(message) = message {
-                    self.push(marks::rejected(Message::assistant(message)));
+                    self.push(marks::mark_rejected(Message::assistant(message)));
                 }
                 // This text is sent to the model.
                 let problem = format!("Your answer was rejected: {problem}\nAnswer again.");
@@ -128,7 +128,7 @@ impl Run {
 
     /// Returns the output after a validator changed it. Fails if it no longer fits the declared
     /// schema.
-    fn changed(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
+    fn check_changed(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs {
             return Ok(changed);
@@ -154,7 +154,7 @@ impl Run {
     pub(super) fn reject_output(&mut self) {
         let Some((purpose, _, message)) = self.head.state.take_output() else { return };
         if let Some(message) = message {
-            self.push(marks::rejected(Message::assistant(message)));
+            self.push(marks::mark_rejected(Message::assistant(message)));
         }
         self.head.state.finish_check(State::ReadyToRequest { purpose });
     }

@@ -11,7 +11,7 @@ use crate::dialect::json_object;
 
 /// Parses an answer as a JSON object and validates it with `schema`. The error text is sent to the
 /// model.
-pub(super) fn read(schema: &Schema, content: &[Content]) -> Result<Value, String> {
+pub(super) fn parse_answer(schema: &Schema, content: &[Content]) -> Result<Value, String> {
     let value = match content {
         [Content::Json { value }] => value.clone(),
         pieces => {

@@ -46,9 +46,9 @@ impl Run {
             return (State::finishing(StopReason::Refused, None), Ok(()));
         }
         if message.is_empty() {
-            return self.tolerate(purpose, || ModelError::EmptyResponse.into());
+            return self.retry_rejected_reply(purpose, || ModelError::EmptyResponse.into());
         }
-        if let Some(problem) = Self::ignored_choice(request, &message) {
+        if let Some(problem) = Self::tool_choice_problem(request, &message) {
             return self.reject(purpose, message, problem);
         }
         if message.tool_calls.is_empty() {
@@ -62,8 +62,8 @@ impl Run {
 
     /// Records a reply with calls, and starts the calls unless a limit forbids them.
     fn open_calls(&mut self, purpose: Purpose, mut message: AssistantMessage) -> Transition {
-        self.head.release_tool_choice();
-        self.ids.adopt(&mut message.tool_calls);
+        self.head.reset_tool_choice();
+        self.ids.insert_unique(&mut message.tool_calls);
         let calls = message.tool_calls.clone();
         self.push(Message::assistant(message));
         self.head.repeated_calls = self.count_repetitions(calls.len());
@@ -88,7 +88,7 @@ impl Run {
     ) -> Transition {
         let message = match self.outputs_of(purpose) {
             None => message,
-            Some(schema) => match outputs::read(schema, &message.content) {
+            Some(schema) => match outputs::parse_answer(schema, &message.content) {
                 Ok(outputs) => AssistantMessage { content: vec![Content::json(outputs)], ..message },
                 Err(problem) => return self.reject(purpose, message, problem),
             },
@@ -102,7 +102,7 @@ impl Run {
         let stop_reason = purpose.limit().map_or(StopReason::Finished, |_| StopReason::LimitReached);
         if self.head.config.check_outputs {
             let output = self.output_of(&message, stop_reason);
-            let output = Box::new(self.resolved(output, resolver));
+            let output = Box::new(self.resolve_output(output, resolver));
             return (State::CheckingOutput { purpose, output, message: Some(Box::new(message)) }, Ok(()));
         }
         self.push(Message::assistant(message));
@@ -114,7 +114,7 @@ impl Run {
     fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {
-            self.push(marks::unusable(Message::assistant(message)));
+            self.push(marks::mark_unusable(Message::assistant(message)));
         }
         self.request_correction(purpose, problem)
     }
@@ -123,7 +123,7 @@ impl Run {
     /// row were rejected.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
-        let (next, result) = self.tolerate(purpose, || AgentErrorKind::LimitReached(limit));
+        let (next, result) = self.retry_rejected_reply(purpose, || AgentErrorKind::LimitReached(limit));
         if result.is_ok() {
             self.push(marks::hint(problem));
         }
@@ -151,7 +151,7 @@ impl Run {
     }
 }
 
-/// The transition that repeats the request.
+/// Returns the transition that repeats the request, with `result` for the driver.
 fn repeat_request(purpose: Purpose, result: Result<(), AgentErrorKind>) -> Transition {
     (State::ReadyToRequest { purpose }, result)
 }

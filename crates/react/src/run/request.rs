@@ -25,7 +25,7 @@ impl Run {
         }
         self.deliver_next();
         let purpose = self.head.state.purpose();
-        if let (None, Some(limit)) = (purpose.limit(), self.exhausted()) {
+        if let (None, Some(limit)) = (purpose.limit(), self.reached_limit()) {
             let (next, result) = self.reach_limit(purpose, limit);
             if result.is_err() {
                 self.head.state.discard_inputs();
@@ -35,10 +35,10 @@ impl Run {
             result?;
         }
         let purpose = self.head.state.purpose();
-        if self.exceeds_tokens() && self.reduce() && self.state() == RunState::Compacting {
+        if self.exceeds_tokens() && self.shorten_context() && self.state() == RunState::Compacting {
             return Ok(self.compact(step.resolver));
         }
-        let tool_choice = self.choose(purpose, step)?;
+        let tool_choice = self.effective_tool_choice(purpose, step)?;
         let request = step.dialect.request(&Prompt {
             messages: self.view(step.resolver),
             tools: step.tools,
@@ -72,7 +72,7 @@ impl Run {
             Ok(reply) => {
                 let usage = reply.usage.of_reply();
                 self.head.usage += usage;
-                self.note_tokens(usage.total_tokens());
+                self.record_tokens(usage.total_tokens());
                 self.head.state.receive(reply);
                 Ok(())
             }
@@ -87,7 +87,7 @@ impl Run {
         let purpose = self.head.state.purpose();
         let (next, result): Transition = match last_error(&error) {
             ModelError::ContextTooLong(_) => {
-                if self.reduce() {
+                if self.shorten_context() {
                     if self.state() == RunState::AwaitingReply {
                         self.head.state.request_again();
                     }
@@ -100,7 +100,7 @@ impl Run {
             ModelError::Truncated { .. } if purpose.limit().is_some() => {
                 (State::ReadyToRequest { purpose }, Err(error.into()))
             }
-            _ if is_broken_reply(&error) => self.tolerate(purpose, || error.into()),
+            _ if is_broken_reply(&error) => self.retry_rejected_reply(purpose, || error.into()),
             _ => (State::ReadyToRequest { purpose }, Err(error.into())),
         };
         self.head.state.reject_reply(next);

@@ -75,18 +75,14 @@ pub struct Selection {
 }
 
 impl Run {
-    pub(super) fn resolved(&self, output: Output, resolver: Option<&dyn Resolver>) -> Output {
+    pub(super) fn resolve_output(&self, output: Output, resolver: Option<&dyn Resolver>) -> Output {
         match resolver {
             Some(resolver) => resolver.output(&self.transcript, output),
             None => output,
         }
     }
 
-    pub(super) fn resolved_answer(
-        &self,
-        mut answer: RunAnswer,
-        resolver: Option<&dyn Resolver>,
-    ) -> RunAnswer {
+    pub(super) fn resolve_answer(&self, mut answer: RunAnswer, resolver: Option<&dyn Resolver>) -> RunAnswer {
         let Some(resolver) = resolver else { return answer };
         let RunAnswer { text, outputs, stop_reason, .. } = answer;
         let output = resolver.output(&self.transcript, Output { text, outputs, stop_reason });

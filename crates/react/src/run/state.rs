@@ -226,12 +226,12 @@ pub(super) struct Machine {
     /// The state before the current transition. `Some` only while the data of that state is moved
     /// out.
     #[serde(skip)]
-    taken: Option<RunState>,
+    previous: Option<RunState>,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { state: State::ReadyToRequest { purpose: Purpose::Step }, taken: None }
+        Self { state: State::ReadyToRequest { purpose: Purpose::Step }, previous: None }
     }
 }
 
@@ -240,7 +240,7 @@ impl Machine {
         &self.state
     }
 
-    /// The batch of calls whose results are not in the transcript yet.
+    /// Returns the batch of calls whose results are not in the transcript yet.
     pub(super) fn batch(&self) -> Option<&Batch> {
         match &self.state {
             State::CallingTools(batch) | State::Suspended(batch) => Some(batch),
@@ -255,7 +255,7 @@ impl Machine {
         }
     }
 
-    /// The purpose of the current or next request.
+    /// Returns the purpose of the current or next request.
     pub(super) fn purpose(&self) -> Purpose {
         match &self.state {
             State::ReadyToRequest { purpose }
@@ -297,7 +297,7 @@ impl Machine {
     }
 
     /// `ReadyToRequest → LimitReached`: added calls exceeded a limit after the final request.
-    pub(super) fn exhaust(&mut self) {
+    pub(super) fn fail_at_limit(&mut self) {
         self.enter(State::LimitReached { purpose: self.purpose() });
     }
 
@@ -415,7 +415,7 @@ impl Machine {
     }
 
     /// `Finishing → ReadyToRequest`: enqueued messages continue the run.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_run(&mut self) {
         self.enter(State::ReadyToRequest { purpose: Purpose::Step });
     }
 
@@ -471,12 +471,12 @@ impl Machine {
     /// Moves the state out and leaves [`State::Cancelled`] in its place. If a bug does not set the
     /// next state, the run is cancelled.
     fn take(&mut self) -> State {
-        self.taken = Some(self.state.name());
+        self.previous = Some(self.state.name());
         mem::replace(&mut self.state, State::Cancelled)
     }
 
     fn enter(&mut self, next: State) {
-        let from = self.taken.take().unwrap_or_else(|| self.state.name());
+        let from = self.previous.take().unwrap_or_else(|| self.state.name());
         #[cfg(debug_assertions)]
         {
             let (from, to) = (from, next.name());
@@ -507,13 +507,13 @@ impl State {
         }
     }
 
-    /// The state that executes the calls of a reply.
+    /// Creates the state in which the calls of a reply are executed.
     pub(super) fn calling(calls: OpenCalls) -> Self {
         Self::CallingTools(Batch { calls, source: CallSource::Reply })
     }
 
-    /// The state of a run with an answer: `output`, or the last message of the model if it is
-    /// `None`.
+    /// Creates the state of a run with an answer: `output`, or the last message of the model if it
+    /// is `None`.
     pub(super) fn finishing(stop_reason: StopReason, output: Option<Box<Output>>) -> Self {
         Self::Finishing(Answer { stop_reason, output })
     }
@@ -529,7 +529,7 @@ impl Purpose {
         !matches!(self, Self::Step)
     }
 
-    /// The limit that made this the final request. `None` if no limit was reached.
+    /// Returns the limit that made this the final request. `None` if no limit was reached.
     pub(super) fn limit(self) -> Option<Limit> {
         match self {
             Self::Step => None,

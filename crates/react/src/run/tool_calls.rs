@@ -66,13 +66,13 @@ impl Run {
         }
     }
 
-    /// The calls that wait for a decision.
+    /// Returns the calls that wait for a decision.
     pub fn pending(&self) -> Vec<PendingCall> {
         self.head.state.batch().map(|batch| batch.calls.pending()).unwrap_or_default()
     }
 
-    /// The calls that were returned as an effect and have no result. If the run was loaded from
-    /// storage, their outcome is unknown.
+    /// Returns the calls that were returned as an effect and have no result. If the run was loaded
+    /// from storage, their outcome is unknown.
     pub fn interrupted(&self) -> Vec<ToolCall> {
         let batch = self.head.state.batch();
         batch.map(|batch| batch.calls.under_way().cloned().collect()).unwrap_or_default()
@@ -130,7 +130,7 @@ impl Run {
                 }
             }
         };
-        self.record(batch, FailureKind::Cancelled, "cancelled");
+        self.record_results(batch, FailureKind::Cancelled, "cancelled");
         self.head.state.finish_calls(next);
     }
 
@@ -142,13 +142,13 @@ impl Run {
             CallSource::Added { then } => then,
             CallSource::Reply => AfterCalls::Request(Purpose::Step),
         };
-        self.record(batch, kind, why);
+        self.record_results(batch, kind, why);
         self.head.state.finish_calls(next);
     }
 
     /// Appends the results of a batch to the transcript, in call order. The results of added calls
     /// are a single message, since they belong to no reply.
-    fn record(&mut self, batch: Batch, kind: FailureKind, why: &str) {
+    fn record_results(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         let results = batch.calls.close(kind, why, now);
         match batch.source {
@@ -162,7 +162,7 @@ impl Run {
     /// Records a failure for each call of a reply that `limit` forbids, and for all added calls.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
-        self.record(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
+        self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
         self.close_added_calls(FailureKind::Denied, &why);
     }
 
@@ -181,7 +181,7 @@ impl Run {
                 let (next, result) = self.reach_limit(*purpose, limit);
                 match next {
                     State::ReadyToRequest { purpose } => self.head.state.change_purpose(purpose),
-                    _ => self.head.state.exhaust(),
+                    _ => self.head.state.fail_at_limit(),
                 }
                 result
             }

@@ -8,7 +8,7 @@ use super::{
 };
 
 impl Run {
-    /// The tool choice of the next request, unless [`Step::tool_choice`] overrides it.
+    /// Returns the tool choice of the next request, unless [`Step::tool_choice`] overrides it.
     ///
     /// It is [`ToolChoice::Auto`] after the model has made the required call.
     pub fn tool_choice(&self) -> ToolChoice {
@@ -16,7 +16,11 @@ impl Run {
     }
 
     /// Returns the tool choice for a request. Fails if the chosen tool is not in the request.
-    pub(super) fn choose(&self, purpose: Purpose, step: &Step<'_>) -> Result<ToolChoice, AgentErrorKind> {
+    pub(super) fn effective_tool_choice(
+        &self,
+        purpose: Purpose,
+        step: &Step<'_>,
+    ) -> Result<ToolChoice, AgentErrorKind> {
         if purpose.must_answer() {
             return Ok(ToolChoice::Auto);
         }
@@ -34,7 +38,7 @@ impl Run {
 
     /// Returns an error text for the model if the reply ignores the tool choice of its request.
     /// Some servers do not enforce `tool_choice`.
-    pub(super) fn ignored_choice(request: &Request, reply: &AssistantMessage) -> Option<String> {
+    pub(super) fn tool_choice_problem(request: &Request, reply: &AssistantMessage) -> Option<String> {
         let calls = &reply.tool_calls;
         let calls_tool = |name: &ToolName| calls.iter().any(|call| call.name == name.as_str());
         match &request.tool_choice {

@@ -24,7 +24,7 @@ fn calculator_agent() -> BlockingAgent<ReactAgent> {
     ReactAgent::new(model, calculator()).unwrap().blocking()
 }
 
-/// An agent whose model must not be called, since its script is empty.
+/// Returns an agent whose model must not be called, since its script is empty.
 fn agent_without_replies() -> BlockingAgent<ReactAgent> {
     ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().blocking()
 }

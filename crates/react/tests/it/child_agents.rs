@@ -27,8 +27,8 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// A toolset with two tools whose calls are suspended: `pay` needs an approval, and `ship` is
-/// external.
+/// Returns a toolset with two tools whose calls are suspended: `pay` needs an approval, and `ship`
+/// is external.
 fn shop() -> Toolset {
     let tools = Toolset::new().with(tool("pay")).with(tool("ship"));
     let tools = tools.approval_required(|it| *it.name() == *"pay").external(|it| *it.name() == *"ship");

@@ -35,7 +35,7 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator())
 }
 
-/// A conversation of two turns. The first turn contains a call.
+/// Returns a conversation of two turns. The first turn contains a call.
 fn earlier() -> Transcript {
     let message = AssistantMessage {
         tool_calls: vec![ToolCall::new("z", "add", r#"{"x":0,"y":0}"#)],

@@ -153,7 +153,8 @@ fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
     ChatResponse { usage, ..reply }
 }
 
-/// Prices per 1,000 tokens of the scripted model: 1 for input, 0.1 for cached input, 10 for output.
+/// Returns the prices of the scripted model per 1,000 tokens: 1 for input, 0.1 for cached input, 10
+/// for output.
 fn prices() -> Prices {
     Prices::new().with("scripted", Price { cached_input: Some(100.0), ..Price::new(1_000.0, 10_000.0) })
 }
