@@ -70,7 +70,7 @@ pub struct ReactAgent(Arc<AgentInner>);
 #[derive(Clone)]
 struct AgentInner {
     model: Arc<dyn ChatModel>,
-    /// The model that summarizes a conversation that is too long.
+    /// The model for summaries of a conversation that exceeds the context.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
@@ -92,7 +92,7 @@ impl ReactAgent {
     ///
     /// # Errors
     ///
-    /// The same as [`ReactAgentBuilder::build`].
+    /// Fails in the same cases as [`ReactAgentBuilder::build`].
     pub fn new(model: impl ChatModel + 'static, tools: Toolset) -> Result<Self, BuildError> {
         Self::builder(model).tools(tools).build()
     }
@@ -106,7 +106,7 @@ impl ReactAgent {
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run, which contains the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. The error contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }
@@ -155,12 +155,12 @@ impl ReactAgent {
         BlockingAgent::new(self.clone())
     }
 
-    /// Creates a run from `input`, which starts a new run or resumes a suspended one. Use
+    /// Creates a run from `input`: a new run, or the continuation of a suspended run. Use
     /// [`drive`](Self::drive) to execute it.
     ///
     /// # Errors
     ///
-    /// The same as [`Run::new`].
+    /// Fails in the same cases as [`Run::new`].
     pub fn begin(&self, mut input: RunInput) -> Result<Run, AgentError> {
         if let RunStart::New { messages, .. } = &mut input.start {
             set_timestamps(messages);

@@ -13,16 +13,16 @@ use haft_core::{
 
 use runtime::{AgentRuntime, SharedRuntime};
 
-/// A wrapper for synchronous code, which runs any [`Agent`] on its own tokio runtime.
+/// A wrapper for synchronous code. It runs any [`Agent`] on its own tokio runtime.
 ///
 /// The runtime has two threads for runs and four threads for tool calls. A tool that blocks its
 /// thread therefore does not delay deadlines. The threads start with the first run, and stop when
 /// the last clone of the `BlockingAgent` and its last [`BlockingEvents`] are dropped. All runs
 /// share the runtime and can reuse its connections.
 ///
-/// Inside an asynchronous task, `run` and `stream` fail with [`AgentErrorKind::BlockingInRuntime`],
-/// which names the asynchronous method to use instead. Threads that may block are allowed, for
-/// example in `spawn_blocking` and in a `#[tool(blocking)]`.
+/// Inside an asynchronous task, `run` and `stream` fail with [`AgentErrorKind::BlockingInRuntime`].
+/// The error names the asynchronous method to use instead. Blocking is allowed on other threads,
+/// and also in `spawn_blocking` and in a `#[tool(blocking)]`.
 ///
 /// # Examples
 ///

@@ -241,7 +241,7 @@ impl OpenCall {
     }
 }
 
-/// Creates the failed result of a call that was not executed, or whose outcome is unknown.
+/// Creates the failed result of a call that was not executed or has an unknown outcome.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

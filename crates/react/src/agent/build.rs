@@ -15,14 +15,14 @@ pub enum BuildError {
     /// The tools cannot be used together.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
-    /// A tool has a name that the dialect reserves.
+    /// The name of a tool is reserved by the dialect.
     #[error(
         "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
     )]
     ReservedName {
         /// The name of the tool.
         name: &'static str,
-        /// The dialect that reserves it.
+        /// The name of the dialect.
         dialect: &'static str,
     },
     /// A tool needs state that is neither set with [`state`](ReactAgentBuilder::state) nor declared

@@ -83,9 +83,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Declares that each run has state of this type in its
+    /// Declares state of this type to be part of each run's
     /// [context](haft_core::RunInput::with_context), so that [`build`](Self::build) does not
-    /// require it. Tools that need the state are withheld from runs without it.
+    /// require it. In a run without it, tools that need the state are withheld.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
@@ -100,7 +100,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the system message before the conversation. Default: none.
+    /// Sets the system message, which precedes the conversation in each request. Default: none.
     pub fn instructions(mut self, instructions: impl Into<Content>) -> Self {
         self.instructions = Some(Arc::new(Message::system(instructions)));
         self
@@ -290,9 +290,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the model that [summarizes](ContextConfig::compaction) a conversation that is too long,
-    /// and turns summaries on. By default there are no summaries. If [`context`](Self::context)
-    /// turns them on, the agent's own model writes them.
+    /// Sets the model for [summaries](ContextConfig::compaction) of a conversation that is too
+    /// long, and turns summaries on. By default there are no summaries. If
+    /// [`context`](Self::context) turns them on, the agent's own model writes them.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self

@@ -8,7 +8,7 @@ use haft_core::{ToolName, toolset::ToolList};
 #[derive(Default)]
 pub(super) struct DeprecationWarnings {
     logged: HashSet<ToolName>,
-    /// The id of the last tool list. If the next step has the same list, it is not checked again.
+    /// The id of the tool list that was checked last. The same list is not checked again.
     list: Option<u64>,
 }
 

@@ -221,9 +221,9 @@ impl ReactAgent {
         }
     }
 
-    /// Adds the handle of a closed queue to the state that tools are listed with. Without it, tools
-    /// that take a [`QueueHandle`] would be withheld because of missing state. Each call gets its
-    /// own handle.
+    /// Adds the handle of a closed queue to the state for the listing of tools. Without it, tools
+    /// with a [`QueueHandle`] parameter would be withheld because of missing state. Each call gets
+    /// its own handle.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;

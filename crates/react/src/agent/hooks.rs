@@ -1,4 +1,4 @@
-//! The methods of [`ReactAgentBuilder`] that add hooks and extensions.
+//! The methods of [`ReactAgentBuilder`] for hooks and extensions.
 
 use std::{future::Future, mem, time::Duration};
 

@@ -91,9 +91,9 @@ impl ReactAgent {
 }
 
 impl StepInputs {
-    /// Checks that no tool has the name that the dialect reserves.
-    /// [`build`](super::ReactAgentBuilder::build) checked this for the agent's dialect and tools; a
-    /// hook may have replaced both.
+    /// Fails if a tool has a name reserved by the dialect.
+    /// [`build`](super::ReactAgentBuilder::build) checked this for the agent's dialect and tools,
+    /// but a hook may have replaced both.
     fn check_tool_names(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {

@@ -54,7 +54,7 @@ enum Status {
     /// The run has no driver yet.
     #[default]
     Waiting,
-    /// The run has a driver, which delivers the messages.
+    /// The driver of a run delivers the messages.
     Attached,
     /// The run ended, failed or was suspended. No more messages are accepted.
     Closed,
@@ -66,7 +66,7 @@ impl RunHandle {
         Self::default()
     }
 
-    /// Returns `input` with this handle, which binds the handle to the run of the input.
+    /// Adds the handle to `input`, which binds the handle to the run of this input.
     #[must_use]
     pub fn bind(&self, input: impl Into<RunInput>) -> RunInput {
         input.into().with_state(self.clone())
@@ -76,8 +76,8 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// The same as [`Run::enqueue`]. Fails with [`RunError::Over`] after the run ended, failed, was
-    /// cancelled or was suspended. Use a new handle to resume a suspended run.
+    /// Fails in the same cases as [`Run::enqueue`], and with [`RunError::Over`] after the run
+    /// ended, failed, was cancelled or was suspended. Use a new handle to resume a suspended run.
     pub fn enqueue(&self, message: impl Into<Message>, when: When) -> Result<(), RunError> {
         let message = message.into();
         check_enqueued(&message)?;

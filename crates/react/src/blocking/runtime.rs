@@ -9,11 +9,11 @@ use futures::executor;
 use haft_core::{agent::AgentErrorKind, pipeline::can_block_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Number of threads that drive runs, timers and connections.
+/// Number of threads for runs, timers and connections.
 const DRIVER_THREADS: usize = 2;
 
-/// Number of threads that execute tool calls. A tool that blocks its thread delays other calls, but
-/// not the timers.
+/// Number of threads for tool calls. A tool that blocks its thread delays other calls, but not the
+/// timers.
 const CALL_THREADS: usize = 4;
 
 /// An [`AgentRuntime`] that starts on first use. All clones share it.

@@ -1,4 +1,4 @@
-//! Calls that the host program adds to a run.
+//! Calls added to a run by the host program.
 
 use std::{mem, sync::Arc};
 

@@ -14,7 +14,7 @@ impl Run {
     /// further request.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
-        if window.is_summarized || self.reached_limit().is_some() {
+        if window.is_summarized || self.exhausted().is_some() {
             return false;
         }
         let steps = self.steps_from(window.steps);
@@ -62,7 +62,7 @@ impl Run {
             }
             Err(error) => {
                 tracing::warn!(%error, "the conversation cannot be summarized");
-                self.omit_oldest();
+                self.omit();
             }
         }
         Ok(())

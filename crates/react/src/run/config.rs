@@ -53,13 +53,13 @@ pub struct RunConfig {
     /// the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
-    /// If `true`, the driver [validates](super::Effect::Check) the output before it is accepted.
-    /// Default: `false`.
+    /// If `true`, an output is accepted only after the driver has [validated](super::Effect::Check)
+    /// it. Default: `false`.
     #[serde(skip_serializing_if = "is_false")]
     pub check_outputs: bool,
     /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
-    /// The part of the conversation that requests contain.
+    /// The part of the conversation that is sent to the model. Default: all.
     pub context: ContextConfig,
     /// The maximum number of identical calls in a row. The result of the last one warns the model;
     /// one more identical call ends the run. `None` is unlimited. Default:

@@ -20,8 +20,8 @@ pub struct ContextConfig {
     /// The maximum number of turns and steps in a request, counted from the latest. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// The number of tokens at which the context is shortened: if a request and its reply have
-    /// more, the next request omits or summarizes messages. Default: none.
+    /// The maximum number of tokens of a request and its reply. If they have more, messages are
+    /// omitted from the next request or summarized. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// The maximum number of times in a row that the oldest segment is omitted because the context
@@ -56,7 +56,7 @@ pub(super) struct ContextWindow {
     pub(super) is_summarized: bool,
     /// Number of summaries requested by this run.
     pub(super) summaries: u32,
-    /// Number of tokens of the last request and its reply.
+    /// Number of tokens in the last request and its reply.
     tokens: u64,
 }
 
@@ -104,8 +104,8 @@ impl Run {
         }
     }
 
-    /// Records the tokens of a request and its reply, and resets the counters for a context that is
-    /// too long.
+    /// Stores the token count of a request and its reply. Also resets the number of omissions, and
+    /// allows another summary.
     pub(super) fn record_tokens(&mut self, tokens: u64) {
         let window = &mut self.head.window;
         (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
@@ -124,12 +124,12 @@ impl Run {
 
     /// Shortens the context: starts a compaction if it is enabled and possible, otherwise omits the
     /// oldest turn or step. Returns `false` if neither is possible.
-    pub(super) fn shorten_context(&mut self) -> bool {
-        (self.head.config.context.compaction && self.begin_compaction()) || self.omit_oldest()
+    pub(super) fn reduce(&mut self) -> bool {
+        (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
     }
 
     /// Omits the oldest turn or step from requests. Returns `false` if none can be omitted.
-    pub(super) fn omit_oldest(&mut self) -> bool {
+    pub(super) fn omit(&mut self) -> bool {
         if self.head.window.omissions >= self.head.config.context.omissions {
             return false;
         }

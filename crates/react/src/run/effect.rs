@@ -81,7 +81,7 @@ pub enum Effect {
     /// Wait for a decision on at least one of these calls. Report it with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
-    /// The run is finished and has this answer.
+    /// The run is finished. Contains its answer.
     Done(Box<RunAnswer>),
 }
 

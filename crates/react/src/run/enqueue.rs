@@ -1,4 +1,4 @@
-//! Messages that are added to a run in progress.
+//! Messages added to a run in progress.
 
 use std::mem;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, RunState, marks};
 
-/// The time at which an [enqueued](Run::enqueue) message is delivered.
+/// The delivery time of an [enqueued](Run::enqueue) message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -76,8 +76,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the enqueued messages that are not delivered yet, in the order in which they were
-    /// enqueued.
+    /// Returns the undelivered messages, in the order in which they were enqueued.
     pub fn undelivered(&self) -> impl Iterator<Item = (&Message, When)> {
         self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.when))
     }
@@ -101,7 +100,7 @@ impl Run {
         }
     }
 
-    /// Delivers the messages that were enqueued with [`When::NextRequest`].
+    /// Delivers the messages enqueued with [`When::NextRequest`].
     pub(super) fn deliver_next(&mut self) {
         if !self.head.enqueued.is_empty() {
             let (next, idle) =
@@ -130,7 +129,7 @@ impl Run {
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached
-            && self.reached_limit().is_none()
+            && self.exhausted().is_none()
     }
 }
 

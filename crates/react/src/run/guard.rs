@@ -35,7 +35,8 @@ impl PartialEq for CallHistory {
 }
 
 impl CallHistory {
-    /// Adds the calls of new messages. `messages` are all messages of the run.
+    /// Adds the calls in new messages to the history. `messages` are all messages of the run so
+    /// far.
     pub(super) fn update(&mut self, messages: &[Arc<Message>]) {
         let new = messages.get(self.messages_read..).unwrap_or_default();
         self.fingerprints.extend(new.iter().flat_map(|message| message.tool_calls()).map(call_fingerprint));
@@ -94,7 +95,7 @@ pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     }
 }
 
-/// Changes a retry to a failure if the tool has already `used` its retry `budget`.
+/// Turns a retry request into a final failure if the tool has already used its retry budget.
 pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     if used >= budget
         && let Outcome::Failed(failure) = &mut result.outcome

@@ -16,8 +16,8 @@ use crate::extension::SavedEntries;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) config: RunConfig,
-    /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`, and also the
-    /// configuration of an agent that takes over the run.
+    /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`. They also
+    /// override the configuration of another agent after a hand-off.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub(super) overrides: Overrides,
     /// Index of the first message of this run in the transcript.
@@ -37,7 +37,7 @@ pub(super) struct Head {
     pub(super) tool_retries: BTreeMap<String, u32>,
     /// The part of the transcript that requests contain.
     pub(super) window: ContextWindow,
-    /// Calls that the host program added and that are not returned as an effect yet.
+    /// Calls added by the host program that are not returned as an effect yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
     /// Number of calls that the host program has added so far.

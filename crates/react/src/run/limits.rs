@@ -55,7 +55,7 @@ impl RunClock {
 
 impl Run {
     /// Returns the limit that forbids a further request, or `None` if a request is allowed.
-    pub(super) fn reached_limit(&self) -> Option<Limit> {
+    pub(super) fn exhausted(&self) -> Option<Limit> {
         let Head { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
         let requests = requests.saturating_add(window.summaries);

@@ -79,7 +79,7 @@ impl OutputError {
 }
 
 impl Run {
-    /// Reports the result of the validation that [`Effect::Check`](super::Effect::Check) requests.
+    /// Reports the result of the validation requested by [`Effect::Check`](super::Effect::Check).
     ///
     /// A validator may change the output, which must still fit the declared schema. The transcript
     /// keeps the original message of the model. If only the structured output was changed, its JSON

@@ -25,7 +25,7 @@ impl Run {
         }
         self.deliver_next();
         let purpose = self.head.state.purpose();
-        if let (None, Some(limit)) = (purpose.limit(), self.reached_limit()) {
+        if let (None, Some(limit)) = (purpose.limit(), self.exhausted()) {
             let (next, result) = self.reach_limit(purpose, limit);
             if result.is_err() {
                 self.head.state.discard_inputs();
@@ -35,7 +35,7 @@ impl Run {
             result?;
         }
         let purpose = self.head.state.purpose();
-        if self.exceeds_tokens() && self.shorten_context() && self.state() == RunState::Compacting {
+        if self.exceeds_tokens() && self.reduce() && self.state() == RunState::Compacting {
             return Ok(self.compact(step.resolver));
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
@@ -87,7 +87,7 @@ impl Run {
         let purpose = self.head.state.purpose();
         let (next, result): Transition = match last_error(&error) {
             ModelError::ContextTooLong(_) => {
-                if self.shorten_context() {
+                if self.reduce() {
                     if self.state() == RunState::AwaitingReply {
                         self.head.state.request_again();
                     }

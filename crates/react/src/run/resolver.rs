@@ -12,8 +12,8 @@ use super::{Output, Run};
 /// Replaces references to the results of [added calls](Run::add_calls) with these results, in
 /// messages, arguments and outputs.
 ///
-/// The transcript itself is never changed. [`Placeholders`](crate::queue::Placeholders) is the
-/// implementation for the placeholders of a [`PendingQueue`](crate::PendingQueue).
+/// The transcript itself is never changed. For a [`PendingQueue`](crate::PendingQueue), use
+/// [`Placeholders`](crate::queue::Placeholders) as the resolver.
 ///
 /// # Examples
 ///
@@ -58,11 +58,11 @@ pub trait Resolver: Debug + Send + Sync {
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
     /// Selects the added calls that can be executed now, and resolves the references in their
-    /// arguments. `waiting` contains all added calls that were not executed yet, and is not empty.
+    /// arguments. `waiting` contains all added calls without execution so far, and is not empty.
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 
-/// The decision of a [`Resolver`] about added calls.
+/// The result of [`Resolver::select`]: added calls to execute, to delay and to fail.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// The calls to execute now, with resolved arguments.

@@ -65,7 +65,7 @@ pub(super) enum State {
     LimitReached { purpose: Purpose },
     /// The run has an answer. It continues only if enqueued messages wait for delivery.
     Finishing(Answer),
-    /// The run is over and has an answer.
+    /// The run ended with an answer.
     Finished(Answer),
     /// The run was cancelled.
     Cancelled,
@@ -97,7 +97,7 @@ pub(super) struct Request {
     pub(super) tool_choice: ToolChoice,
 }
 
-/// A batch of calls that are executed together.
+/// A batch of calls to execute together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: OpenCalls,
@@ -112,8 +112,8 @@ pub(super) enum CallSource {
     /// A reply from the model.
     #[default]
     Reply,
-    /// The host program, with [`Run::add_calls`](super::Run::add_calls). `then` is the
-    /// continuation.
+    /// The host program, with [`Run::add_calls`](super::Run::add_calls). The run continues with
+    /// `then`.
     Added { then: AfterCalls },
 }
 

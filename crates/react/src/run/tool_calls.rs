@@ -71,8 +71,8 @@ impl Run {
         self.head.state.batch().map(|batch| batch.calls.pending()).unwrap_or_default()
     }
 
-    /// Returns the calls that were returned as an effect and have no result. If the run was loaded
-    /// from storage, their outcome is unknown.
+    /// Returns the calls of the last [`Effect::Call`] without a reported outcome. If the run was
+    /// loaded from storage, their outcome is unknown.
     pub fn interrupted(&self) -> Vec<ToolCall> {
         let batch = self.head.state.batch();
         batch.map(|batch| batch.calls.under_way().cloned().collect()).unwrap_or_default()
@@ -191,8 +191,8 @@ impl Run {
         }
     }
 
-    /// Adds `calls` to the number of calls of the run. If a limit forbids them, returns the limit
-    /// and counts none.
+    /// Adds `calls` to the tool call count of the run, unless a limit forbids them. Returns this
+    /// limit, or `None` if the calls are allowed.
     pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);

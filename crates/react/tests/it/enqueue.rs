@@ -293,8 +293,8 @@ fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     assert_eq!(run.undelivered().count(), Run::MAX_ENQUEUED);
 }
 
-/// A message that is enqueued while calls are open is delivered after their results, even if the
-/// process crashes before.
+/// A message that is enqueued while calls are open is delivered after their results. It is not lost
+/// if the process crashes before the delivery.
 #[test]
 fn message_is_delivered_after_open_calls_and_survives_a_crash() {
     let tools = ToolList::default();

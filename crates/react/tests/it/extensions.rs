@@ -35,7 +35,7 @@ impl Log {
     }
 }
 
-/// A model that logs the begin and the end of each request.
+/// A model that logs the beginning and the end of each request.
 struct LoggingModel {
     model: Arc<dyn ChatModel>,
     name: &'static str,
