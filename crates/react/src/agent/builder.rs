@@ -83,9 +83,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Declares state of this type to be part of each run's
-    /// [context](haft_core::RunInput::with_context), so that [`build`](Self::build) does not
-    /// require it. In a run without it, tools that need the state are withheld.
+    /// Declares that the [context](haft_core::RunInput::with_context) of each run provides state of
+    /// this type. [`build`](Self::build) then accepts tools that need this state. If a run lacks
+    /// it, these tools are withheld from the model.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
@@ -120,8 +120,9 @@ impl ReactAgentBuilder {
     }
 
     /// Sets the prices of the agent's models. They determine the
-    /// [cost](haft_core::usage::Usage::cost) of a run, to which its [cost limit](RunLimits::cost)
-    /// applies. A model can also have [its own prices](haft_core::model::ChatModelExt::priced).
+    /// [cost](haft_core::usage::Usage::cost) of a run, and the [cost limit](RunLimits::cost)
+    /// requires them. A model can also have [its own
+    /// prices](haft_core::model::ChatModelExt::priced).
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self

@@ -11,8 +11,8 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The bounds of the maximum size of one message in a record, in bytes. The maximum depends on the
-/// number of messages.
+/// The range of the size limit for one message in a record, in bytes. The limit is lower if the
+/// record has more messages.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// Size of a record in bytes if the context window of the model is unknown.

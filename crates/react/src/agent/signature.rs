@@ -14,8 +14,8 @@ const REASONING: &str = "reasoning";
 /// cyclic.
 const MAX_DEPTH: usize = 16;
 
-/// Appends lists of the input and output fields to the instructions. Without declared inputs, the
-/// instructions stay the same.
+/// Appends a list of the input fields and a list of the output fields to the instructions. Without
+/// declared inputs, the instructions stay unchanged.
 pub(super) fn instructions(base: Option<Arc<Message>>, config: &RunConfig) -> Option<Arc<Message>> {
     if config.inputs.is_none() {
         return base;

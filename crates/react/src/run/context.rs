@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Resolver, Run, marks::summarized, segments};
 
-/// The configuration of the context: the part of the conversation that requests contain.
+/// The configuration of the context, the part of the conversation that is sent to the model.
 ///
 /// Messages are omitted in whole segments. A segment is a turn of an earlier run with all its
 /// calls, or a step of this run: a reply with calls, their results, and the messages up to the next
@@ -146,8 +146,8 @@ impl Run {
         true
     }
 
-    /// Returns the indices of the first turn and the first step to send, according to
-    /// [`ContextConfig::latest`].
+    /// Returns the start indices of the first turn and the first step to send.
+    /// [`ContextConfig::latest`] limits their number.
     fn latest_segment_starts(&self) -> (usize, usize) {
         let ContextWindow { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };

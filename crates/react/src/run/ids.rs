@@ -22,8 +22,8 @@ impl CallIds {
         Self(calls.chain(recorded).chain(added).chain(open).map(str::to_owned).collect())
     }
 
-    /// Inserts the ids of new calls. An empty or duplicate id is replaced by a new id, in `calls`
-    /// itself.
+    /// Inserts the ids of new calls. If an id is empty or already used, the call in `calls` gets a
+    /// new id.
     pub(super) fn insert_unique(&mut self, calls: &mut [ToolCall]) {
         for call in calls {
             if call.id.is_empty() || !self.0.insert(call.id.clone()) {

@@ -15,7 +15,7 @@ const REJECTED: &str = "rejected";
 /// Metadata key of messages that were enqueued during the run.
 const ENQUEUED: &str = "enqueued";
 /// Metadata key of summaries. The value is the number of messages directly before the summary that
-/// the summary does not cover.
+/// are not part of it.
 const SUMMARY: &str = "summary";
 /// Metadata key of messages with results of added calls. The value contains the results by call id.
 const CALL_RESULTS: &str = "queued";
@@ -33,8 +33,8 @@ pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
-/// Returns the number of messages directly before a summary that the summary does not cover, or
-/// `None` if `message` is not a summary.
+/// Returns the number of messages directly before a summary that are not part of it, or `None` if
+/// `message` is not a summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()

@@ -299,7 +299,8 @@ async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     assert!(records[1].contains("STILL TO DO"));
 }
 
-/// Behaviour C27: if the summary fails or is truncated, steps are omitted as without a compactor.
+/// Behaviour C27: if the summary fails or is truncated, the oldest steps are omitted instead, up to
+/// three times in a row.
 #[tokio::test]
 async fn failed_summaries_omit_steps_at_most_three_times() {
     let cut = ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new("1+1=2, 1+") };

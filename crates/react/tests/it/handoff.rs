@@ -436,8 +436,8 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
     assert_eq!(output.answer().unwrap().stop_reason, StopReason::Tool);
 }
 
-/// A required call applies once per run. It must not be required of the next agent, which may not
-/// have the tool.
+/// A run requires the chosen call only once. After a hand-off the tool choice is `Auto`, since the
+/// next agent may not have the tool.
 #[tokio::test]
 async fn forced_call_does_not_apply_to_the_next_agent() {
     let reception =
