@@ -34,7 +34,7 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
     },
-    /// The messages before index `until` are being summarised.
+    /// The messages before index `until` are being summarized.
     Compacting {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
@@ -148,7 +148,7 @@ pub enum RunState {
     ReadyToRequest,
     /// The driver prepares the inputs of the next request.
     Preparing,
-    /// A part of the conversation is being summarised.
+    /// A part of the conversation is being summarized.
     Compacting,
     /// A model request is in flight.
     AwaitingReply,
