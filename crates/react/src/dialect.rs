@@ -1,4 +1,4 @@
-//! Dialects: the formats of requests and replies.
+//! Dialects: the formats of model requests and replies.
 
 mod json;
 mod native;
@@ -22,26 +22,33 @@ pub use native::NativeCalls;
 pub use reply::Reply;
 pub use text::TextReact;
 
-/// The name of the call that ends a run with the answer, in dialects that use one.
+/// The tool name `finish`. Most dialects reserve it: a call of `finish` ends the run, and its
+/// arguments are the answer.
 pub const FINISH: &str = "finish";
 
-/// The format of requests and replies of a model.
+/// A format of model requests and replies, for example native function calls or ReAct steps as
+/// JSON.
 ///
-/// The transcript does not depend on it: a conversation can continue in another dialect.
+/// The transcript is independent of the dialect. A conversation can therefore continue in another
+/// dialect.
 pub trait Dialect: Send + Sync {
-    /// The name of the dialect, such as `native`.
+    /// Returns the name of the dialect, such as `native`.
     fn name(&self) -> &'static str;
 
-    /// Builds a request.
+    /// Converts a prompt to a request to the chat model.
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
 
-    /// Parses a complete reply. `outputs` is [`Prompt::outputs`] of its request.
+    /// Parses a complete reply from the model. `outputs` is the value of [`Prompt::outputs`] in the
+    /// request.
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
-    /// Creates a parser for one streamed reply. `outputs` is [`Prompt::outputs`] of its request.
+    /// Creates a parser for one streamed reply. `outputs` is the value of [`Prompt::outputs`] in
+    /// the
+    /// request.
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
 
-    /// The tool name that the dialect reserves, if any.
+    /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`]. Returns
+    /// `None` if all names are available to tools.
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
 }
 
@@ -67,37 +74,38 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
     }
 }
 
-/// The content of a request, independent of the dialect.
+/// The content of a model request, independent of the dialect.
 pub struct Prompt<'a> {
-    /// The view of the conversation that is sent to the model.
+    /// The part of the conversation that is sent to the model.
     pub messages: View,
-    /// The tools of the request.
+    /// The tools that the model can call.
     pub tools: &'a ToolList,
     /// The system message before the conversation.
     pub instructions: Option<&'a Arc<Message>>,
-    /// The output schema, if the answer is structured.
+    /// The schema of the answer, if the answer is structured.
     pub outputs: Option<&'a Schema>,
-    /// Set if the model must answer without a call. Overrides `tool_choice`.
+    /// Set if the model must answer without a tool call. Overrides `tool_choice`.
     pub must_answer: bool,
-    /// The tool choice. A tool that it names is always in `tools`.
+    /// The tool choice of the request. If it names a tool, `tools` contains that tool.
     pub tool_choice: &'a ToolChoice,
-    /// The settings of the request.
+    /// The settings of the request, such as the temperature.
     pub settings: &'a ChatSettings,
 }
 
-/// A parser for a streamed reply: separates the text from the protocol around it.
+/// A parser for one streamed reply. It extracts the thought and the answer from the protocol text
+/// around them.
 pub trait Listener: Send {
-    /// Parses one event, and returns the new text for a user.
+    /// Parses one stream event. Returns the text that can now be shown to the user.
     fn push(&mut self, event: &ChatEvent) -> Vec<Delta>;
 }
 
-/// New text of a streamed reply, for a user.
+/// A piece of a streamed reply that can be shown to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta {
-    /// More of the answer.
+    /// Another piece of the answer.
     Text(String),
-    /// More of the reasoning.
+    /// Another piece of the reasoning.
     Thought(String),
 }
 
@@ -109,9 +117,10 @@ impl Delta {
     }
 }
 
-/// Removes the calls of [`FINISH`] from a reply. Returns the arguments of the first one if the
-/// reply has no other calls. Otherwise the other calls are executed, and the model can finish in a
-/// later reply.
+/// Removes the calls of [`FINISH`] from a reply.
+///
+/// Returns the arguments of the first [`FINISH`] call, unless the reply also calls other tools. In
+/// that case the other calls are executed, and the model can finish in a later reply.
 fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
@@ -120,8 +129,8 @@ fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     finish.map(|call| call.arguments)
 }
 
-/// Returns the default dialect for a model: function calling if supported, else JSON if replies can
-/// be constrained to a schema, else plain text.
+/// Returns the default dialect for a model: [`NativeCalls`] if the model supports function calling,
+/// [`JsonReact`] if its replies can be constrained to a JSON schema, otherwise [`TextReact`].
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
     match (profile.native_tools, profile.json_schema) {
         (true, _) => Arc::new(NativeCalls),

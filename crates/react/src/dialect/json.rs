@@ -1,4 +1,5 @@
-//! ReAct as JSON: each reply is one object with a thought, the name of a tool, and its arguments.
+//! The ReAct dialect in JSON. Each reply is one object with a thought, a tool name and the
+//! arguments.
 
 mod embed;
 mod format;
@@ -23,17 +24,18 @@ pub(super) use listener::StringScanner;
 pub(crate) use parser::json_object;
 pub(super) use parser::step as parse_step;
 
-/// Thought, tool and arguments as one JSON object per reply, for models without function calling.
+/// A ReAct dialect with one JSON object per reply: a thought, a tool name and the arguments. For
+/// models without function calling.
 ///
-/// By default, each reply is constrained to a schema with one alternative per tool, and one for
-/// [`FINISH`] with the answer. The parser also accepts common deviations: code fences, text around
+/// By default, replies are constrained to a JSON schema with one alternative per tool and one for
+/// [`FINISH`], the answer. The parser also accepts common deviations: code fences, text around
 /// the object, and other key names.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
     constrained: bool,
 }
 
-/// The same as [`JsonReact::new`].
+/// Equivalent to [`JsonReact::new`].
 impl Default for JsonReact {
     fn default() -> Self {
         Self::new()
@@ -41,13 +43,14 @@ impl Default for JsonReact {
 }
 
 impl JsonReact {
-    /// Creates a dialect for models whose replies can be constrained to a schema.
+    /// Creates a dialect that constrains each reply to a JSON schema. The model must support this.
     pub fn new() -> Self {
         Self { constrained: true }
     }
 
-    /// Creates a dialect for models without constrained replies. Only the instructions describe the
-    /// format.
+    /// Creates a dialect for models without constrained replies. The format is described only in
+    /// the
+    /// instructions.
     pub fn unconstrained() -> Self {
         Self { constrained: false }
     }

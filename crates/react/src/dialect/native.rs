@@ -1,4 +1,4 @@
-//! Function calling.
+//! The dialect of models with native function calling.
 
 use std::sync::Arc;
 
@@ -13,10 +13,12 @@ use haft_core::{
 use super::{Delta, Dialect, FINISH, Listener, Prompt, take_finish};
 use crate::dialect::Reply;
 
-/// Function calling, for models whose API has it.
+/// The dialect of models whose API supports function calling.
 ///
-/// The answer is the text of a reply without calls. Declared [outputs](Prompt::outputs) are the
-/// arguments of [`FINISH`], an additional tool. A call of it ends the run, and is never executed.
+/// A reply without tool calls is the answer. If [outputs](Prompt::outputs) are declared, the
+/// request
+/// has an additional tool [`FINISH`], and the arguments of its call are the answer. A call of
+/// [`FINISH`] ends the run and is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
@@ -35,7 +37,8 @@ impl Dialect for NativeCalls {
             (Some(outputs), ToolChoice::None) => {
                 (FinishTools::cached(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
             }
-            // A call of `FINISH` would satisfy the API, but not the required call of a tool.
+            // Without `FINISH`: a call of it would satisfy the API, although a real tool is
+            // required.
             (Some(outputs), ToolChoice::Required) => {
                 (FinishTools::cached(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
             }
@@ -76,7 +79,7 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// Lists of tools with and without [`FINISH`], cached per tool list.
+/// The variants of a tool list with and without [`FINISH`], cached with the tool list.
 struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,

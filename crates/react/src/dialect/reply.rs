@@ -1,4 +1,4 @@
-//! Replies, independent of the dialect.
+//! Parsed replies, independent of the dialect.
 
 use haft_core::{
     message::AssistantMessage,
@@ -7,22 +7,23 @@ use haft_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A reply of a model, independent of the dialect.
+/// A parsed reply from a model, independent of the dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The message: calls, an answer, or text that cannot be parsed.
+    /// The parsed message. It has tool calls or an answer; if `problem` is set, it has the original
+    /// text.
     pub message: AssistantMessage,
-    /// The finish reason.
+    /// The reason why the model stopped.
     pub finish_reason: FinishReason,
-    /// Tokens and cost.
+    /// The tokens and the cost of the reply.
     #[serde(default)]
     pub usage: Usage,
-    /// The reason, for the model, for which the reply is rejected. `None` for a usable reply.
+    /// The reason why the reply is rejected, as a text for the model. `None` for a usable reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Converts a response that needs no parsing, as in function calling.
+/// Converts a response without parsing its text, as is right for native function calls.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

@@ -1,5 +1,4 @@
-//! Shared parts of the dialects whose steps are text: a thought, the name of a tool, and its
-//! arguments.
+//! Shared code of the dialects that write a step as text: a thought, a tool name and the arguments.
 
 mod delta_buffer;
 mod examples;
@@ -20,54 +19,58 @@ use crate::dialect::Reply;
 pub(super) use delta_buffer::DeltaBuffer;
 use prompt::StepPrompt;
 
-/// The argument of [`FINISH`] with the answer, if no outputs are declared.
+/// The argument of [`FINISH`] that contains the answer, if no outputs are declared.
 pub(super) const ANSWER: &str = "answer";
 
-/// The text format of a step.
+/// A text format of ReAct steps, such as one JSON object or three lines.
 pub(super) trait StepFormat: Send + Sync + 'static {
-    /// A description of the format, for the model.
+    /// A description of the format, for the prompt.
     const DESCRIPTION: &'static str;
 
-    /// Returns a template of a step, with these placeholders for the thought and the tool name.
+    /// Returns the text of one ReAct step, with the given placeholders in place of the thought and
+    /// the tool name.
     fn template(thought: &str, tool_name: &str) -> String;
 
-    /// Formats a step.
+    /// Formats one step as text.
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String;
 
     /// Parses the first step of a reply. `is_complete` is set if the model stopped by itself, so
-    /// that nothing was truncated. `outputs` is the output schema, if the answer is structured.
+    /// the text is not truncated. `outputs` is the schema of the answer, if the answer is
+    /// structured.
     fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep>;
 
-    /// Returns the response format that constrains a reply to a step with one of these tools.
+    /// Returns the response format that constrains a reply to a step with one of the given tools.
     /// Default: unconstrained text.
     fn response_format(_tools: &[&ToolDefinition]) -> ResponseFormat {
         ResponseFormat::Text
     }
 }
 
-/// A step of a reply.
+/// A parsed step: the thought, and the tool call or the answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct ParsedStep {
     pub(super) thought: Option<String>,
     pub(super) action: StepAction,
 }
 
-/// The action of a step.
+/// The action of a step: a tool call or the end of the run.
 #[derive(Debug, PartialEq)]
 pub(super) enum StepAction {
-    /// A tool call, with unparsed arguments.
+    /// A tool call. The arguments are unparsed text.
     Call { name: String, arguments: String },
-    /// The end of the run, with the arguments of [`FINISH`].
+    /// The end of the run, with the arguments of the [`FINISH`] call.
     Finish(Value),
-    /// The end of the run, with a text.
+    /// The end of the run, with the answer as text.
     Answer(String),
 }
 
-/// Builds a request.
+/// Converts a prompt to a model request in the format `F`.
 pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     let step_prompt = StepPrompt::<F>::cached(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
-    // The last message, so that the prefix of each request can be cached by the provider.
+    // The directive is the last message: the messages before it stay the same from request to
+    // request,
+    // and the provider can cache them.
     let directive = if prompt.must_answer { None } else { prompt::directive(choice) };
     let messages = prompt.messages.iter().map(render::message::<F>);
     ChatRequest {
@@ -79,14 +82,15 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     }
 }
 
-/// Parses a reply into the form of the transcript.
+/// Parses the text of a response, and converts it to the form of the transcript: tool calls or an
+/// answer.
 pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
-    // A refusal has no step. The run handles an empty reply.
+    // A refusal has no step, and the run handles an empty reply.
     if reply.message.refusal.is_some() || reply.message.is_empty() {
         return reply;
     }
-    // Some servers parse calls in text by themselves.
+    // Some servers convert a call in the text to a native tool call by themselves.
     if !reply.message.tool_calls.is_empty() {
         if let Some(arguments) = take_finish(&mut reply.message) {
             finish::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
@@ -118,17 +122,17 @@ pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schem
     reply
 }
 
-/// Sets the answer from the arguments of [`FINISH`].
+/// Sets the answer of a reply from the arguments of its [`FINISH`] call.
 fn finish<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
     let answer = match outputs {
-        // The run validates it against the schema.
+        // The run validates the value against the schema.
         Some(_) => Some(Content::Json { value: arguments }),
         None => answer_text(arguments).map(Content::text),
     };
     conclude::<F>(reply, answer);
 }
 
-/// Sets the answer, or the problem that there is none.
+/// Sets the answer of a reply. Without an answer, sets the problem of the reply instead.
 fn conclude<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
@@ -139,7 +143,7 @@ fn conclude<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     }
 }
 
-/// Returns the text of an answer: the argument [`ANSWER`], the only argument, or the arguments
+/// Returns the answer as text: the argument [`ANSWER`], or the only argument, or the arguments
 /// themselves if they are not an object.
 fn answer_text(arguments: Value) -> Option<String> {
     match arguments {
@@ -158,7 +162,7 @@ fn answer_text(arguments: Value) -> Option<String> {
     }
 }
 
-/// Returns an answer as text, or `None` if it is null or blank.
+/// Converts an answer to text. Returns `None` if the answer is null or blank.
 pub(super) fn plain(answer: Value) -> Option<String> {
     match answer {
         Value::Null => None,

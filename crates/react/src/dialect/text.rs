@@ -1,4 +1,4 @@
-//! ReAct as plain text: thought, action and arguments, one line each.
+//! The ReAct dialect in plain text: thought, action and arguments, one line each.
 
 mod answer_scanner;
 mod label;
@@ -21,24 +21,25 @@ use super::{
 use crate::dialect::Reply;
 use listener::TextListener;
 
-/// Stop sequences: the start of an observation, which the model would make up. They do not match a
-/// thought about observations.
+/// Stop sequences at the start of an observation, which the model would make up otherwise. They do
+/// not match a thought about observations.
 const STOP_SEQUENCES: [&str; 2] = ["\nObservation from", "\nObservation:"];
 
-/// Maximum number of stop sequences that servers accept.
+/// Maximum number of stop sequences in one request. OpenAI accepts four.
 const MAX_STOP_SEQUENCES: usize = 4;
 
-/// Thought, action and arguments as lines of plain text, for any text model.
+/// A ReAct dialect with a thought, an action and arguments as lines of plain text. Works with any
+/// text model.
 ///
-/// A stop sequence ends the reply before an observation that the model would make up. The parser
-/// reads the first step of a reply and ignores the rest. It accepts common deviations:
+/// Stop sequences end the reply before the model can make up an observation. The parser reads the
+/// first step of a reply and ignores the rest. It accepts common deviations:
 ///
 /// - code fences, text around the lines, other or bold labels, the markers of DSPy, a step as JSON
 /// - in arguments: single quotes, trailing commas, Python's constants, missing closing braces at
 ///   the end
 ///
-/// Arguments that may be truncated are not completed, so that the call fails validation. The text
-/// of an answer is not changed.
+/// Arguments that may be truncated are not completed. The call then fails validation, and the model
+/// can repeat it. The text of an answer is not changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextReact;
 
@@ -50,7 +51,8 @@ impl Dialect for TextReact {
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
-        // The caller's sequences have precedence. Without ours the parser ignores the observation.
+        // The caller's stop sequences have precedence. Without ours, the parser ignores the
+        // observation.
         let free = MAX_STOP_SEQUENCES.saturating_sub(stop.len());
         stop.extend(STOP_SEQUENCES.into_iter().take(free).map(str::to_owned));
         request
@@ -80,7 +82,7 @@ impl StepFormat for TextFormat {
     }
 
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
-        // One line, so that no line of the thought looks like a label.
+        // The thought is written as one line: none of its lines can look like a label.
         let thought: Vec<_> = thought.split_whitespace().collect();
         lines(&thought.join(" "), tool_name, &tool_args.to_string())
     }

@@ -1,15 +1,15 @@
-//! Embedding of a tool's input schema in the schema of a step.
+//! Embeds the input schema of a tool into the schema of a step.
 
 use haft_core::{Schema, ToolDefinition};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// Returns the schema of a tool's arguments, for use in a document with these `$defs`.
+/// Returns the schema of a tool's arguments, for use in a schema whose `$defs` are `definitions`.
 ///
-/// A `$ref` is resolved from the root of its document. A schema with references is therefore added
-/// to `definitions`, with rebased references, and the result is a `$ref` to it. A schema with
-/// anchors cannot be embedded, and is replaced by `{"type": "object"}`. The pipeline validates
-/// arguments against the original schema before the tool runs.
+/// A `$ref` is resolved from the root of its document. If the input schema contains references, it
+/// is therefore added to `definitions` with rebased references, and the result is a `$ref` to it.
+/// A schema with anchors cannot be embedded and is replaced by `{"type": "object"}`. This is safe,
+/// because the pipeline validates the arguments against the original schema before the tool runs.
 pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
     let pointer = format!("#/$defs/{}", tool.name());
     let mut embedded = tool.input_schema().embedded_at(&pointer);
@@ -28,10 +28,10 @@ pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>)
     json!({"$ref": pointer})
 }
 
-/// Sets `additionalProperties: false` for a tool without parameters.
+/// Sets `additionalProperties: false` in the schema of a tool without parameters.
 ///
-/// A nested object without declared properties accepts any property. The strict mode of OpenAI
-/// rejects the whole schema then.
+/// By default, an object without declared properties accepts any property. OpenAI's strict mode
+/// rejects the whole step schema if it contains such an object.
 fn close_empty(root: &mut Map<String, Value>) {
     let is_empty = |value: &Value| *value == json!({}) || *value == json!([]);
     let mut constraints =
@@ -42,7 +42,8 @@ fn close_empty(root: &mut Map<String, Value>) {
     }
 }
 
-/// Returns a document with only the embedded schema, to check that its references resolve.
+/// Returns a document with only the embedded schema of `tool`. It is used to check that all
+/// references resolve.
 fn standalone_document(tool: &ToolDefinition, embedded: &Value) -> Value {
     json!({"$ref": format!("#/$defs/{}", tool.name()), "$defs": {tool.name().as_str(): embedded}})
 }

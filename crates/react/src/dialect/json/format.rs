@@ -1,4 +1,4 @@
-//! The response format of a step.
+//! Builds the response format of a JSON step.
 
 use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
 use serde_json::Value;
@@ -6,8 +6,10 @@ use serde_json::{Map, json};
 
 use super::{embed::embed, key};
 
-/// Returns the response format of a step with one of these tools. Any JSON object is accepted if
-/// the combined schema is not valid, for example because it is too large.
+/// Returns the response format of a step that calls one of `tools`.
+///
+/// Falls back to any JSON object if the combined schema is not valid, for example because it is too
+/// large.
 pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {
     let mut definitions = Map::new();
     let alternatives: Vec<_> =

@@ -1,4 +1,4 @@
-//! Parser for the thought and the answer in an incomplete JSON object.
+//! Extracts the thought and the answer from a JSON step while it is streamed.
 
 mod string_scanner;
 
@@ -14,12 +14,12 @@ use super::{
 
 pub(in super::super) use string_scanner::StringScanner;
 
-/// The parser for one reply.
+/// The parser for one streamed reply.
 pub(super) struct JsonListener {
     strings: StringScanner,
     tool_name: String,
     deltas: DeltaBuffer,
-    /// The output schema. A structured answer emits no text.
+    /// The schema of the answer. If it is set, no answer text is emitted: the answer is JSON.
     outputs: Option<Schema>,
 }
 

@@ -1,4 +1,4 @@
-//! Parser for steps in JSON.
+//! Parser for JSON steps.
 
 use haft_core::Schema;
 use serde_json::Map;
@@ -14,17 +14,18 @@ use super::{
 
 type Object = Map<String, Value>;
 
-/// Maximum number of `{` that are tried as the start of the object.
+/// Maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_CANDIDATES: usize = 64;
 
-/// Keys for the parts of a step, as used by models that ignore the schema.
+/// Keys of the thought, the tool name and the arguments. The first is ours; the others are used by
+/// models that ignore the schema.
 const THOUGHTS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const NAMES: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const ARGS: [&str; 6] = [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
-/// Keys of objects that wrap a whole step.
+/// Keys whose value may be the whole step, as in `{"tool_call": {…}}`.
 const WRAPPERS: [&str; 3] = ["function", "tool_call", "step"];
 
-/// Parses a step, or an answer without a step around it.
+/// Parses a step. If `outputs` is set, also accepts a structured answer without a step around it.
 pub(in super::super) fn step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut step = json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
@@ -54,7 +55,7 @@ fn is_step(object: &Object, outputs: Option<&Schema>) -> bool {
         || is_answer(object, outputs)
 }
 
-/// Returns `true` for an answer without a step around it.
+/// Returns `true` if the object is itself a valid structured answer, without a step around it.
 fn is_answer(object: &Object, outputs: Option<&Schema>) -> bool {
     !object.contains_key(key::TOOL_NAME)
         && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
@@ -64,10 +65,11 @@ fn take(object: &mut Object, names: &[&str]) -> Option<Value> {
     names.iter().find_map(|name| object.shift_remove(*name))
 }
 
-/// Returns the first JSON object in a text that satisfies `is_match`. Other text is skipped.
+/// Returns the first JSON object in a text for which `is_match` returns `true`. Other text is
+/// skipped.
 ///
-/// An invalid object ends the search. The objects inside it are parts of it, for example arguments,
-/// and must not be executed as steps.
+/// An object with invalid JSON ends the search. The objects inside it are not tried: they are, for
+/// example, arguments, and must not be executed as steps.
 pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Option<Object> {
     let mut rest = text;
     for _ in 0..MAX_CANDIDATES {
@@ -87,7 +89,7 @@ pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Opt
     None
 }
 
-/// Returns `true` if the first brace is followed by a key, unlike a brace in prose.
+/// Returns `true` if the `{` at the start of `text` is followed by a key. A brace in prose is not.
 fn begins_object(text: &str) -> bool {
     text.get(1..).is_some_and(|text| text.trim_start().starts_with('"'))
 }

@@ -53,7 +53,7 @@ fn answer_is_parsed_in_all_known_spellings() {
     );
 }
 
-/// Some servers parse calls in text by themselves.
+/// Some servers convert a call in the text to a native tool call by themselves.
 #[test]
 fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
@@ -65,7 +65,8 @@ fn finish_is_accepted_as_a_native_call() {
     assert_eq!(fold(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
 }
 
-/// A structured answer may have no step around it, even if its fields have the names of a step.
+/// The model may reply with the outputs alone, without a step around them. This works even if an
+/// output field has the name of a step key, such as `name`.
 #[test]
 fn bare_outputs_are_the_answer() {
     let outputs =
@@ -82,11 +83,11 @@ fn text_without_a_step_has_a_problem() {
         "{\"thought\":\"hm\"}",
         "{\"tool_name\":\"add\",",
         "[]",
-        // Objects inside an incomplete step are not steps.
+        // The step is incomplete. An object inside its arguments must not be executed as a step.
         r#"{"thought":"x","tool_name":"log","tool_args":{"action":"delete_all"}"#,
         "{\"thought\":\"a\nb\",\"tool_name\":\"submit\",\"tool_args\":{\"answer\":\"42\"}}",
         r#"{"thought":"x","tool_args":{"action":"delete_all"}}"#,
-        // `finish` without an answer.
+        // `finish` without a usable answer.
         r#"{"tool_name":"finish"}"#,
         r#"{"tool_name":"finish","tool_args":{"answer":" "}}"#,
         r#"{"tool_name":"finish","tool_args":{"a":1,"b":2}}"#,
@@ -94,7 +95,7 @@ fn text_without_a_step_has_a_problem() {
         let reply = JsonReact::new().fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // The run handles an empty reply.
+    // An empty reply is not a problem of the dialect: the run handles it.
     assert_eq!(JsonReact::new().fold(ChatResponse::new(""), None).problem, None);
 }
 
@@ -105,7 +106,7 @@ fn search_for_an_object_is_bounded() {
     assert_eq!(json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
 }
 
-/// Returns the schema of a step with one tool that has these parameters.
+/// Returns the schema of a step, for a single tool with the given parameters.
 fn step_schema(arguments: Value) -> Schema {
     let definition =
         ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::arguments(arguments).unwrap());
@@ -132,7 +133,7 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
 }
 
-/// The strict mode of OpenAI requires `additionalProperties: false` in each object.
+/// OpenAI's strict mode requires `additionalProperties: false` in each object.
 #[test]
 fn step_with_a_tool_without_parameters_is_strict() {
     let strict = |arguments| step_schema(arguments).wrapped_in_object("value");
@@ -195,7 +196,7 @@ fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
 proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
-    /// The streamed thought and answer do not depend on the chunks.
+    /// The streamed thought and answer are the same for any chunking of the reply.
     #[test]
     fn chunked_step_streams_thought_and_answer(thought: String, answer: String, pretty: bool, ascii: bool, cuts in vec(any::<u8>(), 0..20)) {
         let step = json!({
@@ -219,7 +220,7 @@ proptest! {
     }
 }
 
-/// Escapes all characters outside ASCII, as some servers do.
+/// Escapes all characters outside ASCII as `\uXXXX`, like some servers do.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for char in text.chars() {
@@ -232,8 +233,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Behaviour C77: text that could not be streamed, for example because of the order of the keys, is
-/// emitted at the end of the reply.
+/// Behaviour C77: text that cannot be streamed is emitted at the end of the reply. An example is an
+/// answer whose key precedes the tool name.
 #[test]
 fn unusual_step_is_emitted_at_the_end_of_the_reply() {
     for text in [

@@ -1,4 +1,4 @@
-//! Text of a streamed reply that is not emitted yet.
+//! Buffer for the text of a streamed reply, before it is emitted.
 
 use std::mem;
 
@@ -8,31 +8,31 @@ use super::{super::Delta, StepFormat, fold};
 
 const SEPARATOR: &str = "\n\n";
 
-/// Joins the reasoning that the server separates from the text and the thought of the step.
+/// Joins the reasoning that the server sends in a separate field with the thought of the step.
 pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
     [reasoning, thought].join(SEPARATOR)
 }
 
-/// A buffer of the deltas of one reply.
+/// Buffer for the thought and the answer of one streamed reply.
 #[derive(Default)]
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// Set after the first text of the step's thought.
+    /// Set as soon as the step's own thought begins.
     has_step_thought: bool,
 }
 
 impl DeltaBuffer {
-    /// Appends reasoning that the server separates from the text.
+    /// Appends reasoning that the server sends in a separate field.
     pub(in super::super) fn push_reasoning(&mut self, text: &str) {
-        // The complete reply has the reasoning before the thought. Later reasoning would be emitted
-        // in another order, so that it is dropped.
+        // The complete reply has the reasoning before the thought. Reasoning that arrives after the
+        // thought would be emitted in another order, so it is dropped.
         if !self.has_step_thought {
             self.thought.push(text);
         }
     }
 
-    /// Appends text of the step's thought.
+    /// Appends text of the step's own thought.
     pub(in super::super) fn push_thought(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -48,7 +48,7 @@ impl DeltaBuffer {
         self.answer.push(text);
     }
 
-    /// Appends the text of the complete reply that the listener did not recognise, for example
+    /// Appends the rest of the complete reply: text that the incremental parser missed, for example
     /// because the keys of the step were in another order.
     pub(in super::super) fn complete<F: StepFormat>(
         &mut self,
@@ -66,7 +66,7 @@ impl DeltaBuffer {
         }
     }
 
-    /// Takes the deltas since the last call.
+    /// Takes the deltas that were appended since the previous call of this method.
     pub(in super::super) fn take(&mut self) -> Vec<Delta> {
         let deltas = [
             Delta::Thought(mem::take(&mut self.thought.pending)),
@@ -76,7 +76,7 @@ impl DeltaBuffer {
     }
 }
 
-/// Text with a part at its end that is not emitted yet.
+/// A text, and its end that is not emitted yet.
 #[derive(Default)]
 struct TextBuffer {
     all: String,
@@ -89,7 +89,8 @@ impl TextBuffer {
         self.pending.push_str(text);
     }
 
-    /// Appends the rest of `all`. Does nothing if the text so far is not its beginning.
+    /// Appends the part of `all` that follows the text so far. Does nothing if `all` does not start
+    /// with the text so far.
     fn complete(&mut self, all: &str) {
         if let Some(rest) = all.strip_prefix(self.all.as_str()) {
             self.push(rest);

@@ -1,17 +1,19 @@
 //! Few-shot examples of complete trajectories, from a question to an answer.
 //!
 //! Small models follow examples rather than rules. Measured with Qwen2.5-Coder-0.5B-Instruct,
-//! constrained by llama.cpp, on the questions of `cargo xtask eval` with canned results: with the
-//! rules alone it answered none of the first four questions, and repeated calls. With these
-//! examples it made the right call and then answered. The wording of the last thought matters:
-//! after a shorter one, the model repeats the thought as the answer.
+//! constrained by llama.cpp, on the questions of `cargo xtask eval` with canned results: with only
+//! the rules in the prompt, the model answered none of the first four questions and repeated calls.
+//! With these examples it made the right call and then answered. The wording of the last thought
+//! matters: after a shorter thought, the model repeats the thought as the answer.
 
 use serde_json::json;
 
 use super::{super::FINISH, ANSWER, StepFormat, render::observation_text};
 
-/// Returns the examples. They follow the list of tools in the prompt. With `outputs`, the answers
-/// are placeholders, since their schema is that of the conversation.
+/// Returns the examples, which follow the list of tools in the prompt.
+///
+/// If `outputs` is `true`, the answers in the examples are placeholders: the real answer must match
+/// the output schema of the conversation.
 pub(super) fn examples<F: StepFormat>(outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"

@@ -1,4 +1,4 @@
-//! The system message and the response formats of text steps.
+//! The system message and the response formats of the dialects that write steps as text.
 
 use std::{
     marker::PhantomData,
@@ -18,22 +18,22 @@ use super::{
     examples::examples,
 };
 
-/// The parts of a request that depend on the tools only, cached per tool list.
+/// The parts of a model request that depend only on the tools, cached with the tool list.
 pub(super) struct StepPrompt<F> {
     format: PhantomData<F>,
     outputs: Option<Schema>,
-    /// The rules, tools and examples, which follow the instructions in the system message.
+    /// The rules, tools and examples. They follow the instructions in the system message.
     rules: Arc<str>,
-    /// The instructions of the first request.
+    /// The instructions of the first request with this tool list.
     instructions: Option<Arc<Message>>,
-    /// The system message with these instructions.
+    /// The system message with the instructions of the first request.
     system_message: Arc<Message>,
     any_step: ResponseFormat,
     finish_step: ResponseFormat,
     tool_step: OnceLock<ResponseFormat>,
 }
 
-/// A system message, cached in the slot of its instructions.
+/// A system message, cached with the instructions that it contains.
 struct SystemMessage {
     rules: Arc<str>,
     message: Arc<Message>,
@@ -65,8 +65,7 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the system message: the instructions and the rules. Equal instructions result in the
-    /// same message.
+    /// Returns the system message: the instructions followed by the rules. It is cached if possible.
     pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
         match prompt.instructions {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),
@@ -85,7 +84,7 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the response format for this tool choice.
+    /// Returns the response format for a tool choice.
     pub(super) fn response_format(&self, tools: &ToolList, choice: &ToolChoice) -> ResponseFormat {
         match choice {
             ToolChoice::Auto => self.any_step.clone(),
@@ -102,7 +101,7 @@ impl<F: StepFormat> StepPrompt<F> {
     }
 }
 
-/// Returns the message that enforces a tool choice, or `None` if the model can choose.
+/// Returns a user message that enforces the tool choice. Returns `None` for [`ToolChoice::Auto`].
 pub(super) fn directive(choice: &ToolChoice) -> Option<Message> {
     let text = match choice {
         ToolChoice::Auto => return None,
@@ -118,8 +117,8 @@ fn append_rules(instructions: Option<&Arc<Message>>, rules: &str) -> Arc<Message
     Arc::new(Message::system(text + rules))
 }
 
-/// Returns the definitions of the tools, without one named [`FINISH`]: a call of it would end the
-/// run.
+/// Returns the definitions of the tools. A tool named [`FINISH`] is withheld, because a call of it
+/// would end the run.
 fn definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
     let definitions = tools.tools().iter().map(|tool| tool.definition());
     definitions.filter(|definition| {

@@ -1,4 +1,4 @@
-//! Rendering of transcript messages as text steps.
+//! Renders the messages of a transcript as text steps.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{super::FINISH, ANSWER, StepFormat};
 use crate::run::{is_rejected, is_unusable, reasoning};
 
-/// A rendered message, cached in the slot of its original.
+/// A rendered message, cached with the original message.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
 
 pub(super) fn message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
@@ -21,7 +21,7 @@ pub(super) fn message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
             cached::<F>(message, |message| Message::assistant(steps::<F>(message, reply)))
         }
         MessageBody::Tool(result) => cached::<F>(message, |_| observation(result)),
-        // Messages of users and programs do not depend on the dialect.
+        // Messages from users and programs are the same in each dialect.
         MessageBody::System { .. } | MessageBody::User { .. } => Arc::clone(message),
     }
 }
@@ -30,7 +30,7 @@ fn cached<F: StepFormat>(message: &Message, write: impl FnOnce(&Message) -> Mess
     Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
-/// Formats a reply as steps of this dialect. Unusable text and refusals are unchanged.
+/// Formats a reply as steps in the format `F`. Unusable replies and refusals keep their text.
 fn steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {

@@ -1,17 +1,17 @@
-//! Scanner for the answer in incomplete arguments of `finish`.
+//! Scanner that streams the answer from the incomplete arguments of a `finish` call.
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// The start of arguments whose first key is the answer, without whitespace.
+/// The expected start of the arguments, ignoring whitespace: the first key is the answer.
 const PREFIX: &str = "{\"answer\":\"";
 
-/// A scanner for an answer that is the first argument, in valid JSON. Other answers are emitted
-/// when the reply is complete.
+/// A scanner for arguments in valid JSON whose first key is the answer. In other cases it emits
+/// nothing, and the answer is emitted at the end of the reply.
 #[derive(Default)]
 pub(super) struct AnswerScanner {
-    /// Number of scanned bytes.
+    /// Number of bytes of the arguments that are scanned already.
     scanned: usize,
-    /// Number of matched bytes of [`PREFIX`].
+    /// Number of bytes of [`PREFIX`] that are matched already.
     matched: usize,
     strings: StringScanner,
     is_escaped: bool,
@@ -19,7 +19,9 @@ pub(super) struct AnswerScanner {
 }
 
 impl AnswerScanner {
-    /// Returns the new text of the answer. `arguments` is the whole text so far.
+    /// Scans the new end of `arguments` and returns the new text of the answer. `arguments`
+    /// contains
+    /// everything received so far.
     pub(super) fn new_text(&mut self, arguments: &str) -> String {
         let new = arguments.get(self.scanned..).unwrap_or_default();
         self.scanned = arguments.len();
@@ -37,8 +39,8 @@ impl AnswerScanner {
         decoded.filter(|(path, _)| matches!(path, [name] if name == ANSWER)).map(|(_, decoded)| decoded)
     }
 
-    /// Returns `true` at the closing quote, and at an invalid escape, after which the text is
-    /// uncertain.
+    /// Returns `true` if `character` ends the streamed text: at the closing quote, or at an invalid
+    /// escape, because the meaning of the rest is uncertain then.
     fn ends_at(&mut self, character: char) -> bool {
         if self.is_escaped {
             self.is_escaped = false;

@@ -1,9 +1,9 @@
-//! Labels of the sections of a step, as models write them.
+//! Labels such as `Thought:` and `Action Input:`, in all spellings that models use.
 
-/// Maximum length of a label with the markup around it, in bytes.
+/// Maximum length of a label with the markup around it, in bytes. A longer line start is content.
 const MAX_LABEL_LEN: usize = 48;
 
-/// A section of a reply.
+/// The kind of text after a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     /// The text before the first label.
@@ -12,14 +12,14 @@ pub(super) enum Section {
     Action,
     Arguments,
     Answer,
-    /// A question that the model repeats or makes up. Its text is ignored.
+    /// A question that the model repeats or makes up. The text after it is ignored.
     Question,
-    /// An observation that the model makes up, or the end marker of DSPy. All text after it is
-    /// ignored.
+    /// The end of the step: an observation that the model makes up, or the end marker of DSPy. All
+    /// text after it is ignored.
     End,
 }
 
-/// The known labels, in lower case.
+/// The known labels in lower case. Underscores stand for spaces and hyphens.
 const NAMES: [(&str, Section); 28] = [
     ("thought", Section::Thought),
     ("thoughts", Section::Thought),
@@ -51,25 +51,26 @@ const NAMES: [(&str, Section); 28] = [
     ("completed", Section::End),
 ];
 
-/// A label at the start of a line.
+/// A label that was found at the start of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) section: Section,
-    /// Set for the markers of DSPy: `[[ ## answer ## ]]`.
+    /// Set for a marker of DSPy, such as `[[ ## answer ## ]]`.
     pub(super) is_bracketed: bool,
-    /// Set if it is bracketed or capitalised, which a word or a key rarely is.
+    /// Set if the label is bracketed or starts with a capital. Ordinary words and JSON keys rarely
+    /// are.
     pub(super) is_marked: bool,
 }
 
-/// The classification of the start of a line.
+/// The result of [`line_start`].
 pub(super) enum LineStart {
-    /// More characters are needed.
+    /// The line may become a label. More characters are needed.
     Undecided,
     Content,
     Label(Label),
 }
 
-/// Classifies the start of a line.
+/// Classifies the start of a line: is it a label, or the content of a section?
 pub(super) fn line_start(line: &str) -> LineStart {
     if line.ends_with('\n') {
         return LineStart::Content;
@@ -87,12 +88,12 @@ pub(super) fn line_start(line: &str) -> LineStart {
     }
 }
 
-/// Parses a label. Markup and numbers around the name are ignored.
+/// Parses a label such as `**Thought 1`. Markup and numbers around the name are ignored.
 fn label(written: &str, is_bracketed: bool) -> Option<Label> {
     let is_mark = |letter: char| !letter.is_ascii_alphabetic();
     let name = written.trim_matches(is_mark);
     let is_marked = is_bracketed || name.starts_with(|letter: char| letter.is_ascii_uppercase());
-    // In lower case it is a list item.
+    // `- tool: hammer` is a list item, but `- Tool: hammer` is a label.
     if !is_marked && written.trim_start().starts_with(['-', '>']) {
         return None;
     }

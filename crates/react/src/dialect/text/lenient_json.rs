@@ -4,15 +4,15 @@ use haft_core::text::surrogates;
 use serde_json::Value;
 use serde_json::{Map, Number};
 
-/// Maximum nesting depth of values.
+/// Maximum nesting depth of a value.
 const MAX_DEPTH: usize = 64;
 
 pub(super) type Object = Map<String, Value>;
 
-/// An object, and the text after it.
+/// A parsed object, and the text after it.
 pub(super) struct ParsedObject<'t> {
     pub(super) object: Object,
-    /// Set if the object has its closing bracket, so that it is not truncated.
+    /// Set if the closing bracket was found. Otherwise the object may be truncated.
     pub(super) is_complete: bool,
     pub(super) rest: &'t str,
 }
@@ -21,7 +21,7 @@ pub(super) struct ParsedObject<'t> {
 ///
 /// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
 /// strings, and missing closing brackets at the end. Rejects a truncated string, number or member,
-/// because its rest is unknown.
+/// because the missing part could change the meaning.
 pub(super) fn object(text: &str) -> Option<ParsedObject<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
@@ -35,7 +35,7 @@ pub(super) fn object(text: &str) -> Option<ParsedObject<'_>> {
     }
 }
 
-/// Parses Python keyword arguments: `x=17, y="a"`.
+/// Parses Python keyword arguments, such as `x=17, y="a"`.
 pub(super) fn keywords(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.members(MAX_DEPTH, ')', &['='])?;
@@ -75,8 +75,8 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Parses the members of an object up to `end`, which may be missing after a member. `equals`
-    /// are the accepted separators between key and value.
+    /// Parses the members of an object up to the bracket `end`. After the last member, `end` may be
+    /// missing. `equals` contains the accepted separators between a key and its value.
     fn members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
         let mut members = Map::new();
         loop {
@@ -117,8 +117,8 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Returns `true` if another member or `end` follows, and `false` at the end of the text.
-    /// Returns `None` for any other character.
+    /// Parses a comma or the end after a member or item. Returns `Some(true)` if a member or `end`
+    /// can follow, `Some(false)` at the end of the text, and `None` at any other character.
     fn separator(&mut self, end: char) -> Option<bool> {
         match self.peek() {
             Some(',') => {
@@ -135,8 +135,10 @@ impl<'t> LenientParser<'t> {
 
     fn string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
-        // An invalid escape such as `\d` is a literal backslash. Beside it, a valid escape such as
-        // `\n` could be literal too, so that a string with both is rejected.
+        // An invalid escape such as `\d` is read as a literal backslash. If a string also has a
+        // valid
+        // escape such as `\n`, that one could be literal too (`C:\new\docs`). Such a string is
+        // rejected.
         let (mut has_escape, mut has_backslash) = (false, false);
         loop {
             match self.next()? {
@@ -185,13 +187,13 @@ impl<'t> LenientParser<'t> {
             "null" | "None" => Value::Null,
             number => {
                 let number = number.parse::<Number>().ok()?;
-                // At the end of the text, digits may be missing.
+                // At the end of the text, the number may be truncated.
                 (!self.rest.is_empty()).then_some(Value::Number(number))?
             }
         })
     }
 
-    /// Parses a run of letters, digits and the signs of numbers and names.
+    /// Takes the letters, digits and characters of `_+-.$` at the current position.
     fn word(&mut self) -> Option<&'t str> {
         let is_word_character = |character: char| character.is_alphanumeric() || "_+-.$".contains(character);
         let length = self.rest.find(|character| !is_word_character(character)).unwrap_or(self.rest.len());
@@ -200,7 +202,7 @@ impl<'t> LenientParser<'t> {
         Some(word)
     }
 
-    /// Skips whitespace, and returns the next character without consuming it.
+    /// Skips whitespace. Returns the next character without consuming it.
     fn peek(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()

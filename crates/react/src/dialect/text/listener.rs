@@ -1,4 +1,4 @@
-//! Parser for the thought and the answer in an incomplete text.
+//! Extracts the thought and the answer from a plain text step while it is streamed.
 
 use haft_core::{Schema, model::ChatEvent};
 
@@ -10,16 +10,16 @@ use super::{
     section_parser::SectionParser,
 };
 
-/// The parser for one reply. Ambiguous text is emitted at its end.
+/// The parser for one streamed reply. Ambiguous text is emitted at the end of the reply.
 pub(super) struct TextListener {
     sections: SectionParser,
     deltas: DeltaBuffer,
-    /// Number of emitted bytes of the thought.
+    /// Number of bytes of the thought that are emitted already.
     thought_len: usize,
-    /// Number of emitted bytes of the answer section.
+    /// Number of bytes of the answer section that are emitted already.
     answer_len: usize,
     answer_argument: AnswerScanner,
-    /// The output schema. A structured answer emits no text.
+    /// The schema of the answer. If it is set, no answer text is emitted: the answer is JSON.
     outputs: Option<Schema>,
 }
 
@@ -42,7 +42,8 @@ impl TextListener {
             return;
         }
         match sections.actions.as_slice() {
-            // It may be an object that contains the answer.
+            // The section may be an object that contains the answer, or code that contains the
+            // object.
             [] if sections.answer.trim_start().starts_with(['{', '`']) => {}
             [] => self.deltas.push_answer(new_text(&sections.answer, &mut self.answer_len)),
             [action] if is_finish(action) => {
@@ -72,8 +73,9 @@ impl Listener for TextListener {
     }
 }
 
-/// Returns the text after the first `emitted` bytes, and updates `emitted`. The text is trimmed
-/// first.
+/// Returns the end of the trimmed text, after the first `emitted` bytes. Sets `emitted` to the
+/// length
+/// of the trimmed text.
 fn new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
     let new = text.trim().get(*emitted..).unwrap_or_default();
     *emitted += new.len();

@@ -1,8 +1,8 @@
-//! Nesting of braces and strings in streamed arguments.
+//! Tracks the nesting of brackets and strings in streamed arguments.
 
 use haft_core::text::StringTracker;
 
-/// A tracker of open objects, lists and strings.
+/// A tracker of open objects, arrays and strings.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,
@@ -18,7 +18,7 @@ impl Nesting {
             '{' => self.depth += 1,
             '[' if self.is_open() => self.depth += 1,
             '}' | ']' => self.depth = self.depth.saturating_sub(1),
-            // Outside an object it may be an apostrophe.
+            // Outside an object, a quote may be an apostrophe.
             '"' | '\'' if self.is_open() => self.strings.open(character),
             _ => {}
         }

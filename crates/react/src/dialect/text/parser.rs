@@ -1,4 +1,4 @@
-//! Parser for steps in plain text.
+//! Parser for plain text steps.
 
 use haft_core::{
     Schema,
@@ -15,9 +15,10 @@ use super::{
     section_parser::{SectionParser, StepSections},
 };
 
-/// Parses the first step of a text, which may also be a JSON object.
+/// Parses the first step of a reply. The step may also be a JSON object.
 ///
-/// If `is_complete` is `false`, the text may be truncated anywhere, and missing ends are not added.
+/// If `is_complete` is `false`, the text may be truncated anywhere. Missing closing brackets are
+/// not added in this case.
 pub(super) fn step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut parser = SectionParser::default();
     parser.push(text);
@@ -29,7 +30,7 @@ pub(super) fn step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> O
     }
     if reader.sections.actions.is_empty() && reader.sections.answer.trim().is_empty() {
         let text = after_thinking(text);
-        // An object within a line of a thought is only mentioned there.
+        // An object in the middle of a thought is only mentioned, as in `I must not send {…}`.
         let text = if thought.is_some() { skip_to_object(text)? } else { text };
         let step = json::parse_step(text, outputs)?;
         return Some(ParsedStep { thought: thought.or(step.thought), ..step });
@@ -39,7 +40,7 @@ pub(super) fn step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> O
     Some(ParsedStep { thought, action: reader.action()? })
 }
 
-/// Returns the text after a leading `<think>` block.
+/// Returns the text after a leading `<think>` block. Returns the whole text if there is none.
 fn after_thinking(text: &str) -> &str {
     match text.trim_start().strip_prefix(OPEN_TAG) {
         Some(thinking) => thinking.split_once(CLOSE_TAG).map_or("", |(_, rest)| rest),
@@ -47,7 +48,7 @@ fn after_thinking(text: &str) -> &str {
     }
 }
 
-/// Returns the text from the first line that starts with an object or a fence.
+/// Returns the text from the first line on that starts with `{` or a code fence.
 fn skip_to_object(text: &str) -> Option<&str> {
     let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
         let start = *end;
@@ -58,7 +59,7 @@ fn skip_to_object(text: &str) -> Option<&str> {
     text.get(start..)
 }
 
-/// The conversion of sections to an action.
+/// Converts the sections of a step to its action.
 struct StepReader<'a> {
     sections: &'a StepSections,
     is_complete: bool,
@@ -89,7 +90,7 @@ impl StepReader<'_> {
             return self.answer();
         }
         let has_both = !arguments.is_empty() && self.arguments(rest).is_some();
-        // A call with two sets of arguments, or without arguments before an answer, is ambiguous.
+        // A call is ambiguous if it has two sets of arguments, or an answer instead of arguments.
         if has_both || (text.is_empty() && !self.sections.answer.trim().is_empty()) {
             return None;
         }
@@ -101,10 +102,10 @@ impl StepReader<'_> {
         let arguments = match self.arguments(text) {
             Some(arguments) => Value::Object(arguments).to_string(),
             None if is_blank(text) && (is_closed || !text.contains('(')) => {
-                // In a truncated reply, the arguments may be missing.
+                // In a truncated reply, the arguments of the call may still be missing.
                 (self.is_complete || is_closed).then(|| "{}".to_owned())?
             }
-            // Unparsed, so that the validation error of the call explains the problem.
+            // The unparsed text is kept: the validation error of the call explains the problem.
             None => text.trim().to_owned(),
         };
         Some(StepAction::Call { name: name.to_owned(), arguments })
@@ -119,7 +120,7 @@ impl StepReader<'_> {
         self.finish_with(answer, wrapped().map(|parsed| parsed.object))
     }
 
-    /// Returns the end of the run with this text of the arguments of [`FINISH`].
+    /// Returns the action of a [`FINISH`] call. `text` contains its arguments.
     fn finish(&self, text: &str) -> Option<StepAction> {
         if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
             return Some(StepAction::Answer(text.to_owned()));
@@ -132,7 +133,8 @@ impl StepReader<'_> {
         self.finish_with(text, arguments)
     }
 
-    /// Returns the end of the run with this text, or with the object that was parsed from it.
+    /// Returns the action that ends the run. The answer is taken from `object`, or else from
+    /// `text`.
     fn finish_with(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
         if self.outputs.is_some() {
             let object = object.or_else(|| self.arguments(text));
@@ -145,21 +147,21 @@ impl StepReader<'_> {
         }))
     }
 
-    /// Parses arguments: an object, or Python keyword arguments. Returns `None` if they are
-    /// invalid, truncated, or followed by more arguments.
+    /// Parses the arguments of a call: a JSON object or Python keyword arguments. Returns `None` if
+    /// they are invalid, truncated, or followed by more arguments.
     fn arguments(&self, text: &str) -> Option<Object> {
         let text = strip_fence(text).trim_start_matches(is_markup);
         let text = text.strip_prefix('(').map_or(text, str::trim_start);
         let parsed =
             if text.starts_with('{') { lenient_json::object(text) } else { lenient_json::keywords(text) }?;
         let rest = parsed.rest.trim_start();
-        // Another object, or more members.
+        // More arguments follow: another object, or more members.
         let continues = rest.starts_with('{') || rest.strip_prefix(',').is_some_and(|more| !is_blank(more));
         ((parsed.is_complete || self.is_complete) && !continues).then_some(parsed.object)
     }
 }
 
-/// Splits an action, such as `add(x=1)`, into the name of the tool and the rest.
+/// Splits an action, such as `add(x=1)`, into the tool name and the text after it.
 pub(super) fn split_call(action: &str) -> (&str, &str) {
     let action = strip_fence(action).trim_start_matches(is_markup);
     let is_name_character = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
@@ -176,11 +178,11 @@ fn is_blank(text: &str) -> bool {
     text.trim_matches(|letter| is_markup(letter) || "().,;".contains(letter)).is_empty()
 }
 
-/// Removes the brackets and quotes of an inline answer, as in `Finish[42]`.
+/// Removes the brackets and quotes around an inline answer, as in `Finish[42]`.
 fn strip_brackets(text: &str) -> &str {
     let closed = text.trim_end_matches(|letter| is_markup(letter) || letter == '.');
     let inside = |open, close| closed.strip_prefix(open)?.strip_suffix(close);
-    // Keyword arguments and objects are parsed as arguments.
+    // `(answer="42")` and `({…})` are arguments, not a quoted answer.
     let is_named = |inside: &&str| inside.contains(['=', '{']);
     let Some(inside) = inside('[', ']').or_else(|| inside('(', ')').filter(|inside| !is_named(inside)))
     else {
@@ -190,7 +192,7 @@ fn strip_brackets(text: &str) -> &str {
     quoted('"').or_else(|| quoted('\'')).unwrap_or(inside)
 }
 
-/// Removes the opening code fence of a text, with its language.
+/// Removes the opening code fence of a text together with its language, as in `` ```json ``.
 fn strip_fence(text: &str) -> &str {
     let text = text.trim_start();
     let Some(fenced) = text.strip_prefix("```") else { return text };

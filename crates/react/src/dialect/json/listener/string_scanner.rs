@@ -4,13 +4,13 @@ use haft_core::text::surrogates;
 
 /// An incremental scanner for the string values of a JSON object.
 ///
-/// It emits each decoded character with the path of its value. Text before and after the first
-/// object is skipped. Invalid JSON is not an error, but may result in wrong text.
+/// It emits each decoded character with the path of the value. Text before and after the first
+/// object is skipped. Invalid JSON causes no error, but the emitted text may be wrong.
 #[derive(Default)]
 pub(in super::super::super) struct StringScanner {
-    /// The keys on the path to the current value; an array has an empty one.
+    /// The keys on the path to the current value. The key of an array element is empty.
     path: Vec<String>,
-    /// The open containers: `true` for an object, `false` for an array.
+    /// The open objects and arrays: `true` for an object, `false` for an array.
     containers: Vec<bool>,
     state: ScanState,
     escape: Escape,
@@ -18,16 +18,16 @@ pub(in super::super::super) struct StringScanner {
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum ScanState {
-    /// Before the object.
+    /// Before the first object.
     #[default]
     Before,
-    /// Inside the object and outside a string. `key` is set if the next string is a key.
+    /// Inside the object, but outside a string. `key` is set if the next string is a key.
     Between {
         key: bool,
     },
     Key,
     Value,
-    /// After the object.
+    /// After the first object.
     After,
 }
 
@@ -37,19 +37,19 @@ enum Escape {
     None,
     /// After a backslash.
     Begun,
-    /// In `\uXXXX`: the value and the number of the digits so far.
+    /// Inside `\uXXXX`: the value and the number of the digits read so far.
     Unit { unit: u16, digits: u8 },
-    /// After a high surrogate.
+    /// After a high surrogate. A low surrogate should follow.
     High(u16),
     /// After a high surrogate and a backslash.
     HighBegun(u16),
-    /// In the low surrogate.
+    /// Inside `\uXXXX` of the low surrogate.
     Low { high: u16, unit: u16, digits: u8 },
 }
 
 impl StringScanner {
-    /// Scans one character. Returns the character of a string value that it completes, with the
-    /// path of the value.
+    /// Scans one character. If it completes a character of a string value, returns that character
+    /// and the path of the value.
     pub(in super::super::super) fn push(&mut self, character: char) -> Option<(&[String], char)> {
         match self.state {
             ScanState::Before if character == '{' => self.enter(true),
@@ -108,7 +108,7 @@ impl StringScanner {
         None
     }
 
-    /// Returns the decoded character that this one completes.
+    /// Processes one raw character of a string. Returns the decoded character, if it is complete.
     fn unescape(&mut self, character: char) -> Option<char> {
         let (next, decoded) = match (mem::take(&mut self.escape), character) {
             (Escape::None, '\\') => (Escape::Begun, None),
@@ -125,7 +125,7 @@ impl StringScanner {
             }
             (Escape::High(high), '\\') => (Escape::HighBegun(high), None),
             (Escape::HighBegun(high), 'u') => (Escape::Low { high, unit: 0, digits: 0 }, None),
-            // A lone high surrogate is dropped.
+            // A high surrogate without a low surrogate is dropped.
             (Escape::High(_) | Escape::HighBegun(_), decoded) => (Escape::None, Some(decoded)),
             (Escape::Low { high, unit, digits }, digit) => {
                 let unit = unit << 4 | hex(digit);

@@ -13,7 +13,7 @@ use super::super::{StepFormat, TextReact};
 use super::*;
 use crate::{Dialect, JsonReact};
 
-/// Returns the streamed thought and answer of a reply in these chunks.
+/// Streams a reply in the given chunks. Returns the emitted thought and answer.
 fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let chunks: Vec<_> = chunks.into_iter().collect();
     let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()).into());
@@ -30,7 +30,7 @@ fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     (thought, answer)
 }
 
-/// Behaviour C77: thought and answer are streamed without the labels around them.
+/// Behaviour C77: the thought and the answer are streamed without the labels around them.
 #[test]
 fn thought_and_answer_are_streamed() {
     let mut listener = TextReact.listener(None);
@@ -64,7 +64,8 @@ fn thought_and_answer_are_streamed() {
     assert_eq!(streamed("Answer: {\"answer\": \"42\"}"), pair("", "42"));
 }
 
-/// A server may separate reasoning from the text, which then has a thought section of its own.
+/// A server may send reasoning in a separate field, while the text has a thought too. Both are
+/// emitted, reasoning first, and the complete reply contains the same text.
 #[test]
 fn reasoning_precedes_the_thought() {
     for (dialect, text) in [
@@ -101,14 +102,15 @@ proptest! {
         check_chunks(&reply_text, cuts)?;
     }
 
-    /// No text causes a panic, and the streamed text equals that of the complete reply.
+    /// Arbitrary text does not cause a panic. The streamed text equals the text of the complete
+    /// reply.
     #[test]
     fn arbitrary_text_streams_what_is_parsed(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
         check_chunks(&text, cuts)?;
     }
 }
 
-/// Checks that the streamed text does not depend on the chunks, and equals that of the complete
+/// Checks that the streamed text is the same for any chunking, and equals the text of the complete
 /// reply.
 fn check_chunks(reply_text: &str, cuts: Vec<u8>) -> Result<(), TestCaseError> {
     let mut chunks = vec![String::new()];
