@@ -43,8 +43,7 @@ pub trait Dialect: Send + Sync {
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
     /// Creates a parser for one streamed reply. `outputs` is the value of [`Prompt::outputs`] in
-    /// the
-    /// request.
+    /// the request.
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
 
     /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`]. Returns

@@ -1,4 +1,4 @@
-//! Extensions: tools, instructions, hooks, limits and saved entries of an agent, as one value.
+//! Extensions. Each bundles tools, instructions, hooks, limits and saved entries for an agent.
 
 mod calls;
 mod context;
@@ -35,28 +35,29 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// A capability of an agent as one value: tools, instructions, hooks around requests and calls,
 /// limits, and [entries](Entries) in the saved run.
 ///
-/// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds it. A custom
-/// type can be used through `impl From<Budget> for Extension`.
+/// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds an extension to an
+/// agent. To use a type of your own as an extension, implement `From<Budget> for Extension`.
 ///
 /// # Order
 ///
-/// The hooks of the builder come first, then the extensions in the order in which they were added.
+/// The hooks of the builder come first, followed by the extensions in the order in which they were
+/// added.
 ///
-/// - First to last: [`instructions`](Self::instructions),
+/// - From first to last: [`instructions`](Self::instructions),
 ///   [`dynamic_instructions`](Self::dynamic_instructions), then [`prepare`](Self::prepare). Each
 ///   `prepare` hook receives the request of the previous hook.
 /// - The first is the outermost: [`adapt_model`](Self::adapt_model),
 ///   [`adapt_tools`](Self::adapt_tools), [`around_calls`](Self::around_calls).
-/// - Last to first: [`after_reply`](Self::after_reply).
-/// - First to last: [`output_validator`](Self::output_validator). Each validator receives the
+/// - From last to first: [`after_reply`](Self::after_reply).
+/// - From first to last: [`output_validator`](Self::output_validator). Each validator receives the
 ///   output of the previous validator.
-/// - The lowest of each kind: [`limits`](Self::limits).
+/// - The lowest limit of each kind applies: [`limits`](Self::limits).
 ///
-/// The same rules apply to several hooks of one kind within an extension.
+/// The same order applies to several hooks of one kind within an extension.
 ///
 /// # Examples
 ///
-/// A to-do list of the model, saved with the run:
+/// A to-do list for the model. It is saved with the run:
 ///
 /// ```
 /// use haft_core::{Toolset, tool, tool::State, call::ToolError};
@@ -105,8 +106,8 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Creates an empty extension. The name is the key of its [entries](Entries). It must be unique
-    /// in the agent, and not empty.
+    /// Creates an empty extension. `name` is the key of its [entries](Entries) in the saved run. It
+    /// must not be empty, and must be unique in the agent.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -122,14 +123,16 @@ impl Extension {
         }
     }
 
-    /// Adds tools. They keep the pipeline of their toolset.
+    /// Adds tools to the agent. Their calls still run through the pipeline of `tools`.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.toolsets.push(tools);
         self
     }
 
-    /// Adapts the tools of this extension, of the extensions after it, and of the agent, for
-    /// example with filters, approvals or layers. Tools that hand off a run are not adapted.
+    /// Adds an adaptor for tools, for example a filter, approvals or layers.
+    ///
+    /// It adapts the tools of this extension, of the extensions after it, and of the agent.
+    /// Hand-off tools are not adapted.
     ///
     /// # Examples
     ///
@@ -145,11 +148,12 @@ impl Extension {
         self
     }
 
-    /// Adds a hook around each call of a tool that [`adapt_tools`](Self::adapt_tools) adapts. It
-    /// runs again when a call continues that the tool itself suspended, and not for a result that a
-    /// decision provides. It receives valid arguments; arguments that it changes are not validated
-    /// again. A panic of the hook is handled like a panic of the tool, and the hook runs within the
-    /// timeout of the tool.
+    /// Adds a hook around each call of the tools that [`adapt_tools`](Self::adapt_tools) adapts.
+    ///
+    /// The hook receives validated arguments. Arguments that it changes are not validated again. It
+    /// runs within the timeout of the tool, and a panic of the hook is handled like a panic of the
+    /// tool. If the tool suspends its call, the hook runs again when the call continues. If a
+    /// decision provides the result, the hook does not run.
     ///
     /// # Examples
     ///
@@ -175,8 +179,8 @@ impl Extension {
         self.adapt_tools(move |tools| tools.adapted(AroundCalls(Arc::clone(&hook))))
     }
 
-    /// Adapts the model of the agent, for example with a cache, a fallback or a layer. Models that
-    /// a [`prepare`](Self::prepare) hook chooses are not adapted.
+    /// Adds an adaptor for the model of the agent, for example a cache, a fallback or a layer. It
+    /// is not applied to models that a [`prepare`](Self::prepare) hook selects.
     pub fn adapt_model(
         mut self,
         adapt: impl Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync + 'static,
@@ -185,13 +189,14 @@ impl Extension {
         self
     }
 
-    /// Adds a paragraph after the instructions of the agent.
+    /// Adds a paragraph to the instructions, after the instructions of the agent.
     pub fn instructions(mut self, paragraph: impl Into<String>) -> Self {
         self.paragraphs.push(paragraph.into());
         self
     }
 
-    /// Adds a paragraph that depends on the run, see
+    /// Adds a hook that returns a paragraph of the instructions. The paragraph can depend on the
+    /// run. See
     /// [`ReactAgentBuilder::dynamic_instructions`](crate::ReactAgentBuilder::dynamic_instructions).
     pub fn dynamic_instructions<F, Fut>(mut self, instructions: F) -> Self
     where
@@ -202,7 +207,7 @@ impl Extension {
         self
     }
 
-    /// Adds a hook that changes each request, see
+    /// Adds a hook that can change each model request. See
     /// [`ReactAgentBuilder::prepare`](crate::ReactAgentBuilder::prepare).
     pub fn prepare<F, Fut>(mut self, prepare: F) -> Self
     where
@@ -213,14 +218,16 @@ impl Extension {
         self
     }
 
-    /// Adds a hook that receives each whole reply of the model before the run does, to change it,
-    /// for example to redact text or to remove calls. Set [`Reply::problem`] to reject a reply with
-    /// a text for the model; a reply that is empty after its calls were removed is rejected. Its
-    /// usage is kept.
+    /// Adds a hook that can change each complete reply from the model, for example to redact text
+    /// or to remove calls.
     ///
-    /// Failed and truncated replies do not reach the hook. Emitted deltas, and spans with content,
-    /// show the original. An error, a panic or a
-    /// [timeout](crate::ReactAgentBuilder::hook_timeout) ends the run.
+    /// The hook runs before the run processes the reply. To reject the reply, set
+    /// [`Reply::problem`] to a text for the model. A reply that is empty after its calls were
+    /// removed is also rejected. The hook cannot change the usage.
+    ///
+    /// Failed and truncated replies do not reach the hook. Streamed deltas, and tracing spans with
+    /// content, show the original reply. If the hook fails, panics or exceeds its
+    /// [timeout](crate::ReactAgentBuilder::hook_timeout), the run ends.
     pub fn after_reply<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(Reply, StepContext) -> Fut + Send + Sync + 'static,
@@ -230,7 +237,7 @@ impl Extension {
         self
     }
 
-    /// Adds an output validator, see
+    /// Adds a hook that validates the output of a run. See
     /// [`ReactAgentBuilder::output_validator`](crate::ReactAgentBuilder::output_validator).
     pub fn output_validator<F, Fut>(mut self, validator: F) -> Self
     where
@@ -241,9 +248,11 @@ impl Extension {
         self
     }
 
-    /// Sets limits of runs. For each kind, the lowest limit of the agent and its extensions
-    /// applies. Limits in the input of a run replace all of them, also of kinds that the input
-    /// leaves unlimited. After a hand-off, the limits of the first agent stay. Default: none.
+    /// Sets the limits of each run. Default: none.
+    ///
+    /// For each kind of limit, the lowest value of the agent and its extensions applies. Limits in
+    /// the input of a run replace all of these limits, including kinds that the input leaves
+    /// unlimited. After a hand-off, the limits of the first agent still apply.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;
         self

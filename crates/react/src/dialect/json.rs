@@ -49,8 +49,7 @@ impl JsonReact {
     }
 
     /// Creates a dialect for models without constrained replies. The format is described only in
-    /// the
-    /// instructions.
+    /// the instructions.
     pub fn unconstrained() -> Self {
         Self { constrained: false }
     }

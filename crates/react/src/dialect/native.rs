@@ -16,8 +16,8 @@ use crate::dialect::Reply;
 /// The dialect of models whose API supports function calling.
 ///
 /// A reply without tool calls is the answer. If [outputs](Prompt::outputs) are declared, the
-/// request
-/// has an additional tool [`FINISH`], and the arguments of its call are the answer. A call of
+/// request has an additional tool [`FINISH`], and the arguments of its call are the answer. A call
+/// of
 /// [`FINISH`] ends the run and is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;

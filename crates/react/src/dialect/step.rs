@@ -69,8 +69,7 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     let step_prompt = StepPrompt::<F>::cached(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
     // The directive is the last message: the messages before it stay the same from request to
-    // request,
-    // and the provider can cache them.
+    // request, and the provider can cache them.
     let directive = if prompt.must_answer { None } else { prompt::directive(choice) };
     let messages = prompt.messages.iter().map(render::message::<F>);
     ChatRequest {

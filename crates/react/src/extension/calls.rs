@@ -1,4 +1,4 @@
-//! Hooks around tool calls.
+//! Implementation of [`Extension::around_calls`](super::Extension::around_calls).
 
 use std::{fmt, sync::Arc};
 
@@ -8,8 +8,8 @@ use haft_core::{
 };
 use serde_json::Value;
 
-/// The continuation of a call, for a hook [around calls](super::Extension::around_calls): the inner
-/// hooks and the tool.
+/// The rest of a tool call: the inner hooks and the tool. Passed to a hook
+/// [around calls](super::Extension::around_calls).
 #[derive(Clone)]
 pub struct NextCall {
     tool: Arc<dyn Tool>,
@@ -17,17 +17,18 @@ pub struct NextCall {
 }
 
 impl NextCall {
-    /// The definition of the tool.
+    /// Returns the definition of the called tool.
     pub fn definition(&self) -> &ToolDefinition {
         self.tool.definition()
     }
 
-    /// The context of the call: principal, state, deadline.
+    /// Returns the context of the call, with the principal, the state and the deadline.
     pub fn context(&self) -> &ToolContext {
         &self.context
     }
 
-    /// Executes the call. Without it, the tool does not run.
+    /// Runs the inner hooks and the tool. If the hook does not call this method, the tool does not
+    /// run.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl fmt::Debug for NextCall {
 pub(super) type CallHook =
     dyn Fn(Value, NextCall) -> BoxFuture<'static, Result<ToolResponse, ToolError>> + Send + Sync;
 
-/// Applies a hook to each tool.
+/// An adaptor that wraps each tool in a [`HookedTool`].
 pub(super) struct AroundCalls(pub(super) Arc<CallHook>);
 
 impl Adaptor for AroundCalls {

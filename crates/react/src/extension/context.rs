@@ -1,4 +1,4 @@
-//! The view of a run in a hook.
+//! The state of a run that hooks can read.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use haft_core::{Transcript, tool::RunContext, usage::Usage};
 use super::Entries;
 use crate::Run;
 
-/// The view of a run in a hook. Cheap to clone.
+/// The state of a run that a hook can read. Cheap to clone.
 ///
-/// In tests of a hook, start from the default and set the fields that the hook reads.
+/// To test a hook, create a default context and set the fields that the hook reads.
 ///
 /// # Examples
 ///
@@ -28,15 +28,16 @@ use crate::Run;
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct StepContext {
-    /// The context of the run: principal, state, cancellation.
+    /// The context of the run, with the principal, the state and the cancellation token.
     pub run: Arc<RunContext>,
-    /// Number of requests in this run so far.
+    /// Number of model requests in this run so far.
     pub step: u32,
-    /// Tokens and cost so far.
+    /// Tokens and cost of the run so far.
     pub usage: Usage,
-    /// The conversation so far.
+    /// The transcript of the conversation so far.
     pub transcript: Transcript,
-    /// The saved entries of the extension. Hooks of the builder have entries under an empty name.
+    /// The saved entries of the extension. The hooks of the builder share entries under an empty
+    /// name.
     pub entries: Entries,
 }
 
@@ -51,7 +52,7 @@ impl StepContext {
         }
     }
 
-    /// Returns the context with the entries of this extension.
+    /// Returns a copy of the context with the entries of the given extension.
     pub(super) fn for_extension(&self, extension: &str) -> Self {
         Self { entries: self.entries.of(extension), ..self.clone() }
     }

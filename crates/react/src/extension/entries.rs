@@ -1,4 +1,4 @@
-//! The saved entries of extensions.
+//! Entries that extensions save with a run.
 
 use std::{
     collections::BTreeMap,
@@ -9,16 +9,17 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// The saved entries of all extensions of a run: JSON values by extension and by name.
+/// The saved entries of all extensions of a run. The outer key is the name of the extension, the
+/// inner key is the name of the entry.
 pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 
-/// The entries of an [`Extension`](super::Extension) in the saved run: JSON values by name. Cheap
-/// to clone; clones share the entries.
+/// A handle for the entries that an [`Extension`](super::Extension) saves with a run: JSON values
+/// by name. Cheap to clone; clones share the entries.
 ///
-/// A hook has the entries of its extension in
-/// [`StepContext::entries`](super::StepContext::entries). A tool takes the handle as state and
-/// selects the extension with [`of`](Self::of). Changes are saved with the next effect of the run.
-/// Entries are saved with each step: keep them small.
+/// A hook finds the entries of its extension in
+/// [`StepContext::entries`](super::StepContext::entries). A tool takes `Entries` as state and
+/// selects an extension with [`of`](Self::of). Changes are saved with the next effect of the run.
+/// All entries are saved with each step, so keep them small.
 ///
 /// # Examples
 ///
@@ -39,7 +40,7 @@ pub struct Entries {
 
 #[derive(Default)]
 struct Shared {
-    /// Held during a change, so that changes do not overlap. A driver never waits for it.
+    /// Locked during each change, so that changes do not overlap. A driver never takes this lock.
     changes: Mutex<()>,
     data: Mutex<Data>,
 }
@@ -51,24 +52,24 @@ struct Data {
 }
 
 impl Entries {
-    /// Creates a handle for the [saved entries](crate::Run::entries) of a run. For drivers, which
-    /// pass it to tools as state.
+    /// Creates a handle from the [saved entries](crate::Run::entries) of a run. A driver passes it
+    /// to the tools as state.
     pub fn new(saved: SavedEntries) -> Self {
         let data = Mutex::new(Data { saved, is_changed: false });
         Self { shared: Arc::new(Shared { data, ..Shared::default() }), ..Self::default() }
     }
 
-    /// The entries of the extension with this name.
+    /// Returns a handle for the entries of the given extension.
     #[must_use]
     pub fn of(&self, extension: &str) -> Self {
         Self { extension: extension.into(), shared: Arc::clone(&self.shared) }
     }
 
-    /// Returns an entry. `None` if it was not set.
+    /// Returns the value of an entry, or `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// Fails if the entry has another type.
+    /// Fails if the value cannot be deserialized as a `T`.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> serde_json::Result<Option<T>> {
         self.value(name).map(serde_json::from_value).transpose()
     }
@@ -77,11 +78,11 @@ impl Entries {
         self.data().saved.get(&*self.extension)?.get(name).cloned()
     }
 
-    /// Sets an entry.
+    /// Sets the value of an entry.
     ///
     /// # Errors
     ///
-    /// Fails if the value has no JSON form.
+    /// Fails if the value cannot be serialized as JSON.
     pub fn set<T: Serialize>(&self, name: &str, value: &T) -> serde_json::Result<()> {
         let value = serde_json::to_value(value)?;
         let _change = lock(&self.shared.changes);
@@ -89,13 +90,16 @@ impl Entries {
         Ok(())
     }
 
-    /// Changes an entry, starting from the default if it was not set. The change
-    /// is atomic: parallel calls do not overwrite each other. If `change` panics, the entry keeps
-    /// its value. `change` may read entries; changing one deadlocks.
+    /// Changes the value of an entry. If the entry is not set, `change` receives the default value.
+    ///
+    /// The change is atomic: parallel calls do not overwrite each other. If `change` panics, the
+    /// entry keeps its value. `change` can read entries, but it must not change any: this would
+    /// deadlock.
     ///
     /// # Errors
     ///
-    /// Fails if the entry has another type, or if the new value has no JSON form.
+    /// Fails if the value cannot be deserialized as a `T`, or if the new value cannot be
+    /// serialized.
     pub fn update<T, R>(&self, name: &str, change: impl FnOnce(&mut T) -> R) -> serde_json::Result<R>
     where
         T: Default + Serialize + DeserializeOwned,
@@ -108,7 +112,7 @@ impl Entries {
         Ok(output)
     }
 
-    /// Removes an entry. Returns `true` if it was set.
+    /// Removes an entry. Returns `true` if the entry was set.
     pub fn remove(&self, name: &str) -> bool {
         let _change = lock(&self.shared.changes);
         let mut shared = self.data();
@@ -121,8 +125,8 @@ impl Entries {
         is_removed
     }
 
-    /// Returns the entries of all extensions if one was changed since the last call. For drivers,
-    /// which pass them to [`Run::set_entries`](crate::Run::set_entries).
+    /// Returns the entries of all extensions if any entry was changed since the last call of this
+    /// method. A driver passes them to [`Run::set_entries`](crate::Run::set_entries).
     pub fn take_changed(&self) -> Option<SavedEntries> {
         let mut shared = self.data();
         std::mem::take(&mut shared.is_changed).then(|| shared.saved.clone())

@@ -1,4 +1,4 @@
-//! Execution of hooks.
+//! Runs hooks with a timeout and catches their panics.
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 
@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::StepContext;
 
-/// The failure of a hook.
+/// An error of the execution of a hook.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HookError {
     #[error("it took longer than {0:?}")]
@@ -20,7 +20,7 @@ pub(super) enum HookError {
     NoTimer,
 }
 
-/// The error of a hook of a named extension.
+/// An error with the name of the extension whose hook failed.
 #[derive(Debug, thiserror::Error)]
 #[error("in the extension {extension:?}")]
 struct ExtensionError {
@@ -29,7 +29,7 @@ struct ExtensionError {
 }
 
 impl HookError {
-    /// Returns the result of a hook of this extension, or the error that ends the run.
+    /// Flattens the result of a hook. Converts a failure to the error that ends the run.
     pub(super) fn flatten<T>(
         result: Result<Result<T, BoxError>, Self>,
         extension: &str,
@@ -40,7 +40,8 @@ impl HookError {
     }
 }
 
-/// Adds the name of the extension to an error. The hooks of an agent itself have no name.
+/// Adds the name of the extension to an error. The hooks of the builder have an empty name, and
+/// their errors are unchanged.
 pub(super) fn named(extension: &str, source: impl Into<BoxError>) -> BoxError {
     match extension {
         "" => source.into(),
@@ -48,14 +49,14 @@ pub(super) fn named(extension: &str, source: impl Into<BoxError>) -> BoxError {
     }
 }
 
-/// Runs a hook on its own task, on the runtime for calls, so that a hook that panics or blocks its
-/// thread does not affect the driver.
+/// Runs a hook in its own task, on the runtime for tool calls. If the hook panics or blocks its
+/// thread, the driver is not affected.
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,
     hook: impl FnOnce(StepContext) -> F + Send + 'static,
 ) -> Result<F::Output, HookError> {
-    // Tokio panics if the runtime has no timer.
+    // `sleep` panics if the runtime has no timer.
     let timer = catch_unwind(|| sleep(timeout)).map_err(|_no_timer| HookError::NoTimer)?;
     let runtime = cx.run.runtime.clone().unwrap_or_else(Handle::current);
     let cx = cx.clone();
@@ -67,7 +68,8 @@ pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     }
 }
 
-/// Logs a panic. Its text may contain sensitive data, so that it is not part of the error.
+/// Logs a panic of a hook. The message is not part of the error, because it may contain sensitive
+/// data.
 fn panicked(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
         let text = panic.downcast_ref::<&str>().copied();

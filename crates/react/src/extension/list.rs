@@ -1,4 +1,4 @@
-//! The extensions of an agent, in order.
+//! The extensions of an agent.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{Output, OutputError, dialect::Reply, extension::request::PreparedLists};
 
-/// The extensions of an agent, in order. The first contains the hooks of the builder.
+/// The extensions of an agent, in order. The first, `own`, contains the hooks of the builder.
 pub(crate) struct Extensions {
     pub(crate) own: Extension,
     added: Vec<Extension>,
-    /// The timeout of each hook.
+    /// The maximum duration of each hook.
     pub(crate) timeout: Duration,
     pub(crate) prepared: PreparedLists,
 }
@@ -43,7 +43,7 @@ impl Extensions {
         [&self.own].into_iter().chain(&self.added)
     }
 
-    /// Returns the first name that is empty or a duplicate.
+    /// Returns the first extension name that is empty or used twice.
     pub(crate) fn invalid_name(&self) -> Option<&str> {
         let mut names = BTreeSet::new();
         let mut added = self.added.iter().map(|extension| extension.name.as_str());
@@ -62,7 +62,7 @@ impl Extensions {
         adaptors.fold(model, |model, adapt| adapt(model))
     }
 
-    /// Returns the paragraphs of the instructions that do not depend on the run.
+    /// Returns the paragraphs that all requests have in common.
     pub(crate) fn paragraphs(&self) -> Vec<String> {
         self.iter().flat_map(|extension| extension.paragraphs.iter().cloned()).collect()
     }
@@ -83,7 +83,7 @@ impl Extensions {
         self.iter().any(|extension| !extension.replies.is_empty())
     }
 
-    /// Returns the paragraphs of the instructions that depend on the run.
+    /// Runs the hooks for dynamic instructions. Returns one paragraph per hook.
     pub(crate) async fn dynamic_instructions(&self, cx: &StepContext) -> Result<Vec<String>, AgentErrorKind> {
         let mut paragraphs = Vec::new();
         for extension in self.iter() {

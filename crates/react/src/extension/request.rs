@@ -1,4 +1,4 @@
-//! The next request, for the `prepare` hook.
+//! The model request that a `prepare` hook can change.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,24 +14,24 @@ use haft_core::{
 
 use crate::Dialect;
 
-/// The next request, for [`prepare`](crate::ReactAgentBuilder::prepare) to change.
+/// The next model request, which a [`prepare`](crate::ReactAgentBuilder::prepare) hook can change.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StepRequest {
-    /// The tool choice. Ignored if the model must answer in this request.
+    /// The tool choice. Ignored if the model must answer without a tool call.
     pub tool_choice: ToolChoice,
-    /// The settings of the request.
+    /// The settings of the request, such as the temperature.
     pub settings: ChatSettings,
-    /// Paragraphs after the instructions, for this step.
+    /// Paragraphs that are appended to the instructions in this step only.
     pub instructions: Vec<String>,
-    /// The definition of each tool of the list, or `None` for a hidden tool.
+    /// The definition of each tool in the tool list, or `None` if the tool is hidden.
     tools: Vec<Option<ToolDefinition>>,
     pub(crate) model: Option<Arc<dyn ChatModel>>,
     pub(crate) dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl StepRequest {
-    /// Creates a request with all tools of a list, for tests of hooks.
+    /// Creates a request with all tools of a tool list. Useful in tests of hooks.
     ///
     /// # Examples
     ///
@@ -60,26 +60,27 @@ impl StepRequest {
         Self { tool_choice, settings, instructions: Vec::new(), tools, model: None, dialect: None }
     }
 
-    /// The tools of the request.
+    /// Returns the definitions of the tools in the request.
     pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         self.tools.iter().flatten()
     }
 
-    /// Removes the tool of this name from the request. A call of it fails as an unknown tool.
+    /// Hides the tool with the given name. If the model calls it nevertheless, the call fails like
+    /// that of an unknown tool.
     pub fn hide(&mut self, name: &str) {
         self.retain(|tool| *tool.name() != *name);
     }
 
-    /// Removes all tools for which `keep` returns `false`.
+    /// Hides all tools for which `keep` returns `false`.
     pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
         for tool in &mut self.tools {
             tool.take_if(|tool| !keep(tool));
         }
     }
 
-    /// Changes the definition of the tool of this name. Calls are validated against the new
-    /// definition. If another tool has the new name, the changed tool is hidden.
-    /// A tool that hands off the run keeps its name: another name ends the run with an error.
+    /// Changes the definition of the tool with the given name. Calls are validated against the new
+    /// definition. If another tool already has the new name, the changed tool is hidden. Renaming a
+    /// hand-off tool ends the run with an error.
     pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
@@ -88,10 +89,10 @@ impl StepRequest {
 
     /// Sends this request to another model, for example a cheap one for simple steps.
     ///
-    /// The request uses the [dialect of that model](crate::dialect::dialect_for), unless
-    /// [`use_dialect`](Self::use_dialect) sets another. The
-    /// [prices](crate::ReactAgentBuilder::prices) of the agent apply. The next step uses the
-    /// agent's model again.
+    /// The request uses the [default dialect](crate::dialect::dialect_for) of `model`, unless
+    /// [`use_dialect`](Self::use_dialect) sets another dialect. The cost is computed with the
+    /// [prices](crate::ReactAgentBuilder::prices) of the agent. The next step uses the model of the
+    /// agent again.
     ///
     /// # Examples
     ///
@@ -121,12 +122,12 @@ impl StepRequest {
         self.model = Some(Arc::new(model));
     }
 
-    /// Uses another dialect for this request.
+    /// Sets the dialect of this request.
     pub fn use_dialect(&mut self, dialect: impl Dialect + 'static) {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Returns the first tool of `names` with another name in this request.
+    /// Returns the original name of the first renamed tool among the tools in `names`.
     pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
         let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
         let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {
@@ -135,7 +136,8 @@ impl StepRequest {
         tools.find(is_renamed).map(|(name, _)| name)
     }
 
-    /// Returns the list of the tools of the request.
+    /// Returns the tool list of the request, from the cache if possible. `all` is the original
+    /// list.
     pub(crate) fn list(&self, all: &ToolList, cached: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
@@ -160,14 +162,15 @@ impl fmt::Debug for StepRequest {
     }
 }
 
-/// Number of cached lists.
+/// Maximum number of lists in a [`PreparedLists`] cache.
 const CACHED_LISTS: usize = 8;
 
-/// An MRU cache of prepared lists. An equal list keeps its cached rendering.
+/// A cache of prepared tool lists, most recently used first. Reusing an equal list also reuses its
+/// cached rendering.
 #[derive(Default)]
 pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 
-/// Id of the original list, definitions, prepared list.
+/// The id of the original list, the changed definitions, and the prepared list.
 type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
 
 impl PreparedLists {

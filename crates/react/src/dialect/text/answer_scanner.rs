@@ -20,8 +20,7 @@ pub(super) struct AnswerScanner {
 
 impl AnswerScanner {
     /// Scans the new end of `arguments` and returns the new text of the answer. `arguments`
-    /// contains
-    /// everything received so far.
+    /// contains everything received so far.
     pub(super) fn new_text(&mut self, arguments: &str) -> String {
         let new = arguments.get(self.scanned..).unwrap_or_default();
         self.scanned = arguments.len();

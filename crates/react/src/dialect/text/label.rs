@@ -70,7 +70,7 @@ pub(super) enum LineStart {
     Label(Label),
 }
 
-/// Classifies the start of a line: is it a label, or the content of a section?
+/// Classifies the start of a line as a label or as the content of a section.
 pub(super) fn line_start(line: &str) -> LineStart {
     if line.ends_with('\n') {
         return LineStart::Content;

@@ -136,9 +136,8 @@ impl<'t> LenientParser<'t> {
     fn string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
         // An invalid escape such as `\d` is read as a literal backslash. If a string also has a
-        // valid
-        // escape such as `\n`, that one could be literal too (`C:\new\docs`). Such a string is
-        // rejected.
+        // valid escape such as `\n`, that one could be literal too (`C:\new\docs`). Such a string
+        // is rejected.
         let (mut has_escape, mut has_backslash) = (false, false);
         loop {
             match self.next()? {

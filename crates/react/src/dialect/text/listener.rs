@@ -73,9 +73,7 @@ impl Listener for TextListener {
     }
 }
 
-/// Returns the end of the trimmed text, after the first `emitted` bytes. Sets `emitted` to the
-/// length
-/// of the trimmed text.
+/// Trims `text` and returns the part after the first `emitted` bytes. Adds its length to `emitted`.
 fn new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
     let new = text.trim().get(*emitted..).unwrap_or_default();
     *emitted += new.len();

@@ -1,4 +1,4 @@
-//! Incremental parser for the sections of a step.
+//! Incremental parser that splits a step into its sections.
 
 use std::mem;
 
@@ -10,22 +10,22 @@ use super::{
     parser::split_call,
 };
 
-/// The text of each section of a step, without the labels.
+/// The text of each section of a step. The labels are not included.
 #[derive(Default)]
 pub(super) struct StepSections {
     pub(super) preamble: String,
     pub(super) thought: String,
-    /// The action sections. There are several if the model repeats the tool before its arguments.
+    /// The action sections. There are several if the model repeats the action before its arguments.
     pub(super) actions: Vec<String>,
     pub(super) arguments: String,
     pub(super) answer: String,
-    /// Set if a call follows an answer directly, so that the step could be either.
+    /// Set if an answer is directly followed by a call: the step could be either.
     pub(super) is_ambiguous: bool,
 }
 
-/// A parser that takes text in chunks, up to the end of the first step.
+/// A parser that accepts a reply in chunks and stops at the end of the first step.
 ///
-/// The result does not depend on the chunk boundaries.
+/// The result does not depend on the boundaries of the chunks.
 pub(super) struct SectionParser {
     sections: StepSections,
     current: Section,
@@ -33,31 +33,34 @@ pub(super) struct SectionParser {
     nesting: Nesting,
     think_tags: ThinkTagParser,
     ambiguity: Ambiguity,
-    /// Text that belongs to the answer, unless the ambiguity turns out to be the next step.
+    /// Text after an ambiguous label in the answer. It is added to the answer, unless the label
+    /// turns out to start the next step.
     ambiguous_text: String,
 }
 
-/// The position of the next character.
+/// The state of the parser before the next character.
 enum Position {
     /// Before the first character of the step.
     Start,
-    /// At the start of a line that may be a label, with the characters so far.
+    /// At the start of a line that may be a label. Contains the characters of the line so far.
     Line(String),
-    /// After a bold label, where closing asterisks may follow.
+    /// After a bold label such as `**Thought:`. The closing `**` may follow.
     AfterLabel,
     /// In the text of a section.
     Content,
-    /// After the step. Further text depends on an observation that does not exist yet.
+    /// After the end of the step. More text could only follow an observation, which does not exist
+    /// yet.
     Over,
 }
 
-/// A label inside an answer, which may be part of its text or start the next step.
+/// The kind of a label inside an answer. The label may be part of the answer, or start the next
+/// step.
 #[derive(Clone, Copy)]
 enum Ambiguity {
     None,
     Question,
     Thought,
-    /// An action, with the index of its name in the ambiguous text.
+    /// An action. The index is the start of the tool name in `ambiguous_text`.
     Action(usize),
 }
 
@@ -76,18 +79,19 @@ impl Default for SectionParser {
 }
 
 impl SectionParser {
-    /// Returns the sections so far, without ambiguous text.
+    /// Returns the sections parsed so far. Ambiguous text is not included.
     pub(super) fn sections(&self) -> &StepSections {
         &self.sections
     }
 
-    /// Parses more text.
+    /// Parses the next chunk of the reply.
     pub(super) fn push(&mut self, text: &str) {
         let split = self.think_tags.push(text.chars().filter(|character| *character != '\r').collect());
         self.push_split(&split);
     }
 
-    /// Parses text without `<think>` tags. The reasoning in the tags is added to the thought.
+    /// Parses text whose `<think>` tags are removed. The reasoning inside the tags is added to the
+    /// thought.
     fn push_split(&mut self, split: &ThinkSplit) {
         self.sections.thought.push_str(&split.reasoning);
         for character in split.text.chars() {
@@ -96,7 +100,7 @@ impl SectionParser {
         }
     }
 
-    /// Parses the buffered rest at the end of the text. Returns the sections.
+    /// Parses the text that is still buffered at the end of the reply. Returns the sections.
     pub(super) fn finish(&mut self) -> &StepSections {
         let rest = self.think_tags.finish();
         self.push_split(&rest);
@@ -118,7 +122,7 @@ impl SectionParser {
             Position::Start if character.is_whitespace() => Position::Start,
             Position::Start => {
                 if !self.sections.thought.is_empty() {
-                    // A blank line between the reasoning and a thought of the step.
+                    // A blank line separates the reasoning from the thought of the step.
                     self.sections.thought.push_str("\n\n");
                 }
                 self.continue_line(character.into())
@@ -136,7 +140,7 @@ impl SectionParser {
         }
     }
 
-    /// Continues a line that starts with these characters.
+    /// Decides if `line`, the start of a line, is a label or content.
     fn continue_line(&mut self, line: String) -> Position {
         match label::line_start(&line) {
             LineStart::Undecided => Position::Line(line),
@@ -149,7 +153,7 @@ impl SectionParser {
     }
 
     fn position_after(&self, character: char) -> Position {
-        // A line inside a string cannot be a label.
+        // A line break inside a string does not start a label.
         let is_line_start = character == '\n' && !self.nesting.is_string();
         if is_line_start { Position::Line(String::new()) } else { Position::Content }
     }
@@ -173,7 +177,8 @@ impl SectionParser {
         }
     }
 
-    /// Returns `true` if a label can start a section at this position.
+    /// Returns `true` if the label can start a section here, and is not part of the current
+    /// section.
     fn can_start(&self, label: Label) -> bool {
         if self.nesting.is_open() {
             return label.is_bracketed || (label.is_marked && label.section == Section::End);
@@ -181,13 +186,13 @@ impl SectionParser {
         match (self.current, label.section) {
             (Section::Answer, Section::Answer) => label.is_bracketed,
             (Section::Answer | Section::Arguments, _) => label.is_marked,
-            // Before an action it is part of the thought.
+            // Arguments without an action are part of the thought.
             (_, Section::Arguments) => !self.sections.actions.is_empty(),
             _ => true,
         }
     }
 
-    /// Starts a section, or ends the step.
+    /// Starts the section of a label. If the label belongs to the next step, ends the step.
     fn enter(&mut self, label: Label, line: &str) -> Position {
         if self.current == Section::Answer && !label.is_bracketed {
             let is_blank = self.sections.answer.trim().is_empty();
@@ -217,7 +222,8 @@ impl SectionParser {
         !self.sections.answer.trim().is_empty() || !self.sections.arguments.trim().is_empty() || has_inline()
     }
 
-    /// Continues an answer after a label that may be part of its text or start the next step.
+    /// Handles a label inside an answer. The label may be part of the answer or start the next
+    /// step.
     fn continue_answer(&mut self, section: Section, line: &str) -> Position {
         self.ambiguity = match (section, self.ambiguity) {
             (Section::End | Section::Arguments, Ambiguity::Action(_)) => {

@@ -22,8 +22,8 @@ fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
     assert!(message.content.is_empty());
 }
 
-/// Behaviour C24: the text dialect describes inputs, outputs and tools; its parser accepts code
-/// fences, prose, single quotes, trailing commas and CRLF.
+/// Behaviour C24: the text dialect describes inputs, outputs and tools to the model. Its parser
+/// accepts code fences, prose, single quotes, trailing commas and CRLF.
 #[test]
 fn call_is_parsed_in_all_known_spellings() {
     let both = r#"{"x":17,"y":25}"#;
@@ -109,7 +109,7 @@ fn call_inside_a_thought_is_not_executed() {
     }
 }
 
-/// Argument values may contain labels, fences and brackets.
+/// Labels, code fences and brackets inside argument values are part of the values.
 #[test]
 fn argument_values_are_unchanged() {
     let text = json!({"text": "Thought: no\nAction: sub\n```sh\nls {a}\n```", "n": [1.5, {"q": "it's"}], "none": null});
@@ -145,7 +145,8 @@ Arguments: {"pattern": "\d+\s\\"}"#,
     );
 }
 
-/// The call fails validation, so that the model repeats it.
+/// Truncated arguments are passed on unchanged. The call then fails validation, and the model can
+/// repeat it.
 #[test]
 fn truncated_arguments_are_not_completed() {
     for cut in [
@@ -163,7 +164,7 @@ fn truncated_arguments_are_not_completed() {
         "x='1',",
         "title: 'x'",
         "whatever",
-        // Ambiguous or invalid.
+        // These are ambiguous or invalid.
         r#"[{"path":"a"},{"path":"b"}]"#,
         r#"{"path":"a"}, {"path":"b"}"#,
         r#"{"a":{"b":1}}, "c": 2}"#,
@@ -177,7 +178,8 @@ fn truncated_arguments_are_not_completed() {
     check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
 }
 
-/// Behaviour M8: after an unknown finish reason, the reply may be truncated anywhere.
+/// Behaviour M8: if the finish reason is unknown, the reply may be truncated anywhere. Missing
+/// parts are not added.
 #[test]
 fn aborted_reply_is_not_completed() {
     let folded = |text: &str, finish_reason| {
@@ -264,6 +266,6 @@ fn text_without_a_step_has_a_problem() {
         let reply = TextReact.fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // The run handles an empty reply.
+    // An empty reply is not a problem of the dialect: the run handles it.
     assert_eq!(TextReact.fold(ChatResponse::new(""), None).problem, None);
 }
