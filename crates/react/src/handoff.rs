@@ -1,7 +1,8 @@
 //! Hand-offs between agents.
 //!
-//! Built on public items of [`run`](crate::run): a hand-off is a tool call. The driver detects it
-//! at the step boundary, and [`Run::reconfigure`] sets the configuration of the next agent.
+//! This module uses only public items of [`run`](crate::run). A hand-off is a tool call. The driver
+//! detects it at the end of a step, and [`Run::reconfigure`] applies the configuration of the next
+//! agent to the run.
 
 mod transfer;
 
@@ -25,19 +26,20 @@ use crate::{
 };
 use transfer::{HandoffSlot, Transfer};
 
-/// Agents that can hand off the conversation to one another, with tools `transfer_to_NAME`.
+/// A group of agents that can hand off the conversation to one another. Each agent has a tool
+/// `transfer_to_NAME` for each agent to which it can hand off.
 ///
-/// - The agent of the first route starts a new conversation. A later question goes to the last
+/// - A new conversation starts with the agent of the first route. A later question goes to the last
 ///   agent of the conversation.
-/// - After a hand-off, the next agent continues the same run: with its conversation, limits and
+/// - After a hand-off, the next agent continues the same run, with its conversation, limits and
 ///   usage.
-/// - The other calls of a reply are executed before its hand-off. If a reply has several hand-offs,
-///   the first one is used and the others are denied.
-/// - Each agent is reported as [`RunEvent::Routed`] when it starts, and the answering agent in
-///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
+/// - If a reply contains a hand-off and other calls, the other calls are executed first. If a reply
+///   has several hand-offs, the first one is used and the others are denied.
+/// - Each agent that starts or takes over is reported as [`RunEvent::Routed`]. The agent that
+///   answers is [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
 ///
-/// A [`Router`](crate::Router) selects an agent once, before the run. Here the agents decide during
-/// the run.
+/// A [`Router`](crate::Router) selects an agent once, before the run. With `Handoffs`, the agents
+/// decide during the run.
 ///
 /// # Examples
 ///
@@ -73,17 +75,17 @@ struct HandoffsInner {
     limit: u32,
 }
 
-/// The part of the conversation that is sent to the model of the next agent. The transcript is
-/// always complete.
+/// The messages that the model of the next agent receives after a hand-off. The transcript of the
+/// run always contains all messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Carried {
-    /// The whole conversation, with the steps of the other agents.
+    /// The whole conversation, including the steps of the other agents.
     #[default]
     Everything,
-    /// The earlier conversation, the input of this run, and the reason of the hand-off, without the
-    /// steps of the other agents.
+    /// The earlier conversation, the input of this run, and the reason of the hand-off. The steps
+    /// of the other agents in this run are omitted.
     Question,
 }
 
@@ -91,10 +93,10 @@ pub enum Carried {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
-    /// The table does not fit the agents.
+    /// The table is invalid, or its routes do not match the agents.
     #[error(transparent)]
     Table(#[from] RouterError),
-    /// The hand-off tools do not fit the tools of an agent.
+    /// The hand-off tools of an agent conflict with its other tools.
     #[error("the agent {agent:?} cannot hand off")]
     Agent {
         /// The name of the agent.
@@ -102,31 +104,31 @@ pub enum HandoffError {
         /// The cause.
         source: BuildError,
     },
-    /// An agent has named inputs, which a hand-off cannot provide.
+    /// An agent takes named inputs. A hand-off cannot provide them.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
     Inputs(String),
 }
 
-/// The state of hand-offs, saved with a suspended run.
+/// The hand-off state of a run. It is saved with a suspended run.
 #[derive(Serialize, Deserialize)]
 struct HandoffState {
-    /// The current agent.
+    /// The name of the current agent.
     agent: String,
-    /// Number of hand-offs in this run.
+    /// Number of hand-offs in this run so far.
     count: u32,
-    /// The state of the suspended run.
+    /// The saved state of the current agent.
     #[serde(default)]
     state: Value,
 }
 
 impl Handoffs {
-    /// Creates an agent of several agents, each of which can hand off to each other agent. The
-    /// models read the descriptions of the routes.
+    /// Creates a group in which each agent can hand off to each other agent. The descriptions of
+    /// the routes are sent to the models.
     ///
     /// # Errors
     ///
-    /// Fails if the table does not fit the agents, if an agent has a tool with the name of a
-    /// hand-off, or if an agent takes named inputs.
+    /// Fails if the routes do not match the agents, if an agent already has a tool with the name of
+    /// a hand-off tool, or if an agent takes named inputs.
     pub fn new(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
@@ -134,8 +136,8 @@ impl Handoffs {
         Self::along(table, agents, |_, _| true)
     }
 
-    /// Creates an agent of several agents, with only the hand-offs for which `is_allowed(from, to)`
-    /// returns `true`.
+    /// Creates a group of agents with selected hand-offs. A hand-off from `from` to `to` is offered
+    /// only if `is_allowed(from, to)` returns `true`.
     ///
     /// # Errors
     ///
@@ -163,7 +165,7 @@ impl Handoffs {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Runs to the end.
+    /// Runs the agents until there is an answer or the run is suspended.
     ///
     /// # Errors
     ///
@@ -172,12 +174,12 @@ impl Handoffs {
         Agent::run(self, input.into())
     }
 
-    /// Runs and emits events. The last item is [`RunEvent::Done`] or an error.
+    /// Runs the agents and emits events. The last item is [`RunEvent::Done`] or an error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
     }
 
-    /// Sets the part of the conversation that is sent to the model of the next agent. Default:
+    /// Sets the messages that the model of the next agent receives after a hand-off. Default:
     /// [`Carried::Everything`].
     #[must_use]
     pub fn carrying(mut self, carried: Carried) -> Self {
@@ -185,15 +187,15 @@ impl Handoffs {
         self
     }
 
-    /// Sets the maximum number of hand-offs per run. Further hand-offs are denied, so that the
-    /// current agent has to answer. Default: [`limits::HAND_OFFS`] (8).
+    /// Sets the maximum number of hand-offs per run. Further hand-offs are denied, so the current
+    /// agent must answer. Default: [`limits::HAND_OFFS`] (8).
     #[must_use]
     pub fn with_limit(mut self, times: u32) -> Self {
         Arc::make_mut(&mut self.0).limit = times;
         self
     }
 
-    /// The routes to the agents.
+    /// Returns the routes to the agents.
     pub fn table(&self) -> &RouteTable {
         &self.0.table
     }
@@ -229,7 +231,7 @@ impl Handoffs {
         Ok((handoff, run))
     }
 
-    /// Returns the agent that a hand-off tool names.
+    /// Returns the name of the agent to which the given hand-off tool transfers.
     fn target(&self, tool: &str) -> Option<&str> {
         let routes = self.0.table.routes.iter().map(|route| &*route.name);
         routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
@@ -282,7 +284,7 @@ impl Handoffs {
 }
 
 impl HandoffState {
-    /// Adds the agent to an answer, or this state to a suspended run.
+    /// Adds the name of the agent to an answer, or adds this state to a suspended run.
     fn finish(self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&self.agent))),

@@ -1,8 +1,9 @@
-//! Calls from synchronous code, executed later. Their results replace placeholders.
+//! A queue for tool calls from synchronous code. The calls are executed later, and their results
+//! replace placeholders.
 //!
-//! Built on public items of [`run`](crate::run): [`Run::add_calls`](crate::Run::add_calls) executes
-//! the calls, and [`Placeholders`] is the [`Resolver`](crate::run::Resolver) for their
-//! results.
+//! This module uses only public items of [`run`](crate::run).
+//! [`Run::add_calls`](crate::Run::add_calls) executes the calls. [`Placeholders`] implements
+//! [`Resolver`](crate::run::Resolver) and inserts their results.
 
 mod call_queues;
 mod handle;
@@ -35,21 +36,22 @@ pub use handle::{QueueError, QueueHandle};
 pub use placeholders::Placeholders;
 pub use results::{Queued, QueuedResults};
 
-/// A queue of calls from synchronous code, such as a template, a script or a synchronous
-/// function.
+/// A queue of tool calls from synchronous code, such as a template or a script.
 ///
-/// [`QueueHandle::push`] validates a call and returns a placeholder, a short, unguessable
-/// text (128 bits). The queue is [executed](Self::execute) later, through the pipeline of the
-/// tools, and the program [replaces](QueuedResults::in_text) the placeholders with the results or
-/// failures. The arguments of a call may contain placeholders of earlier calls: it is executed
-/// after them, with their results.
+/// 1. [`QueueHandle::push`] validates a call and returns a placeholder: a short text that cannot be
+///    guessed (128 bits).
+/// 2. [`execute`](Self::execute) runs the queued calls later, through the pipeline of the tools.
+/// 3. [`QueuedResults::in_text`] replaces the placeholders in a text with the results or failures.
 ///
-/// An agent has a queue for each run: a tool that takes a [`QueueHandle`] as its state pushes calls
-/// of the agent's tools. They are executed before the next request, and the model reads their
-/// results.
+/// The arguments of a call may contain placeholders of earlier calls. Such a call is executed after
+/// the earlier calls and receives their results.
 ///
-/// A queue is data: it serializes, and continues in another process. A call under way at the end of
-/// its process is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
+/// In an agent, each run has a queue. A tool that takes a [`QueueHandle`] as state can push calls
+/// of the agent's tools. They are executed before the next model request, and the model receives
+/// their results.
+///
+/// A queue can be serialized and continued in another process. If a process ends during a call, the
+/// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
 ///
 /// # Examples
 ///
@@ -82,40 +84,41 @@ pub use results::{Queued, QueuedResults};
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     pushed: Arc<PushedCalls>,
-    /// Pushed calls, before [`hand_out`](Self::hand_out) returns them.
+    /// Pushed calls that [`hand_out`](Self::hand_out) has not returned yet.
     waiting: Vec<ToolCall>,
-    /// The calls under way.
+    /// The calls that are handed out or suspended.
     open: Option<OpenCalls>,
     results: QueuedResults,
 }
 
 impl PendingQueue {
-    /// Creates a queue for at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS) calls.
+    /// Creates a queue that accepts at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS)
+    /// calls.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates a queue for at most this many calls.
+    /// Creates a queue that accepts at most `calls` calls.
     pub fn with_capacity(calls: usize) -> Self {
         Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// Creates a handle for calls of the tools that are available for `run`.
+    /// Creates a handle that can push calls of the tools available for `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&listing(run)).await, tools.pipeline().clone())
     }
 
-    /// Executes all calls, including those pushed during the execution. A call is executed after
-    /// the calls whose results it needs.
+    /// Executes all calls, including those that are pushed during the execution. A call is executed
+    /// after the calls whose results it needs.
     ///
-    /// Returns the waiting calls. After [`on_decision`](Self::on_decision),
-    /// execute the queue again.
+    /// Returns the calls that wait for a decision. Report each decision with
+    /// [`on_decision`](Self::on_decision), then execute the queue again.
     ///
     /// # Cancellation
     ///
-    /// If the token of `run` is cancelled, every call gets a result. If the future is dropped,
-    /// calls under way are unconfirmed the next time, or are executed again if their tools are
-    /// idempotent.
+    /// If the token of `run` is cancelled, every call gets a result. If the future is dropped, the
+    /// next execution repeats the interrupted calls of idempotent tools and marks the other
+    /// interrupted calls as unconfirmed.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
         let list = tools.list(&listing(&run)).await;
         self.recover(&list);
@@ -131,7 +134,7 @@ impl PendingQueue {
             let mut outcomes = tools.pipeline().batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };
-                // Each call is under way and reported once, so that this cannot fail.
+                // Each call is under way and reported only once, so this cannot fail.
                 let _ = match outcome {
                     CallOutcome::Finished(result) => self.on_result(id, result),
                     CallOutcome::Pending(pending) => self.on_pending(pending),
@@ -141,8 +144,8 @@ impl PendingQueue {
         self.pending()
     }
 
-    /// Returns the calls that can be executed now, for another driver. Each is returned once: to
-    /// survive a crash, save the queue before the calls are executed.
+    /// Returns the calls that can be executed now, for a custom driver. Each call is returned only
+    /// once. To survive a crash, save the queue before executing the calls.
     pub fn hand_out(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
@@ -169,11 +172,11 @@ impl PendingQueue {
         }
     }
 
-    /// Reports the result of a call.
+    /// Records the result of a call that [`hand_out`](Self::hand_out) returned.
     ///
     /// # Errors
     ///
-    /// Fails if no call of this id is under way.
+    /// Fails if no call with this id is under way.
     pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(id.to_owned()))?;
         let (call, _) = open.under_way_as(id)?;
@@ -181,41 +184,42 @@ impl PendingQueue {
         open.finish(id, result).map(|_| ())
     }
 
-    /// Reports that a call waits for a decision.
+    /// Records that a call is suspended until a decision.
     ///
     /// # Errors
     ///
-    /// Fails if no call of this id is under way.
+    /// Fails if no call with this id is under way.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(call.id.clone()))?;
         open.suspend(&call.id, pending)
     }
 
-    /// Reports the decision for a waiting call.
+    /// Records the decision for a suspended call.
     ///
     /// # Errors
     ///
-    /// Fails if no call of this id waits, or if it waits for another kind of decision.
+    /// Fails if no call with this id is suspended, or if the call needs another kind of decision.
     pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let none = || RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
         self.open.as_mut().ok_or_else(none)?.answer(id, answer)
     }
 
-    /// The calls that wait for a decision.
+    /// Returns the calls that wait for a decision.
     pub fn pending(&self) -> Vec<PendingCall> {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
-    /// Continues a queue whose driver is gone: calls of idempotent tools under way are
-    /// executed again, and the others are [unconfirmed](FailureKind::Unconfirmed).
+    /// Prepares the queue for a new driver after the previous driver stopped. Calls of idempotent
+    /// tools that were under way are executed again. Other calls that were under way are
+    /// [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         if let Some(open) = &mut self.open {
             open.recover(Timestamp::now(), tools);
         }
     }
 
-    /// Cancels all calls without a result.
+    /// Cancels all calls that have no result yet.
     pub fn cancel(&mut self) {
         self.close(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());
@@ -223,8 +227,8 @@ impl PendingQueue {
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// Returns the pushed calls, for a driver that [adds](crate::Run::add_calls) them to its run.
-    /// Calls under way are not included. Closes the handles of the queue.
+    /// Returns the pushed calls and closes the handles of the queue. Calls that are under way are
+    /// not included. A driver can [add](crate::Run::add_calls) the calls to its run.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting
@@ -236,7 +240,7 @@ impl PendingQueue {
         }
     }
 
-    /// The results so far. Calls without a result are [`Queued::Unexecuted`].
+    /// Returns the results so far. Calls without a result are [`Queued::Unexecuted`].
     pub fn results(&self) -> QueuedResults {
         let mut results = self.results.clone();
         let pushed = self.pushed.calls();
@@ -246,14 +250,15 @@ impl PendingQueue {
         results
     }
 
-    /// Replaces the placeholders in a text with results.
+    /// Replaces the placeholders in a text with the results so far.
     pub fn show<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.results().in_text(text)
     }
 
-    /// Returns a message that records the results in a conversation, or `None` if there are none.
-    /// An agent replaces the placeholders in all messages of the conversation, also earlier
-    /// messages.
+    /// Creates a message that records the results in a conversation. Returns `None` if there are no
+    /// results.
+    ///
+    /// An agent uses these results in all messages of the conversation, including earlier ones.
     pub fn note(&self) -> Option<Message> {
         self.results().note()
     }

@@ -1,4 +1,4 @@
-//! Routing of tasks to agents.
+//! Routers select one of several agents for a task.
 
 mod clarify;
 mod classifier;
@@ -30,12 +30,12 @@ pub use keywords::Keywords;
 pub use model::ModelClassifier;
 pub use table::{Keyword, Route, RouteTable, RouterError};
 
-/// An agent that routes each task, with the conversation so far, to one of several agents.
+/// An agent that routes each task to one of several agents, together with the conversation so far.
 ///
-/// If the route is not clear, a [fallback](Self::with_fallback) agent runs. Without one, the answer
-/// is a clarifying question, with
-/// [`StopReason::Clarification`](haft_core::agent::StopReason::Clarification). Each decision is
-/// reported with its reason, as [`RunEvent::Routed`]. A suspended run is resumed by its agent.
+/// If no route is clear, the [fallback](Self::with_fallback) agent runs. Without a fallback, the
+/// answer is a clarifying question, with the stop reason
+/// [`Clarification`](haft_core::agent::StopReason::Clarification). Each decision is reported with
+/// its reason as [`RunEvent::Routed`]. A suspended run is resumed by the agent that suspended it.
 ///
 /// # Examples
 ///
@@ -73,19 +73,19 @@ struct RouterInner {
     fallback: Option<Arc<dyn Agent>>,
 }
 
-/// The saved state of a suspended run: its route, and the state of its agent.
+/// The saved state of a suspended run: the state of the agent, and its route.
 #[derive(Serialize, Deserialize)]
 struct RouterState {
-    /// The route, or `None` for the fallback.
+    /// The route of the agent, or `None` for the fallback agent.
     route: Option<String>,
     state: Value,
-    /// The usage of the classifier.
+    /// The tokens and cost of the classifier.
     #[serde(default)]
     usage: Usage,
 }
 
 impl Router {
-    /// Creates a router that classifies by [`Keywords`], with the agent of each route by name.
+    /// Creates a router with one agent per route. Tasks are classified by [`Keywords`].
     ///
     /// # Errors
     ///
@@ -102,14 +102,14 @@ impl Router {
         Ok(Self(Arc::new(RouterInner { table, agents, classifier: Arc::new(Keywords), fallback: None })))
     }
 
-    /// Sets the classifier, for example a [model](ModelClassifier).
+    /// Sets the classifier, for example a [`ModelClassifier`]. Default: [`Keywords`].
     #[must_use]
     pub fn with_classifier(self, classifier: impl Classifier + 'static) -> Self {
         self.with(|inner| inner.classifier = Arc::new(classifier))
     }
 
-    /// Sets the agent for tasks without a clear route. Default: none; the answer is a clarifying
-    /// question.
+    /// Sets the agent for tasks without a clear route. Default: no agent; the answer is a
+    /// clarifying question.
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
         self.with(|inner| inner.fallback = Some(Arc::new(agent)))
@@ -120,19 +120,20 @@ impl Router {
         self
     }
 
-    /// The routes to the agents.
+    /// Returns the routes to the agents.
     pub fn table(&self) -> &RouteTable {
         &self.0.table
     }
 
-    /// Classifies a new task, and returns the event with the reason. Resumes a suspended run.
+    /// Classifies a new task, and returns an event with the decision. For a suspended run, returns
+    /// the agent that suspended it, without an event.
     async fn route(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
                 set_timestamps(messages);
                 let conversation = conversation(transcript, messages.clone())?;
                 let choice = self.choose(&conversation, &input.context).await;
-                // No agent has started, so that the error must contain the conversation.
+                // No agent has started yet, so the router adds the conversation to the error.
                 let choice = choice.map_err(|error| {
                     let usage = error.usage;
                     error.with_run(conversation.clone(), usage)
@@ -163,7 +164,7 @@ impl Router {
         }
     }
 
-    /// Runs to the end.
+    /// Runs the selected agent until it answers or is suspended.
     ///
     /// # Errors
     ///
@@ -172,12 +173,13 @@ impl Router {
         Agent::run(self, input.into())
     }
 
-    /// Runs and emits events. The last item is [`RunEvent::Done`] or an error.
+    /// Runs the selected agent and emits events. The last item is [`RunEvent::Done`] or an error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
     }
 
-    /// Selects the agent of the chosen route, the fallback, or a clarifying question.
+    /// Selects the agent of the chosen route. Without a route, selects the fallback agent or a
+    /// clarifying question.
     fn dispatch(
         &self,
         choice: Choice,
@@ -197,8 +199,8 @@ impl Router {
         Ok((routed, Dispatch::Agent { agent, input: Box::new(input), info }))
     }
 
-    /// Replaces the state of the router with that of its agent. Returns the route and the usage of
-    /// the classifier.
+    /// Replaces the saved state of the router with the state of its agent. Returns the route and
+    /// the usage of the classifier.
     fn restore(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());
@@ -219,22 +221,22 @@ impl Router {
     }
 }
 
-/// The result of routing.
+/// The decision of a router for one task.
 enum Dispatch {
-    /// An agent runs.
+    /// The selected agent runs the task.
     Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, info: RouteInfo },
-    /// The answer is a clarifying question.
+    /// The answer is a clarifying question. No agent runs.
     Question(Box<RunAnswer>),
 }
 
-/// The route of a run, and the usage of the classifier.
+/// The route of a run, or `None` for the fallback agent, and the usage of the classifier.
 struct RouteInfo {
     route: Option<String>,
     usage: Usage,
 }
 
 impl RouteInfo {
-    /// Adds the route to the output.
+    /// Adds the route and the usage of the classifier to the output of the agent.
     fn add_to_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Suspended(suspended) => {
@@ -303,7 +305,7 @@ impl Agent for Router {
         opened.try_flatten_stream().boxed()
     }
 
-    /// Runs the selected agent without streaming: its model returns whole replies, and no events
+    /// Runs the selected agent without streaming: its model returns complete replies, and no events
     /// are emitted.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let (_, dispatch) = self.route(input).await?;

@@ -1,4 +1,4 @@
-//! The ReAct trajectory: thoughts, tools, arguments and observations, derived from a transcript.
+//! ReAct trajectories: thoughts, tools, arguments and observations, derived from a transcript.
 
 use std::{fmt, sync::Arc};
 
@@ -17,13 +17,13 @@ use crate::{
     run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
-/// The observation after the answer.
+/// The observation of the last step, which is the answer.
 const COMPLETED: &str = "Completed.";
 
-/// A ReAct trajectory: one step per call, and one for the answer.
+/// A ReAct trajectory. It has one step per tool call, and a last step for the answer.
 ///
-/// The JSON form is flat, as in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`, `observation_0`,
-/// `thought_1` and so on.
+/// It is serialized as a flat object, like in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
+/// `observation_0`, `thought_1` and so on.
 ///
 /// # Examples
 ///
@@ -62,21 +62,22 @@ pub struct Trajectory {
     pub steps: Vec<TrajectoryStep>,
 }
 
-/// A step of a [`Trajectory`].
+/// One step of a [`Trajectory`]: a tool call or the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
-    /// The reasoning or text before the call, or an empty string.
+    /// The reasoning or text before the call. May be empty.
     pub thought: String,
-    /// The tool, or [`FINISH`] for the answer.
+    /// The name of the called tool. For the answer: [`FINISH`].
     pub tool_name: String,
-    /// The arguments. For the answer: the outputs, or the text as `{"answer": …}`.
+    /// The arguments of the call. For the answer: the outputs, or the text as `{"answer": …}`.
     pub tool_args: Value,
-    /// The text of the result that the model read.
+    /// The result of the call, as the text for the model.
     pub observation: String,
 }
 
 impl Trajectory {
-    /// Returns the trajectory of the last run in a conversation, which need not have an answer.
+    /// Returns the trajectory of the last run in a conversation. An unfinished run has no step for
+    /// the answer.
     pub fn of(transcript: &Transcript) -> Self {
         let results = QueuedResults::of(transcript);
         let resolved = |message: &Arc<Message>| {
@@ -94,8 +95,8 @@ impl Trajectory {
     }
 }
 
-/// Returns the messages of the last run, from its input on. Messages that were enqueued during the
-/// run are not its input.
+/// Returns the messages of the last run, starting with its input. Messages that the user enqueued
+/// during the run are not its input.
 fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages
         .iter()
@@ -135,7 +136,7 @@ impl Serialize for Trajectory {
     }
 }
 
-/// Formats four lines per step.
+/// Formats each step as four lines.
 impl fmt::Display for Trajectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Hand-off tools, and hand-offs in a transcript.
+//! The hand-off tools, and the messages that record hand-offs in a transcript.
 
 use std::{
     collections::BTreeSet,
@@ -18,15 +18,15 @@ use crate::{
     run::{hint, is_hint},
 };
 
-/// Key in the metadata of the message after a hand-off, with the name of the next agent.
+/// Metadata key of the message after a hand-off. The value is the name of the next agent.
 const HANDOFF_TARGET: &str = "handed_to";
 
-/// Returns the name of the tool that hands off to an agent.
+/// Returns the name of the tool that hands off to the given agent.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::sanitize(&format!("transfer_to_{agent}"))
 }
 
-/// A tool that hands off the conversation to one agent.
+/// A tool that hands off the conversation to the agent `to`.
 pub(super) struct Transfer {
     definition: ToolDefinition,
     to: String,
@@ -39,8 +39,8 @@ impl Transfer {
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
             "additionalProperties": false,
         });
-        // Sequential, so that the first hand-off of a reply wins. Idempotent, since the call only
-        // records the target: the hand-off follows at the step boundary.
+        // Sequential: the first hand-off of a reply wins. Idempotent: the call only records the
+        // target, and the hand-off itself follows at the end of the step.
         let policy = ToolPolicy { sequential: true, idempotent: true, ..ToolPolicy::default() };
         let name = &route.name;
         let description =
@@ -65,11 +65,12 @@ impl Tool for Transfer {
     }
 }
 
-/// The hand-off that an agent requested in its turn, if any. Shared by its hand-off tools.
+/// The target of the first hand-off tool that was called since the agent started, if any. All
+/// hand-off tools of the agent share it.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
     limit: u32,
-    /// Number of hand-offs before this one.
+    /// Number of hand-offs that were completed in this run.
     count: u32,
     to: Arc<Mutex<Option<String>>>,
 }
@@ -95,10 +96,10 @@ impl HandoffSlot {
     }
 }
 
-/// Returns the result of a hand-off that is not completed yet: that of the first successful call of
-/// `transfers` in the last step.
+/// Returns the result of a hand-off call that was executed in the last step, but whose hand-off is
+/// not completed yet. If the step has several, returns the first successful one.
 ///
-/// Returns `None` if a return-direct tool of the same step ends the run.
+/// Returns `None` if the step also has the result of a stop tool: that result ends the run.
 pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;
@@ -120,7 +121,7 @@ pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<Tool
     results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
 }
 
-/// Returns the message for the next agent's model.
+/// Creates the message that explains the hand-off to the model of the next agent.
 pub(super) fn note(to: &str, reason: &str) -> Message {
     let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();
@@ -128,12 +129,12 @@ pub(super) fn note(to: &str, reason: &str) -> Message {
     message.with_metadata(metadata)
 }
 
-/// Returns the target of the hand-off that a message records.
+/// Returns the name of the next agent if the message records a hand-off.
 pub(super) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HANDOFF_TARGET).filter(|_| is_hint(message))?.as_str()
 }
 
-/// Returns the reason of a hand-off, from the arguments of its call.
+/// Returns the reason of a hand-off, taken from the arguments of its call.
 pub(super) fn reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

@@ -1,4 +1,4 @@
-//! A queue for each call of a batch.
+//! The queues of the calls in a batch.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,12 +6,12 @@ use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset:
 
 use super::{PushedCalls, QueueHandle, Quota};
 
-/// The queue of each call of a batch, by call id. The pushed calls of a call are used only if it
-/// succeeds: a failed call may be repeated, and a suspended call restarts.
+/// One queue per call of a batch, by call id. The calls in a queue are used only if the call that
+/// pushed them succeeds: a failed call may be repeated, and a suspended call starts again.
 pub(crate) struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
 
 impl CallQueues {
-    /// Creates a queue for each call, if a quota is given.
+    /// Creates a queue for each call. Without a quota, creates no queues.
     pub(crate) fn new(calls: &[ToolCall], quota: Option<&Arc<Quota>>) -> Self {
         let queues = |quota: &Arc<Quota>| {
             calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::with_quota(quota)))).collect()
@@ -19,7 +19,8 @@ impl CallQueues {
         Self(quota.map(queues).unwrap_or_default())
     }
 
-    /// The handles of the calls, as their state. They push calls of `tools`.
+    /// Returns the state of each call, by call id. It contains a handle that pushes calls of
+    /// `tools`.
     pub(crate) fn states(
         &self,
         tools: impl FnOnce() -> ToolList,
@@ -33,7 +34,8 @@ impl CallQueues {
         self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of a call. Returns its pushed calls if the call succeeded.
+    /// Closes the queue of a call that ended with `outcome`. Returns the calls that it pushed, or
+    /// no calls if it did not succeed.
     pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
         let Some(pushed) = self.0.get(id) else { return Vec::new() };
         match outcome {
@@ -46,7 +48,7 @@ impl CallQueues {
     }
 }
 
-/// Discards the pushed calls of abandoned calls.
+/// Discards the calls that were pushed by abandoned calls.
 impl Drop for CallQueues {
     fn drop(&mut self) {
         self.0.values().for_each(|pushed| pushed.discard());

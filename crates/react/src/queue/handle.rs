@@ -1,4 +1,4 @@
-//! The handle of a queue.
+//! The handle that pushes calls to a queue.
 
 use std::{
     fmt,
@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use super::results::{PREFIX, contains_placeholder};
 
-/// A handle that pushes calls to a [`PendingQueue`](super::PendingQueue) from synchronous code.
-/// Cheap to clone.
+/// A handle for pushing tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
+/// code. Cheap to clone.
 ///
-/// In an agent each call has its own handle. The calls it pushes are executed if the call succeeds.
-/// If it fails, is abandoned or waits for a decision, they are discarded: a repeated call
-/// pushes again.
+/// In an agent, each tool call has its own handle. The pushed calls are executed if that tool call
+/// succeeds. They are discarded if it fails, is abandoned or waits for a decision, because a
+/// repeated call pushes them again.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<PushedCalls>,
@@ -30,19 +30,19 @@ impl QueueHandle {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
     }
 
-    /// Pushes a call and returns the placeholder of its result. Texts in `arguments` may contain
-    /// placeholders of earlier calls.
+    /// Pushes a tool call and returns the placeholder for its result. Strings in `arguments` may
+    /// contain placeholders of earlier calls.
     ///
     /// # Errors
     ///
-    /// Fails with the text for a model if there is no such tool or the arguments are invalid. Fails
-    /// with a [`QueueError`] as its source if the queue is full or closed.
+    /// Fails if there is no such tool or if the arguments are invalid. The error text is written
+    /// for a model. Also fails if the queue is full or closed; the source is a [`QueueError`] then.
     pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
         let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
-            // Arguments with placeholders are validated when the results are known.
+            // The results are not available yet, so the pipeline validates these arguments later.
             Err(ToolError::InvalidArguments(_)) if contains_placeholder(&call.arguments) => {}
             checked => checked?,
         }
@@ -54,10 +54,10 @@ impl QueueHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The queue was dropped, or the call of this handle has ended.
+    /// The queue was dropped, or the tool call that owns this handle has ended.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
-    /// The quota is used up.
+    /// The quota of the queue is used up.
     #[error("no more calls can be pushed: {0} is the maximum for one queue")]
     Full(usize),
 }
@@ -68,7 +68,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The pushed calls of a queue.
+/// The calls that were pushed to a queue and not taken yet.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
@@ -78,7 +78,7 @@ pub(crate) struct PushedCalls {
 #[derive(Default)]
 struct QueueState {
     calls: Vec<ToolCall>,
-    /// Number of calls pushed so far.
+    /// Number of calls that were ever pushed.
     count: usize,
     is_closed: bool,
 }
@@ -88,7 +88,7 @@ impl PushedCalls {
         Self { quota: Arc::clone(quota), keys: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Assigns a new placeholder: 128 bits of a keyed hash.
+    /// Adds a call and returns its new placeholder, which contains 128 bits of a keyed hash.
     fn push(&self, call: ToolCall) -> Result<String, QueueError> {
         let mut state = lock(&self.state);
         if state.is_closed {
@@ -102,19 +102,19 @@ impl PushedCalls {
         Ok(id)
     }
 
-    /// Takes the calls since the last call of this method.
+    /// Takes the calls that were pushed since the previous call of this method.
     pub(super) fn take(&self) -> Vec<ToolCall> {
         mem::take(&mut lock(&self.state).calls)
     }
 
-    /// Takes the remaining calls, and rejects later calls.
+    /// Takes the remaining calls. Calls that are pushed later are rejected.
     pub(super) fn close(&self) -> Vec<ToolCall> {
         let mut state = lock(&self.state);
         state.is_closed = true;
         mem::take(&mut state.calls)
     }
 
-    /// Drops the calls, and returns their quota.
+    /// Discards the remaining calls and returns their share of the quota. Rejects later calls.
     pub(super) fn discard(&self) {
         self.quota.give_back(self.close().len());
     }
@@ -123,13 +123,13 @@ impl PushedCalls {
         lock(&self.state).calls.clone()
     }
 
-    /// Remaining number of calls.
+    /// Returns the number of calls that can still be pushed.
     pub(super) fn quota(&self) -> usize {
         self.quota.left()
     }
 }
 
-/// The remaining number of calls, shared by one or more queues.
+/// A limit on the number of pushed calls. Several queues can share it.
 pub(crate) struct Quota {
     capacity: usize,
     used: Mutex<usize>,

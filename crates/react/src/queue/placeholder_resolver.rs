@@ -1,4 +1,4 @@
-//! Replacement of placeholders with results.
+//! Replaces placeholders with the results of queued calls.
 
 use std::collections::HashMap;
 
@@ -15,24 +15,26 @@ use super::{
     results::{LENGTH, PREFIX, placeholder_at},
 };
 
-/// Maximum number of bytes inserted into one text or value: a placeholder may occur any number of
-/// times.
+/// Maximum number of bytes that are inserted into one text or value. Without this limit, a text
+/// that repeats a placeholder could grow without bound.
 pub(super) const INSERTED: usize = 1 << 20;
 
-/// Maximum depth of results within results.
+/// Maximum nesting depth: a result can contain placeholders of other results.
 pub(super) const DEPTH: usize = 8;
 
-/// Replaces placeholders in one message or text. Memoizes each resolved result per nesting depth,
-/// so that the work is linear in the size of the results.
+/// Replaces the placeholders in one message or text.
+///
+/// Each resolved result is memoized per nesting depth, so the work is linear in the size of the
+/// results.
 pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
     /// Number of bytes that can still be inserted.
     room: usize,
     texts: HashMap<(&'r str, usize), String>,
-    /// Resolved values with their sizes as text.
+    /// Resolved values, with their sizes as JSON text in bytes.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// Set if a placeholder has no result, or its result was omitted: other results may change the
-    /// text.
+    /// Set if a placeholder is unresolved: it has no result yet, or its result was omitted. The
+    /// text may change when more results arrive.
     is_open: bool,
 }
 
@@ -45,7 +47,7 @@ impl<'r> PlaceholderResolver<'r> {
         self.is_open
     }
 
-    /// Replaces the placeholders in a text. Returns `None` if it has none.
+    /// Replaces the placeholders in a text. Returns `None` if no placeholder was replaced.
     pub(super) fn text(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut places = text.match_indices(PREFIX).peekable();
         places.peek()?;
@@ -79,7 +81,7 @@ impl<'r> PlaceholderResolver<'r> {
         inserted
     }
 
-    /// Reserves `bytes`. Returns `false` if there is not enough room.
+    /// Reserves `bytes` of the remaining room. Returns `false` if there is not enough room.
     fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.room.checked_sub(bytes);
         self.is_open |= left.is_none();
@@ -87,8 +89,8 @@ impl<'r> PlaceholderResolver<'r> {
         left.is_some()
     }
 
-    /// Replaces placeholders in a value. Returns `false` if it has none. A string that is a
-    /// placeholder becomes the value of its result.
+    /// Replaces the placeholders in a JSON value. Returns `false` if no placeholder was replaced. A
+    /// string that consists of one placeholder becomes the JSON value of the result.
     pub(super) fn value(&mut self, value: &mut Value, depth: usize) -> bool {
         match value {
             Value::String(text) => match self.results.find(text) {
@@ -104,7 +106,7 @@ impl<'r> PlaceholderResolver<'r> {
                 },
                 None => self.text(text, depth).map(|filled| *text = filled).is_some(),
             },
-            // Not `any`, which would stop at the first.
+            // `any` would stop at the first replaced element.
             Value::Array(values) => {
                 values.iter_mut().filter_map(|it| self.value(it, depth).then_some(())).count() > 0
             }
@@ -170,14 +172,15 @@ impl<'r> PlaceholderResolver<'r> {
         Some(ToolResult { outcome, ..result.clone() })
     }
 
-    /// Structured results are for programs, and have more room than the text for the model.
+    /// Replaces the placeholders in the output of a tool. Structured output is read by programs, so
+    /// more bytes may be inserted than into the text for the model.
     fn output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
         let mut data = PlaceholderResolver::new(self.results, INSERTED);
         let structured = output.structured.as_ref().and_then(|value| data.filled(value));
         self.is_open |= data.is_open;
         let is_json_text = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
-        // Text that is the JSON of the data is generated again: an insertion into the text could
-        // make it invalid.
+        // If the text is the JSON of the structured output, it is generated again. An insertion
+        // into the text could make the JSON invalid.
         let json_text = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_json_text));
         let json_text = json_text.map(|filled| ToolOutput::structured(filled.clone()).content);
         let max_bytes = bytes(&output.content).saturating_add(self.room);
@@ -189,7 +192,8 @@ impl<'r> PlaceholderResolver<'r> {
         })
     }
 
-    /// Replaces the placeholders in a copy of a value. Returns `None` if it has none.
+    /// Replaces the placeholders in a copy of a value. Returns `None` if no placeholder was
+    /// replaced.
     pub(super) fn filled(&mut self, value: &Value) -> Option<Value> {
         if !may_refer(value) {
             return None;
@@ -199,7 +203,7 @@ impl<'r> PlaceholderResolver<'r> {
     }
 }
 
-/// The text in place of a result that is too long.
+/// Returns the text that is inserted in place of a result that is too long.
 fn omitted_text(queued: &Queued) -> String {
     let why = "left out: there are too many results in one text";
     match queued.stored() {
@@ -212,7 +216,7 @@ fn bytes(content: &[Content]) -> usize {
     content.iter().map(|part| part.as_text().len()).sum()
 }
 
-/// Returns `true` if there may be a placeholder. Content without one is not copied.
+/// Returns `true` if a part of a message may contain a placeholder. Other parts are not copied.
 fn content_may_refer(part: &Content) -> bool {
     match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {

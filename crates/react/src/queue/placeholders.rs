@@ -1,4 +1,4 @@
-//! The placeholders of a transcript.
+//! An index of the placeholders in a transcript.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,11 +15,11 @@ use super::{
 };
 use crate::run::{Output, Resolver, Selection, call_results};
 
-/// A [`Resolver`] that replaces placeholders with the results of queued calls, for a
+/// A [`Resolver`] that replaces placeholders with the results of queued calls. Set it in a
 /// [`Step`](crate::Step).
 ///
-/// An index belongs to one run. It is derived from the transcript and never saved. It reads only
-/// the messages that are new since the last step.
+/// Use one `Placeholders` per run. It contains an index that is derived from the transcript and
+/// never saved. In each step, only new messages are read.
 ///
 /// # Examples
 ///
@@ -37,22 +37,22 @@ pub struct Placeholders(Mutex<PlaceholderIndex>);
 #[derive(Debug, Default)]
 struct PlaceholderIndex {
     results: QueuedResults,
-    /// The messages with resolved placeholders.
+    /// The messages whose placeholders are replaced, by index in the transcript.
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
-    /// Messages with placeholders that have no result yet.
+    /// The indices of messages with a placeholder that has no result yet.
     open: BTreeSet<usize>,
-    /// Number of messages of the transcript that were read.
+    /// Number of messages of the transcript that have been read.
     read: usize,
 }
 
 impl Placeholders {
-    /// Creates an index without messages.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns `true` if the id has the form of a placeholder. Only calls with such ids can be
-    /// queued, since other ids cannot be recognised in a text.
+    /// Returns `true` if `id` has the form of a placeholder. Only calls with such ids can be
+    /// queued, because other ids cannot be found in a text.
     pub fn is_placeholder(id: &str) -> bool {
         is_placeholder(id)
     }
@@ -94,7 +94,7 @@ impl Resolver for Placeholders {
 }
 
 impl PlaceholderIndex {
-    /// Reads the new messages, and earlier ones that new results may change.
+    /// Reads the new messages. Resolves earlier messages again if new results may change them.
     fn update(&mut self, transcript: &Transcript) {
         let messages = transcript.messages();
         if messages.len() < self.read {
@@ -107,7 +107,7 @@ impl PlaceholderIndex {
             return;
         }
         let again = match new_results {
-            // Messages are not resolved before there is a result.
+            // No message was resolved before the first result.
             _ if !had_results => (0..self.read).collect(),
             NewResults::None => BTreeSet::new(),
             NewResults::Added => mem::take(&mut self.open),

@@ -1,4 +1,4 @@
-//! Results of queued calls, by placeholder.
+//! The results of queued calls, by placeholder.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::placeholder_resolver::{DEPTH, INSERTED, PlaceholderResolver};
 use crate::run::{call_results, call_results_note};
 
-/// The prefix of a placeholder. Templates, JSON, HTML and URLs do not escape letters, digits and
-/// `_`.
+/// The prefix of a placeholder. It has only letters and `_`, which templates, JSON, HTML and URLs
+/// do not escape.
 pub(super) const PREFIX: &str = "pending_";
 
-/// The length of a placeholder in bytes.
+/// The length of a placeholder in bytes: the prefix and 32 hexadecimal digits.
 pub(super) const LENGTH: usize = PREFIX.len() + 32;
 
-/// Results of queued calls, by placeholder.
+/// The results of queued calls, by placeholder.
 ///
-/// They come from a [queue](super::PendingQueue::results), or from the
+/// They are returned by a [queue](super::PendingQueue::results), or read from the
 /// [messages](super::PendingQueue::note) of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -29,7 +29,7 @@ pub struct QueuedResults(BTreeMap<String, Queued>);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Queued {
-    /// The result.
+    /// The result of the executed call, which may be a failure.
     Executed(Arc<ToolResult>),
     /// The call was not executed, or has no result yet.
     Unexecuted {
@@ -39,14 +39,14 @@ pub enum Queued {
 }
 
 impl QueuedResults {
-    /// Reads the results that a conversation records.
+    /// Reads the results that are recorded in a conversation.
     pub fn of(transcript: &Transcript) -> Self {
         let mut results = Self::default();
         results.read(transcript.messages());
         results
     }
 
-    /// Reads the results that these messages record.
+    /// Adds the results that are recorded in `messages`.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
@@ -59,22 +59,23 @@ impl QueuedResults {
         new
     }
 
-    /// The outcome of a call, with its placeholder.
+    /// Returns the outcome of the call with this placeholder. The returned placeholder has the
+    /// lifetime of `self`.
     pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &Queued)> {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// The outcome of the call with this placeholder.
+    /// Returns the outcome of the call with this placeholder, or `None` if the call is unknown.
     pub fn get(&self, placeholder: &str) -> Option<&Queued> {
         self.0.get(placeholder)
     }
 
-    /// The placeholders with the outcomes of their calls.
+    /// Returns an iterator over the placeholders and the outcomes of their calls.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Queued)> {
         self.0.iter().map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
-    /// Returns `true` if there are no calls.
+    /// Returns `true` if there are no outcomes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -89,7 +90,7 @@ impl QueuedResults {
         self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
     }
 
-    /// Returns the message with these results for a conversation.
+    /// Creates a message that records these results in a conversation.
     pub(crate) fn note(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;
@@ -97,7 +98,8 @@ impl QueuedResults {
             .then(|| call_results_note(format!("Results of calls:\n{}", lines.join("\n")), value))
     }
 
-    /// Returns the tool of a failed or unexecuted call.
+    /// Returns the tool name of the call with this placeholder if the call failed or was not
+    /// executed.
     pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             Queued::Executed(result) if result.is_success() => None,
@@ -106,25 +108,26 @@ impl QueuedResults {
         }
     }
 
-    /// Replaces the placeholders in a text with outcomes. At most 1 MiB is inserted.
+    /// Replaces the placeholders in a text with the outcomes of their calls. At most 1 MiB is
+    /// inserted.
     pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         PlaceholderResolver::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// Replaces the placeholders in a copy of a value with outcomes. Returns `None` if it has none.
-    /// A string that is a placeholder becomes the value of the result.
+    /// Replaces the placeholders in a copy of a JSON value. Returns `None` if no placeholder was
+    /// replaced. A string that consists of one placeholder becomes the JSON value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
         PlaceholderResolver::new(self, INSERTED).filled(value)
     }
 
-    /// Replaces the placeholders in a copy of a message with outcomes. Returns `None` if it has
-    /// none. Tool calls are unchanged.
+    /// Replaces the placeholders in a copy of a message. Returns `None` if no placeholder was
+    /// replaced. The tool calls in the message are unchanged.
     pub fn in_message(&self, message: &Message) -> Option<Message> {
         self.message(message).0
     }
 
-    /// Like [`in_message`](Self::in_message). The flag is set if later results may change the
-    /// message.
+    /// Like [`in_message`](Self::in_message). The returned flag is `true` if results that arrive
+    /// later may change the message again.
     pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
         let room = if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { INSERTED };
         let mut resolver = PlaceholderResolver::new(self, room);
@@ -139,27 +142,28 @@ impl QueuedResults {
         (resolved, resolver.is_open())
     }
 
-    /// Replaces the placeholders in a copy of a result with outcomes. Returns `None` if it has
-    /// none. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the text
-    /// for the model.
+    /// Replaces the placeholders in a copy of a tool result. Returns `None` if no placeholder was
+    /// replaced. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the
+    /// text for the model.
     pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
         PlaceholderResolver::new(self, limits::RESULT_BYTES).result(result)
     }
 }
 
-/// The effect of reading messages.
+/// The effect of [`QueuedResults::read`] on the known results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
-    /// No results were read.
+    /// The messages contained no results.
     None,
-    /// Results of other calls were added.
+    /// Results of new calls were added.
     Added,
     /// The result of a known call changed.
     Changed,
 }
 
 impl Queued {
-    /// Returns the text that replaces the placeholder.
+    /// Returns the text that replaces the placeholder: the result, or a note that the call failed
+    /// or was not executed.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Executed(result) if result.is_success() => result.model_text(),
@@ -168,7 +172,7 @@ impl Queued {
         }
     }
 
-    /// The handle of the full result, if it was truncated.
+    /// Returns the handle of the full result in the result store, if the result was truncated.
     pub(super) fn stored(&self) -> Option<&str> {
         match self {
             Self::Executed(result) => result.output()?.stored.as_deref(),
@@ -185,7 +189,7 @@ impl Queued {
     }
 }
 
-/// The placeholders in a text, with or without a call.
+/// Returns the placeholders in a text. Some may not belong to any call.
 pub(super) fn placeholders_in(text: &str) -> Vec<String> {
     let starts = text.match_indices(PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
     starts.map(str::to_owned).collect()
@@ -199,7 +203,7 @@ pub(super) fn is_placeholder(id: &str) -> bool {
     placeholder_at(id) == Some(id)
 }
 
-/// The placeholder at the start of a text.
+/// Returns the placeholder at the start of a text, or `None` if there is none.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..LENGTH)?;
     let is_placeholder = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());

@@ -9,7 +9,7 @@ use super::{PendingQueue, PushedCalls, QueuedResults, Quota};
 use crate::open_calls::OpenCalls;
 
 impl PendingQueue {
-    /// The version of the JSON form.
+    /// The version of the JSON form. Other versions are rejected.
     pub const VERSION: u32 = 1;
 }
 

@@ -1,11 +1,15 @@
-//! Selection of the queued calls that can be executed together.
+//! Selects the queued calls that can be executed now.
 
 use haft_core::{ToolCall, schema::JsonText};
 
 use super::{QueuedResults, results::placeholders_in};
 use crate::run::Selection;
 
-/// Selects the calls whose arguments need only results in `results`, and resolves their arguments.
+/// Splits queued calls into ready, waiting and failed calls.
+///
+/// A call is ready if it needs no result of another queued call; its placeholders are then replaced
+/// with `results`. A call fails if it needs the result of a failed call, or if the remaining calls
+/// need each other.
 pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
     let mut selection = Selection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();

@@ -10,15 +10,16 @@ use serde_json::Value;
 
 use super::RouteTable;
 
-/// Key in the metadata of clarifying questions.
+/// Metadata key that marks an assistant message as a clarifying question.
 const CLARIFICATION: &str = "clarification";
 
-/// Returns `true` for a clarifying question of a router.
+/// Returns `true` if the message is a clarifying question of a router.
 pub(super) fn is_clarification(message: &Message) -> bool {
     message.metadata_value(CLARIFICATION) == Some(&Value::Bool(true))
 }
 
-/// Returns a question that names the candidates, or all routes if there are no candidates.
+/// Returns a clarifying question that names the candidates, or all routes if there are no
+/// candidates.
 pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     if let Some(question) = &table.question {
         return question.clone();
@@ -34,7 +35,7 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
     }
 }
 
-/// Returns the answer of a run with a clarifying question.
+/// Creates the answer of a run that consists of a clarifying question.
 pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
     let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
     let message = Message::assistant(question.as_str()).with_metadata(metadata);

@@ -5,15 +5,16 @@ use haft_core::{Message, agent::AgentError, export::async_trait, message::Messag
 use super::{RouteTable, clarify::is_clarification};
 use crate::run::is_from_user;
 
-/// A classifier of tasks: [`Keywords`](super::Keywords), a [model](super::ModelClassifier), or your
-/// own.
+/// A classifier that selects the route for a task. Examples are [`Keywords`](super::Keywords) and
+/// [`ModelClassifier`](super::ModelClassifier).
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// Chooses a route for the last task of a conversation, or no route if it is not clear.
+    /// Selects a route for the last task of a conversation, or no route if it is not clear.
     ///
     /// # Errors
     ///
-    /// Fails if the classifier fails, for example its model. The error contains the usage.
+    /// Fails if the classification is not possible, for example because a model request failed. The
+    /// error contains the usage.
     async fn classify(&self, table: &RouteTable, conversation: &[Arc<Message>])
     -> Result<Choice, AgentError>;
 }
@@ -29,29 +30,29 @@ impl<C: Classifier + ?Sized> Classifier for Arc<C> {
     }
 }
 
-/// The decision of a [`Classifier`]: a route, or candidates, with the reason.
+/// The decision of a [`Classifier`]: a route, or the candidates if the route is not clear.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Choice {
-    /// The name of the route, or `None` if it is not clear.
+    /// The name of the selected route, or `None` if the route is not clear.
     pub route: Option<String>,
-    /// The reason, for a user.
+    /// The reason for the decision, as a text for the user.
     pub reason: String,
-    /// The possible routes if none is chosen; empty if all are possible.
+    /// The names of the possible routes if none is selected. Empty if all routes are possible.
     pub candidates: Vec<String>,
-    /// The usage of the classifier.
+    /// The tokens and cost of the classifier.
     pub usage: Usage,
 }
 
-/// Returns the current task: the user messages since the last answer, including replies to
-/// clarifying questions.
+/// Returns the texts of the current task: the user messages after the last answer, including
+/// replies to clarifying questions.
 pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
     let since = last_answer(conversation).map_or(0, |last| last + 1);
     let messages = conversation.iter().skip(since).filter(|message| is_from_user(message));
     messages.map(|message| message.text()).collect()
 }
 
-/// Returns the current task with its context: the last answer, the user message before it, and the
-/// clarifying questions.
+/// Returns the current task with its context: the last answer, the user message before that answer,
+/// and the clarifying questions after it.
 pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();

@@ -4,11 +4,12 @@ use haft_core::{Message, agent::AgentError, export::async_trait};
 
 use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::task};
 
-/// A classifier by keywords: it chooses the route with the highest total weight of the keywords in
-/// the task.
+/// A classifier that counts keywords. It selects the route whose keywords in the task have the
+/// highest total weight.
 ///
-/// No route is chosen if no keyword is found, or if two routes have the same weight. A reply to a
-/// clarifying question is tried alone first, then the whole task.
+/// No route is selected if the task contains no keyword, or if two routes have the same weight.
+/// After a clarifying question, the user's reply is classified alone first, then together with the
+/// rest of the task.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keywords;
 
@@ -70,8 +71,9 @@ fn explain(score: &Score<'_>) -> String {
     format!("{} has {} by {}", score.route.name, score.weight, found.join(", "))
 }
 
-/// Splits a text into lower-case words: letters and digits, with a trailing `+` or `#` and a
-/// leading `.`, as in `C++` and `.NET`. In scripts without spaces, each character is a word.
+/// Splits a text into lower-case words of letters and digits. A trailing `+` or `#` and a leading
+/// `.` are part of the word, as in `C++` and `.NET`. In scripts without spaces, each character is a
+/// word.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in
@@ -108,14 +110,16 @@ fn split_unspaced(word: &str) -> Vec<String> {
     words
 }
 
-/// Returns `true` for scripts without spaces: Thai, Lao, Burmese, Khmer, Chinese and Japanese.
+/// Returns `true` if the letter belongs to a script without spaces: Thai, Lao, Burmese, Khmer,
+/// Chinese or Japanese.
 fn is_unspaced(letter: char) -> bool {
     matches!(letter,
         '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{2E80}'..='\u{9FFF}'
         | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9F}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Returns `true` if these words contain the phrase.
+/// Returns `true` if the words of `text` contain the phrase `keyword`. A trailing `*` matches any
+/// word ending.
 fn contains_phrase(keyword: &str, text: &[String]) -> bool {
     let (phrase, is_prefix) = keyword.strip_suffix('*').map_or((keyword, false), |prefix| (prefix, true));
     let phrase = words(phrase);

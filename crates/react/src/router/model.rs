@@ -18,27 +18,27 @@ use super::{
 };
 use crate::{dialect::json_object, run::is_from_user};
 
-/// The route in the reply of the model if no route fits.
+/// The `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// Maximum size of each message before the current task, in bytes.
+/// Maximum length of each message before the current task, in bytes. Longer messages are truncated.
 const MESSAGE_BYTES: usize = 1_000;
 
-/// Maximum number of messages; older messages are omitted.
+/// Maximum number of messages in the prompt. Older messages are omitted.
 const MAX_MESSAGES: usize = 12;
 
-/// Maximum number of requests for one choice.
+/// Maximum number of model requests for one decision.
 const MAX_REQUESTS: u32 = 2;
 
-/// A classifier by a model.
+/// A classifier that lets a model select the route.
 ///
-/// The reply is constrained to the known routes if the model supports it. After an invalid reply,
-/// the request is repeated once, with the problem.
+/// The reply is constrained to the known routes if the model supports JSON schemas. If the reply is
+/// invalid, the request is repeated once, with a description of the problem.
 #[derive(Clone)]
 pub struct ModelClassifier(Arc<dyn ChatModel>);
 
 impl ModelClassifier {
-    /// Creates a classifier with this model.
+    /// Creates a classifier that uses the given model.
     pub fn new(model: impl ChatModel + 'static) -> Self {
         Self(Arc::new(model))
     }
@@ -86,14 +86,14 @@ impl ModelClassifier {
     }
 }
 
-/// Returns [`UNCLEAR`], with a number if a route has that name.
+/// Returns [`UNCLEAR`], or `unclear_2` and so on if a route already has that name.
 fn unclear(table: &RouteTable) -> String {
     let numbered = (2..).map(|number| format!("{UNCLEAR}_{number}"));
     let mut words = iter::once(UNCLEAR.to_owned()).chain(numbered);
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
-/// Returns the text for the model: the task, with its context if there is any.
+/// Returns the prompt for the model: the task, with the earlier messages that it needs as context.
 fn question(conversation: &[Arc<Message>]) -> String {
     let messages: Vec<_> = exchange(conversation).collect();
     let messages = messages.get(messages.len().saturating_sub(MAX_MESSAGES)..).unwrap_or_default();
@@ -121,7 +121,7 @@ fn instructions(table: &RouteTable, schema: &Schema) -> String {
     )
 }
 
-/// Returns the schema of the reply.
+/// Returns the JSON schema of the model's reply.
 fn reply_schema(table: &RouteTable) -> Schema {
     let routes: Vec<_> = table.names().map(str::to_owned).chain([unclear(table)]).collect();
     let schema = json!({
@@ -133,7 +133,7 @@ fn reply_schema(table: &RouteTable) -> Schema {
     Schema::new(schema).unwrap_or_else(|_| Schema::object())
 }
 
-/// Parses the choice in a reply. The error is the problem with the reply, for the model.
+/// Parses the decision in a reply. The error describes the problem with the reply, for the model.
 fn parse(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<Choice, String> {
     let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
         return Err(format!("Reply with one JSON object of this schema: {}", schema.as_value()));

@@ -2,41 +2,43 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-/// The routes to the agents of a [`Router`](super::Router), as data.
+/// The routes of a [`Router`](super::Router), as data. Each route leads to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
-    /// The routes.
+    /// The routes, at least one.
     pub routes: Vec<Route>,
-    /// The clarifying question if no route is clear. Default: a question that lists the
-    /// descriptions of the routes.
+    /// The clarifying question for a task without a clear route. Default: a question with the
+    /// descriptions of the possible routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
 
-/// The purpose of one agent.
+/// A route to one agent, with a description of its purpose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// The name, which is also that of the agent.
+    /// The name of the route. The agent has the same name.
     pub name: String,
-    /// The purpose in a few words. It is part of clarifying questions and of the prompt of a
-    /// [`ModelClassifier`](super::ModelClassifier).
+    /// The purpose of the agent in a few words. It appears in clarifying questions and in the
+    /// prompt of a [`ModelClassifier`](super::ModelClassifier).
     pub description: String,
-    /// Words that indicate the route, for [`Keywords`](super::Keywords). Default: none.
+    /// Words that indicate this route, for the classifier [`Keywords`](super::Keywords). Default:
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<Keyword>,
 }
 
-/// A word or phrase that indicates a route: a text, or `{"text": …, "weight": …}`.
+/// A word or phrase that indicates a route. In JSON: a string, or `{"text": …, "weight": …}`.
 ///
-/// It matches whole words, regardless of case. With `*` at its end, it matches the start of a word.
-/// Signs are part of a word as in `C++`, `C#` and `.NET`. In scripts without spaces, such as
-/// Chinese, Japanese and Thai, it matches anywhere.
+/// It matches whole words and ignores case. If it ends with `*`, it matches the start of a word. In
+/// words such as `C++`, `C#` and `.NET`, the signs are part of the word. In scripts without spaces,
+/// such as Chinese, Japanese and Thai, it matches anywhere in a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "KeywordForm", into = "KeywordForm")]
 pub struct Keyword {
-    /// The word or phrase.
+    /// The word or phrase, for example `refund` or `diagram*`.
     pub text: String,
-    /// The weight. A negative weight counts against the route. Default: 1.
+    /// The weight that a match adds to the score of the route. A negative weight lowers the score.
+    /// Default: 1.
     pub weight: f64,
 }
 
@@ -55,23 +57,23 @@ fn default_weight() -> f64 {
     1.0
 }
 
-/// An error of a [`RouteTable`] and its agents.
+/// An error in a [`RouteTable`], or a mismatch between its routes and the agents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouterError {
-    /// The table is empty.
+    /// The table has no routes.
     #[error("the table has no route")]
     NoRoute,
-    /// Two routes have the same name.
+    /// Two routes have the same name, which is given.
     #[error("two routes are named {0:?}: rename one")]
     DuplicateRoute(String),
-    /// A route has no agent.
+    /// There is no agent for the route with the given name.
     #[error("the route {0:?} has no agent: give one of that name")]
     NoAgent(String),
-    /// Two agents have the same name.
+    /// Two agents have the same name, which is given.
     #[error("two agents are named {0:?}: rename one, or leave one out")]
     DuplicateAgent(String),
-    /// A keyword has no letter and no digit, so that it can never match.
+    /// A keyword has no letter and no digit. It could never match.
     #[error(
         "the keyword {keyword:?} of the route {route:?} can never be found: it has no letter and no digit"
     )]
@@ -81,18 +83,18 @@ pub enum RouterError {
         /// The keyword.
         keyword: String,
     },
-    /// An agent has no route.
+    /// There is no route for an agent.
     #[error("there is no route for the agent {agent:?}; routes: {}", .routes.join(", "))]
     UnknownRoute {
         /// The name of the agent.
         agent: String,
-        /// The known routes.
+        /// The names of the routes in the table.
         routes: Vec<String>,
     },
 }
 
 impl RouteTable {
-    /// Creates a table.
+    /// Creates a table with the default clarifying question.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
         Self { routes: routes.into_iter().collect(), question: None }
     }
@@ -145,7 +147,7 @@ impl Route {
         Self { name: name.into(), description: description.into(), keywords: Vec::new() }
     }
 
-    /// Adds keywords.
+    /// Adds keywords to the route.
     #[must_use]
     pub fn with_keywords<K: Into<Keyword>>(mut self, keywords: impl IntoIterator<Item = K>) -> Self {
         self.keywords.extend(keywords.into_iter().map(Into::into));
