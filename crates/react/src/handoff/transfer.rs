@@ -1,4 +1,4 @@
-//! The hand-off tools, and the messages that record hand-offs in a transcript.
+//! Hand-off tools, and messages that record hand-offs in a transcript.
 
 use std::{
     collections::BTreeSet,
@@ -65,12 +65,12 @@ impl Tool for Transfer {
     }
 }
 
-/// The target of the first hand-off tool that was called since the agent started, if any. All
-/// hand-off tools of the agent share it.
+/// The target of the first hand-off in the turn of an agent, if any. All hand-off tools of the agent
+/// share it.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
     limit: u32,
-    /// Number of hand-offs that were completed in this run.
+    /// Number of completed hand-offs in this run.
     count: u32,
     to: Arc<Mutex<Option<String>>>,
 }
@@ -96,8 +96,8 @@ impl HandoffSlot {
     }
 }
 
-/// Returns the result of a hand-off call that was executed in the last step, but whose hand-off is
-/// not completed yet. If the step has several, returns the first successful one.
+/// Returns the result of an executed hand-off call in the last step, if the hand-off is not completed
+/// yet. If the step has several such calls, returns the first successful result.
 ///
 /// Returns `None` if the step also has the result of a stop tool: that result ends the run.
 pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
@@ -121,7 +121,7 @@ pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<Tool
     results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
 }
 
-/// Creates the message that explains the hand-off to the model of the next agent.
+/// Creates the message about the hand-off for the model of the next agent.
 pub(super) fn note(to: &str, reason: &str) -> Message {
     let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();

@@ -6,8 +6,8 @@ use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset:
 
 use super::{PushedCalls, QueueHandle, Quota};
 
-/// One queue per call of a batch, by call id. The calls in a queue are used only if the call that
-/// pushed them succeeds: a failed call may be repeated, and a suspended call starts again.
+/// The queue of each call in a batch, by call id. The calls in a queue are used only if the pushing
+/// call succeeds: a failed call may be repeated, and a suspended call starts again.
 pub(crate) struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
 
 impl CallQueues {

@@ -90,7 +90,7 @@ impl QueuedResults {
         self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
     }
 
-    /// Creates a message that records these results in a conversation.
+    /// Creates a message with these results for a conversation.
     pub(crate) fn note(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;

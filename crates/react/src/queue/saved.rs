@@ -16,7 +16,7 @@ impl PendingQueue {
 #[derive(Serialize, Deserialize)]
 struct QueueForm {
     version: u32,
-    /// Number of calls that can still be pushed.
+    /// Remaining number of calls for [`QueueHandle::push`](super::QueueHandle::push).
     #[serde(default)]
     quota: usize,
     #[serde(default)]

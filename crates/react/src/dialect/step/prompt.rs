@@ -65,7 +65,7 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the system message: the instructions followed by the rules. It is cached if possible.
+    /// Returns the system message: the instructions followed by the rules. Cached if possible.
     pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
         match prompt.instructions {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),
