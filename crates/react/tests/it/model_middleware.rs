@@ -1,4 +1,4 @@
-//! Agents with fallback models and cached replies.
+//! Agents with fallback models and with cached replies.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn server_error() -> ModelError {
     ModelError::Server { status: Some(503), body: "down".to_owned(), retry_after: None }
 }
 
-/// The dialect suits both models: native calls are used only if both models have them.
+/// A model and its fallback share one dialect. Native calls are used only if both support them.
 #[tokio::test]
 async fn dialect_of_a_fallback_suits_both_models() {
     let plain = ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") };
@@ -36,7 +36,7 @@ async fn dialect_of_a_fallback_suits_both_models() {
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
 }
 
-/// Retries and omissions work with a fallback as with a single model.
+/// Retries and omitted messages work with a fallback model as they do with a single model.
 #[tokio::test]
 async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;
@@ -61,7 +61,7 @@ async fn error_of_the_last_fallback_decides_the_retry() {
     assert_eq!((failures.len(), error.usage.requests), (2, 1));
 }
 
-/// A repeated run gets the same replies from the cache, at no cost.
+/// A repeated run gets the same replies from the cache. They cost nothing.
 #[tokio::test]
 async fn cached_replies_repeat_a_run_at_no_cost() {
     let call = AssistantMessage {

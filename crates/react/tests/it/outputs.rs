@@ -1,4 +1,4 @@
-//! Typed outputs and the trajectory.
+//! Typed outputs, and the trajectories of such runs.
 
 use expect_test::expect;
 use haft_core::{
@@ -20,7 +20,8 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// Behaviour C23: a run in the JSON dialect.
+/// Behaviour C23: in the JSON dialect, the trajectory of a run ends with a `finish` step, and the
+/// outputs are typed.
 #[tokio::test]
 async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     let model = ScriptedModel::new()
@@ -56,7 +57,8 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::of(&answer.transcript)).unwrap());
 }
 
-/// Behaviour C23: a run with native calls.
+/// Behaviour C23: with native calls, the outputs are the arguments of a `finish` call. A `finish`
+/// call beside other calls is ignored.
 #[tokio::test]
 async fn native_outputs_are_a_call_of_finish() {
     let model = ScriptedModel::new()
@@ -76,7 +78,8 @@ async fn native_outputs_are_a_call_of_finish() {
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
 }
 
-/// Behaviour C31: two invalid outputs lead to hints. The third output is repaired.
+/// Behaviour C31: each of two invalid outputs leads to a hint for the model. The third output,
+/// `"3"` instead of `3`, is repaired.
 #[tokio::test]
 async fn invalid_outputs_are_repaired_or_returned_to_the_model() {
     let model = ScriptedModel::new()
@@ -110,7 +113,8 @@ async fn outputs_that_stay_invalid_are_an_error() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// Behaviour C28: the JSON dialect reserves the name, and so do native calls with declared outputs.
+/// Behaviour C28: `finish` is a reserved name in the JSON dialect. It is also reserved for native
+/// calls if outputs are declared.
 #[test]
 fn tool_named_finish_is_an_error_at_construction() {
     let tools = || calculator().with(plain("finish", || async {}));

@@ -1,4 +1,4 @@
-//! Property tests of runs: random replies, orders of results, crashes and messages.
+//! Property tests of runs with random replies, result orders, crashes and messages.
 
 use std::{cell::Cell, collections::HashSet};
 
@@ -24,10 +24,11 @@ use serde_json::json;
 
 use crate::pairing::{assert_paired, assert_request_paired};
 
-/// The calls of one reply, as id and failure. The ids are few, so that they collide.
+/// The calls of one reply, each with its id and a flag for failure. There are only a few ids, so
+/// that they collide.
 type Calls = Vec<(&'static str, bool)>;
 
-/// A reply of the model.
+/// A scripted reply from the model.
 #[derive(Clone, Debug)]
 enum Reply {
     Calls(Calls),
@@ -38,17 +39,17 @@ enum Reply {
 #[derive(Clone, Debug)]
 struct Scenario {
     replies: Vec<Reply>,
-    /// Selects the next result among the open calls.
+    /// Random choices. Each selects one of the open calls, whose result arrives next.
     order: Vec<Index>,
     config: RunConfig,
-    /// Use the text dialect instead of native calls.
+    /// Set if the run uses the text dialect instead of native calls.
     in_text: bool,
     earlier: Transcript,
-    /// Per summary: complete (`true`) or truncated.
+    /// For each summary, `true` if the model completes it, or `false` if it is truncated.
     summaries: Vec<bool>,
-    /// Per event, in a cycle: a call pushes another call before it ends.
+    /// Repeats cyclically over the events. If `true`, a call pushes another call before it ends.
     pushes: Vec<bool>,
-    /// Messages enqueued after the events, in a cycle.
+    /// Repeats cyclically over the events. A value enqueues a message after the event.
     messages: Vec<Option<When>>,
 }
 
@@ -57,7 +58,7 @@ fn calls() -> impl Strategy<Value = Calls> {
     vec((id, any::<bool>()), 1..5)
 }
 
-/// Scenarios without context overflows.
+/// Generates scenarios without context overflows.
 fn scenarios() -> impl Strategy<Value = Scenario> {
     (vec(calls(), 0..4), vec(any::<Index>(), 16)).prop_map(|(replies, order)| Scenario {
         replies: replies.into_iter().map(Reply::Calls).collect(),
@@ -71,19 +72,19 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// Scenarios with pushed calls. Pushed calls push calls too.
+/// Generates scenarios in which calls push other calls. Pushed calls can push calls too.
 fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
     (scenarios(), vec(any::<bool>(), 1..4)).prop_map(|(scenario, pushes)| Scenario { pushes, ..scenario })
 }
 
-/// Scenarios with messages enqueued at any time, also during calls.
+/// Generates scenarios in which messages are enqueued at any time, including during calls.
 fn enqueuing_scenarios() -> impl Strategy<Value = Scenario> {
     let when = prop_oneof![Just(When::NextRequest), Just(When::Idle)];
     let messages = vec(option::of(when), 1..6);
     (pushing_scenarios(), messages).prop_map(|(scenario, messages)| Scenario { messages, ..scenario })
 }
 
-/// Scenarios with context overflows, omissions, summaries and extracted outputs.
+/// Generates scenarios with context overflows, omissions, summaries and extracted outputs.
 fn long_scenarios() -> impl Strategy<Value = Scenario> {
     let reply =
         prop_oneof![4 => calls().prop_map(Reply::Calls), 1 => Just(Reply::Prose), 3 => Just(Reply::TooLong)];
@@ -146,18 +147,18 @@ impl Scenario {
     }
 }
 
-/// A running scenario. It stops after `events` events, and `between` is applied to the run after
-/// each event.
+/// The state of a running scenario. The scenario stops after `events` events. `between` is applied
+/// to the run after each event, for example to save and load it.
 struct Driver<'p, F> {
     scenario: &'p Scenario,
     order: std::slice::Iter<'p, Index>,
     events: usize,
     clock: i64,
-    /// Number of pushed calls.
+    /// Number of calls pushed so far.
     pushed: usize,
-    /// Ids of the executed calls.
+    /// The ids of the calls executed so far.
     executed: HashSet<String>,
-    /// Number of enqueued messages.
+    /// Number of messages enqueued so far.
     enqueued: usize,
     between: F,
 }
@@ -169,7 +170,8 @@ const MAX_ENQUEUED: usize = 6;
 const MAX_PUSHED: usize = 8;
 
 impl<F: Fn(Run) -> Run> Driver<'_, F> {
-    /// Records an event. Returns `false` at the end of the scenario.
+    /// Counts an event and enqueues a message if the scenario has one. Returns `false` when the
+    /// scenario must stop.
     fn record_event(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
         let clock = usize::try_from(self.clock).unwrap();
@@ -186,8 +188,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
         Timestamp::from_unix_millis(self.clock)
     }
 
-    /// Pushes a call, as a tool does. Some pushed calls need the result of the previous pushed
-    /// call.
+    /// Pushes a call if the scenario has one, as a tool would. Some pushed calls need the result of
+    /// the previously pushed call.
     fn push(&mut self, run: &mut Run) {
         let clock = usize::try_from(self.clock).unwrap();
         let pushes = &self.scenario.pushes;
@@ -218,7 +220,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             if !self.record_event(run) {
                 return false;
             }
-            // After a crash, the interrupted calls have results in the run and are not executed.
+            // After a crash, the interrupted calls already have results in the run. They are not
+            // executed.
             let under_way = run.interrupted();
             open.retain(|call| under_way.contains(call));
         }
@@ -226,8 +229,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
     }
 }
 
-/// Runs a scenario until it ends, or until `events` events have happened. `between` is applied to
-/// the run after each event.
+/// Runs a scenario to its end, or until `events` events have happened. `between` is applied to the
+/// run after each event.
 fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Run {
     let mut run =
         Run::new(&scenario.config, RunInput::new("Go.").with_history(scenario.earlier.clone())).unwrap();
@@ -271,8 +274,8 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
     run
 }
 
-/// Asserts that a request has paired calls, the question, the last observation and only the last
-/// summary.
+/// Asserts the content of a model request: paired calls, the question, the last observation, and no
+/// summary except the last.
 #[track_caller]
 fn assert_view(scenario: &Scenario, run: &Run, request: &ChatRequest) {
     assert_request_paired(request);
@@ -325,7 +328,8 @@ fn through_json(run: Run) -> Run {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any order of results leaves one result per call, in call order.
+    /// For any order of results, each call has exactly one result, and the results are in call
+    /// order.
     #[test]
     fn every_call_has_one_result_in_call_order(scenario in scenarios()) {
         let run = drive(&scenario, usize::MAX, |run| run);
@@ -335,7 +339,7 @@ proptest! {
         prop_assert_eq!(run.transcript().len(), 1 + scenario.replies.len() + calls + 1);
     }
 
-    /// Behaviour D38: a run cancelled after any event has a result for every call.
+    /// Behaviour D38: a run can be cancelled after any event. Every call has a result afterwards.
     #[test]
     fn cancellation_after_any_event_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut run = drive(&scenario, events, |run| run);
@@ -343,7 +347,7 @@ proptest! {
         assert_paired(run.transcript());
     }
 
-    /// Behaviour D39: a run saved and loaded after any event ends in the same state.
+    /// Behaviour D39: saving and loading a run after every event does not change its final state.
     #[test]
     fn saving_after_any_event_does_not_change_the_outcome(scenario in scenarios(), events in 0_usize..30) {
         prop_assert_eq!(drive(&scenario, events, |run| run), drive(&scenario, events, through_json));
@@ -353,8 +357,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// With overflows, summaries, limited views and extractions, calls and results stay paired, and
-    /// the next run of the conversation can start.
+    /// Calls and results stay paired despite context overflows, summaries, limited views and
+    /// extractions. The next run of the conversation can start.
     #[test]
     fn calls_and_results_stay_paired_in_every_view(scenario in long_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
@@ -377,8 +381,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D37: each pushed call has one result, also after a cancellation, and belongs to no
-    /// reply.
+    /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. The
+    /// result is in a note, and not among the results of a reply.
     #[test]
     fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
@@ -402,8 +406,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D38 and D1: after a crash between any two steps, no call runs twice, and each has
-    /// one result.
+    /// Behaviour D38 and D1: after crashes between any two steps, no call has run twice, and each
+    /// call has one result.
     #[test]
     fn crash_between_any_steps_repeats_no_call(scenario in pushing_scenarios(), crashes in vec(0_usize..40, 0..4)) {
         let clock = Cell::new(0);
@@ -426,9 +430,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Messages enqueued at any time are delivered once and in order, never between calls and their
-    /// results. A finished run has delivered all messages. A cancelled run keeps the undelivered
-    /// ones.
+    /// Messages can be enqueued at any time. They are delivered once, in order, and never between
+    /// calls and their results. A finished run has delivered all messages. A cancelled run keeps
+    /// the undelivered messages.
     #[test]
     fn enqueued_messages_are_delivered_once_and_in_order(scenario in enqueuing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {

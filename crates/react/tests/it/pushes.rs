@@ -1,4 +1,4 @@
-//! Behaviour D37: pushed calls run only if the call of their tool succeeds.
+//! Behaviour D37: a tool can push calls. They run only if the call of the tool succeeds.
 
 use std::{
     error::Error as _,
@@ -34,7 +34,7 @@ use crate::{
     tools::{calculator, counted, plain},
 };
 
-/// `charge()`, and its number of calls.
+/// Creates the tool `charge()`, and a counter of its calls.
 fn charge() -> (DynamicTool, Arc<AtomicUsize>) {
     counted(&plain("charge", || async { "charged" }))
 }
@@ -47,7 +47,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(tools).pending_queue().build().unwrap()
 }
 
-/// The tool `pay`: pushes one call, then returns the outcome of `end`.
+/// Creates the tool `pay()`. It pushes a call of `charge()`, then returns the result of `end`.
 fn pay(end: impl Fn(&ToolContext) -> Result<ToolResponse, ToolError> + Send + Sync + 'static) -> DynamicTool {
     DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
         let ended = push(&cx).and_then(|_| end(&cx));
@@ -96,7 +96,8 @@ async fn suspended_call_pushes_when_it_resumes() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// A call repeated after a crash pushes once. Its sibling is done before the crash.
+/// A call is interrupted by a crash and repeated. The calls that it pushed before the crash are
+/// discarded, so only the repetition pushes.
 #[tokio::test]
 async fn repeated_call_pushes_once() {
     let tries = Arc::new(AtomicUsize::new(0));
@@ -128,7 +129,8 @@ async fn repeated_call_pushes_once() {
     assert_paired(run.transcript());
 }
 
-/// A push after the end of the call is an error: no driver would execute it.
+/// A tool keeps its queue handle and uses it after its call has ended. The push fails, because no
+/// driver would execute the pushed call.
 #[tokio::test]
 async fn queue_handle_is_closed_after_its_call() {
     let stored = Arc::new(Mutex::new(None::<QueueHandle>));
@@ -159,7 +161,7 @@ async fn queue_handle_is_closed_after_its_call() {
     assert_eq!(count.load(Ordering::Relaxed), 0);
 }
 
-/// A hand-off is part of a reply and cannot be queued. The rejected push does not prevent a later
+/// A hand-off is part of a reply and cannot be pushed. The rejected push does not prevent a later
 /// hand-off.
 #[tokio::test]
 async fn hand_off_cannot_be_pushed() {
@@ -180,7 +182,7 @@ async fn hand_off_cannot_be_pushed() {
     assert!(error.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{error}");
 }
 
-/// A driver without an agent executes pushed calls as well.
+/// Pushed calls are also executed by a driver that uses [`Run`] without an agent.
 #[tokio::test]
 async fn run_without_an_agent_executes_pushed_calls() {
     let (charge, count) = charge();

@@ -1,4 +1,4 @@
-//! Behaviour D37: pushed calls run later, and their results replace their placeholders.
+//! Behaviour D37: pushed calls run later, and their results replace placeholders.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ use crate::{
     tools::{add, calculator, counted, fails, plain},
 };
 
-/// `label(text)`: returns the text in angle brackets.
+/// Creates the tool `label(text)`, which returns the text in angle brackets.
 fn label() -> DynamicTool {
     let schema = haft_core::Schema::arguments(json!({"properties": {"text": {"type": "string"}}})).unwrap();
     let name = haft_core::ToolName::new("label").unwrap();
@@ -41,7 +41,7 @@ fn tools() -> Toolset {
     calculator().with(label()).with(fails())
 }
 
-/// A queue after a round trip through JSON.
+/// Returns a copy of a queue that went through JSON.
 fn reloaded(queue: &PendingQueue) -> PendingQueue {
     serde_json::from_str(&serde_json::to_string(queue).unwrap()).unwrap()
 }
@@ -82,7 +82,7 @@ async fn invalid_push_is_rejected() {
     assert!(queue.results().is_empty());
 }
 
-/// The state of the run is available both when the call is pushed and when it runs.
+/// The state of the run is available when a call is pushed, and when it is executed.
 #[tokio::test]
 async fn tool_with_state_can_be_pushed() {
     #[derive(Clone)]
@@ -116,8 +116,8 @@ async fn placeholders_are_unique_and_unpredictable() {
     }
 }
 
-/// A call runs after the calls with its inputs. A placeholder that is the whole value keeps the
-/// JSON type of its result.
+/// A call runs after the calls whose results it needs. If an argument consists of a placeholder, it
+/// becomes the result with its JSON type.
 #[tokio::test]
 async fn result_is_an_input_of_the_next_call() {
     let (tools, queue) = (tools(), PendingQueue::new());
@@ -135,7 +135,8 @@ async fn result_is_an_input_of_the_next_call() {
     );
 }
 
-/// Queued calls use the pipeline: a sequential tool runs alone, and each call is recorded.
+/// Queued calls run through the pipeline of the tools: calls of a sequential tool do not overlap,
+/// and each call is recorded.
 #[tokio::test]
 async fn queue_uses_the_pipeline() {
     #[derive(Clone, Default)]
@@ -189,7 +190,8 @@ async fn calls_of_a_saved_queue_run_once() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
-/// After a crash, idempotent calls run again. The effect of the others is unknown.
+/// After a crash, interrupted calls of idempotent tools run again. The other interrupted calls fail
+/// as unconfirmed.
 #[tokio::test]
 async fn interrupted_calls_run_again_only_if_idempotent() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -307,7 +309,7 @@ async fn placeholders_are_replaced_in_all_values_and_messages() {
     assert_eq!(resolved_text(Message::user("No placeholder.")), None);
 }
 
-/// The text is bounded, however many placeholders of a long result it has.
+/// The length of a text is bounded, even if a placeholder of a long result occurs many times.
 #[tokio::test]
 async fn length_of_a_text_with_results_is_bounded() {
     let tools = Toolset::new().with(plain("long", || async { "x".repeat(100 << 10) }));
@@ -319,7 +321,7 @@ async fn length_of_a_text_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// Results of successful calls, by the numbers in their placeholders.
+/// Creates the results of successful calls. Each is given with the number in its placeholder.
 fn queued_results(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
         let result = ToolResult::done(placeholder(number), "draw", output);
@@ -332,7 +334,8 @@ fn placeholder(number: u32) -> String {
     format!("pending_{number:032x}")
 }
 
-/// Nested results: the size of the text and the work are bounded.
+/// Results can contain placeholders of other results. The size of the resolved text and the work
+/// are bounded, although nesting multiplies the placeholders.
 #[test]
 fn nested_results_are_resolved_once() {
     let texts = queued_results((0..7).map(|number| match number {
@@ -355,8 +358,8 @@ fn nested_results_are_resolved_once() {
     );
 }
 
-/// The text for the model is bounded after its placeholders are replaced. The structured output
-/// keeps the whole data.
+/// Placeholders in a result are replaced too. The text for the model stays within its limit, while
+/// the structured output contains the complete results.
 #[test]
 fn length_of_a_result_with_results_is_bounded() {
     let stored = ToolOutput { stored: Some("whole".to_owned()), ..ToolOutput::from("y".repeat(60 << 10)) };
@@ -375,8 +378,8 @@ fn length_of_a_result_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// A queued call pushes another call. Its result replaces the placeholder inside the earlier
-/// result.
+/// A queued call pushes another call. The result of the other call replaces its placeholder in the
+/// result of the first call.
 #[tokio::test]
 async fn later_results_replace_placeholders_in_earlier_results() {
     let outer = DynamicTool::new(plain("outer", || async {}).definition().clone(), |_, cx| async move {
@@ -389,7 +392,8 @@ async fn later_results_replace_placeholders_in_earlier_results() {
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
 
-/// The note of a queue in the history: the next run shows the results, also in earlier messages.
+/// The note of a queue is added to a conversation. The next run then also replaces placeholders in
+/// earlier messages.
 #[tokio::test]
 async fn note_of_a_queue_applies_to_earlier_messages() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
@@ -449,7 +453,7 @@ async fn model_reads_the_results_of_pushed_calls() {
     let results = QueuedResults::of(&answer.transcript);
     assert_eq!(results.iter().count(), 2);
 
-    // The next run shows the results as well.
+    // The note with the results is part of the transcript, so the next run shows them as well.
     let model = ScriptedModel::new().text("Yes.");
     rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
     assert!(lines(&model.requests()[0]).contains("tool: b Sum: 7"));
@@ -468,7 +472,7 @@ async fn queued_calls_have_events() {
     assert_eq!(finished.collect::<Vec<_>>(), ["render", "add"]);
 }
 
-/// A suspended call of the queue suspends the run. The run continues after the decision.
+/// A queued call that needs approval suspends the run. The run continues after the decision.
 #[tokio::test]
 async fn suspended_queued_call_suspends_the_run() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -531,7 +535,7 @@ async fn cancelled_run_closes_its_queue() {
     .assert_eq(&lines(&model.requests()[0]));
 }
 
-/// The limits of a run apply to its queue. A call beyond them has a failed result.
+/// Queued calls count towards the tool call limit of the run. Calls over the limit are denied.
 #[tokio::test]
 async fn queued_calls_count_towards_the_limits() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]);
@@ -543,7 +547,7 @@ async fn queued_calls_count_towards_the_limits() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// A queued call can push calls. Their number is limited.
+/// A queued call can push calls, but at most [`limits::QUEUED_CALLS`] calls run in total.
 #[tokio::test]
 async fn recursive_pushes_are_limited() {
     let again = DynamicTool::new(plain("again", || async {}).definition().clone(), |_, cx| async move {
@@ -556,7 +560,8 @@ async fn recursive_pushes_are_limited() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
 
-/// A note is a hint: not a step, not a question of the user, and hidden in a displayed transcript.
+/// The note with the results is a hint. It is not a step or a question of the user, and a displayed
+/// transcript can hide it.
 #[tokio::test]
 async fn note_is_a_hint() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
@@ -566,7 +571,7 @@ async fn note_is_a_hint() {
     assert!(note.text().starts_with("Results of calls:\npending_") && note.text().ends_with(": 3"));
 }
 
-/// A placeholder written by the model is replaced in the answer.
+/// If the model writes a placeholder in its answer, it is replaced with the result.
 #[tokio::test]
 async fn placeholders_in_an_answer_are_replaced() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
@@ -580,8 +585,8 @@ async fn placeholders_in_an_answer_are_replaced() {
     assert_eq!(output.text().unwrap(), "It is 3.");
 }
 
-/// Calls pushed by a stop tool run before the end. Their results are in the answer, before and
-/// after an output validator.
+/// Calls pushed by a stop tool are executed before the run ends. The answer contains their results,
+/// with and without an output validator.
 #[tokio::test]
 async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];
@@ -599,7 +604,7 @@ async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     }
 }
 
-/// The outputs of a stop tool are validated after its placeholders are replaced.
+/// Placeholders in the outputs of a stop tool are replaced before the outputs are validated.
 #[tokio::test]
 async fn outputs_of_a_stop_tool_are_validated_with_results_of_pushed_calls() {
     let total = DynamicTool::new(plain("total", || async {}).definition().clone(), |_, cx| async move {

@@ -1,4 +1,4 @@
-//! Routers.
+//! Tests of routers.
 
 use expect_test::expect;
 use futures::{StreamExt as _, stream::BoxStream};
@@ -27,7 +27,7 @@ fn table() -> RouteTable {
     ])
 }
 
-/// A router with two agents, each with a scripted model.
+/// Creates a router with two agents. Each agent has a scripted model.
 fn router(architecture: &ScriptedModel, sequence: &ScriptedModel) -> Router {
     let agent = |model: &ScriptedModel| ReactAgent::new(model.clone(), Toolset::new()).unwrap();
     Router::new(table(), [("architecture", agent(architecture)), ("sequence", agent(sequence))]).unwrap()
@@ -37,7 +37,7 @@ async fn events(agent: &impl Agent, input: impl Into<RunInput>) -> Vec<RunEvent>
     agent.stream(input.into()).map(Result::unwrap).collect().await
 }
 
-/// The routing decision, the stop reason and the answer.
+/// Formats the routing decision, the stop reason and the answer of a run.
 fn decision_and_answer(events: &[RunEvent]) -> String {
     let Some(RunEvent::Routed { route, reason }) = events.first() else { panic!("{events:?}") };
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else {
@@ -53,7 +53,8 @@ fn transcript(events: &[RunEvent]) -> Transcript {
     answer.transcript.clone()
 }
 
-/// Behaviour E40: the route with the highest score is selected, with its keywords as the reason.
+/// Behaviour E40: the route with the highest score is selected. The reason lists the keywords that
+/// were found.
 #[tokio::test]
 async fn highest_keyword_score_selects_the_route_with_a_reason() {
     let (architecture, sequence) =
@@ -74,8 +75,8 @@ async fn highest_keyword_score_selects_the_route_with_a_reason() {
     .assert_eq(&decision_and_answer(&events(&router, near).await));
 }
 
-/// Behaviour E40 and E79: a tie or no match ends with a clarifying question. The next message is
-/// routed together with the question.
+/// Behaviour E40 and E79: if no route or several routes match, the answer is a clarifying question.
+/// The user's reply is then routed together with the first message.
 #[tokio::test]
 async fn unclear_request_is_answered_with_a_question() {
     let (architecture, sequence) = (ScriptedModel::new(), ScriptedModel::new().text("->>").text("->>"));
@@ -106,7 +107,7 @@ async fn unclear_request_is_answered_with_a_question() {
     assert!(decision_and_answer(&next).contains("equal"));
     let next = events(&router, RunInput::new("The sequence.").with_history(transcript(&next))).await;
     assert!(decision_and_answer(&next).starts_with("Some(\"sequence\")"), "{}", decision_and_answer(&next));
-    // A finished task does not affect the next decision.
+    // A finished task has no influence on the route of the next task.
     let next = events(&router, RunInput::new("Thanks.").with_history(transcript(&next))).await;
     assert!(decision_and_answer(&next).starts_with("None: no keyword"), "{}", decision_and_answer(&next));
 }
@@ -122,7 +123,8 @@ async fn fallback_runs_for_an_unclear_request() {
     .assert_eq(&decision_and_answer(&events(&router, "Hello").await));
 }
 
-/// Behaviour E79: the classifier can choose existing routes, or none.
+/// Behaviour E79: the model can choose only existing routes, or no route. After an invalid reply,
+/// the request is repeated once.
 #[tokio::test]
 async fn classifier_chooses_an_existing_route() {
     let classifier = ScriptedModel::new()
@@ -149,7 +151,7 @@ async fn classifier_chooses_an_existing_route() {
         - unclear: it is not clear which of them is meant
         Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
 
-    // The classifier has one retry.
+    // After a second invalid reply, no route is chosen.
     expect![[r#"
         None: the model chose an unknown route
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
@@ -183,7 +185,7 @@ async fn classifier_works_without_structured_output() {
     assert_eq!(classifier.requests()[0].response_format, ResponseFormat::Text);
 }
 
-/// A model that panics on a streamed request.
+/// A model whose `stream` method panics.
 struct NoStreaming(ScriptedModel);
 
 #[async_trait]
@@ -201,7 +203,7 @@ impl ChatModel for NoStreaming {
     }
 }
 
-/// A run without a stream does not stream from the model.
+/// `Router::run` emits no events, so it must not stream from the models.
 #[tokio::test]
 async fn run_without_a_stream_does_not_stream() {
     let choice = r#"{"reason": "calls", "route": "sequence"}"#;
@@ -219,7 +221,7 @@ async fn run_without_a_stream_does_not_stream() {
     assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
-/// A suspended run is resumed by its route, after a round trip through JSON.
+/// A suspended run goes through JSON, and is then resumed by the agent that suspended it.
 #[tokio::test]
 async fn suspended_run_is_resumed_by_its_route() {
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
@@ -282,7 +284,8 @@ fn route_table_is_serializable_and_validated() {
     assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
 }
 
-/// Behaviour D36: a router rejects open calls before it selects a route, as an agent does.
+/// Behaviour D36: a conversation with open calls is rejected before a route is selected, like in an
+/// agent.
 #[tokio::test]
 async fn conversation_with_open_calls_is_rejected() {
     let router = router(&ScriptedModel::new(), &ScriptedModel::new());
@@ -336,7 +339,8 @@ async fn usage_of_the_classifier_is_counted() {
     assert_eq!(error.usage.requests, 2);
 }
 
-/// Behaviour E79: the classifier gets the previous messages, which explain a short reply.
+/// Behaviour E79: the prompt of the classifier contains the previous messages, because they explain
+/// a short reply.
 #[tokio::test]
 async fn classifier_reads_the_previous_messages() {
     let classifier = ScriptedModel::new()
@@ -365,7 +369,7 @@ async fn classifier_reads_the_previous_messages() {
     assert!(last.contains("x…\nuser: Make it blue.\n"), "{last}");
 }
 
-/// The request of the classifier is bounded, also after many clarifying questions.
+/// The prompt of the classifier stays bounded, even after many clarifying questions.
 #[tokio::test]
 async fn classifier_reads_only_the_latest_messages() {
     let unclear = r#"{"reason": "", "route": "unclear"}"#;
@@ -395,7 +399,7 @@ async fn classifier_can_always_choose_none() {
     .assert_eq(&decision_and_answer(&events(&router, "Draw.").await));
 }
 
-/// Keywords can have symbols, and match in scripts without spaces.
+/// Keywords can contain symbols, as in `C++`. They are also found in scripts without spaces.
 #[tokio::test]
 async fn keywords_match_symbols_and_text_without_spaces() {
     let table = || {

@@ -1,4 +1,4 @@
-//! Saved runs: JSON between any two steps.
+//! Saving and loading of runs as JSON between any two steps.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
-/// Behaviour D39: a newer format is rejected with both format numbers.
+/// Behaviour D39: a run saved in a newer format is rejected. The error contains both format
+/// numbers.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
@@ -46,7 +47,8 @@ fn newer_format_is_rejected() {
     }
 }
 
-/// Behaviour D39: the error has the path and the expected value.
+/// Behaviour D39: a malformed run is rejected. The error contains the JSON path and the expected
+/// value.
 #[test]
 fn invalid_run_is_rejected_with_its_path() {
     let good = serde_json::to_value(awaiting_reply()).unwrap();
@@ -90,7 +92,7 @@ fn invalid_run_is_rejected_with_its_path() {
     );
 }
 
-/// A run with a request in progress.
+/// Creates a run that waits for the reply from its model.
 fn awaiting_reply() -> Run {
     let config = RunConfig {
         limits: RunLimits { cost: Some(Cost::new(0.1)), ..RunLimits::default() },
@@ -101,8 +103,8 @@ fn awaiting_reply() -> Run {
     run
 }
 
-/// A run is saved as its new messages and a head. The size of the head does not depend on the
-/// conversation.
+/// A run can be saved as its new messages and a head. The size of the head does not depend on the
+/// length of the conversation.
 #[test]
 fn head_of_a_run_does_not_grow_with_the_conversation() {
     let play = |steps: u32, words: usize| {
@@ -129,10 +131,10 @@ fn head_of_a_run_does_not_grow_with_the_conversation() {
     };
     let (short, long) = (play(3, 1), play(2_000, 500));
     let size = |run: &Run| serde_json::to_string(&run.head()).unwrap().len();
-    // The numbers have more digits.
+    // Only the numbers in the head of the long run have more digits.
     assert!(size(&long) < size(&short) + 50, "{} {}", size(&short), size(&long));
 
-    // A run is restored from its saved messages and its head.
+    // The saved messages and the head restore the run.
     let lines: Vec<_> =
         long.transcript().messages().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let transcript: Transcript =
@@ -152,7 +154,7 @@ fn effect_must_be_completed_before_the_next() {
     let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
     assert!(error.contains(&RunError::RequestUnderWay.to_string()), "{error}");
 
-    // After a crash, the request is sent again.
+    // After a crash, the same request is sent again.
     let saved = serde_json::to_string(&run).unwrap();
     let mut run: Run = serde_json::from_str(&saved).unwrap();
     run.recover(&tools);
@@ -166,7 +168,7 @@ fn run_without_messages_is_an_error() {
     assert!(Run::new(&RunConfig::default(), input).is_err());
 }
 
-/// JSON values: numbers of every type, any text, nested arrays and objects.
+/// Generates JSON values: numbers of every type, any strings, nested arrays and objects.
 fn values() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
         any::<u64>().prop_map(Value::from),
@@ -189,7 +191,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Content of every type.
+/// Generates content of every type.
 fn contents() -> impl Strategy<Value = Content> {
     let text = || any::<String>();
     let bytes = || vec(any::<u8>(), 0..8).prop_map(Bytes::from);
@@ -278,7 +280,7 @@ fn configs() -> impl Strategy<Value = RunConfig> {
 fn assert_round_trip(run: &Run) {
     let saved = serde_json::to_string(run).unwrap();
     assert_eq!(&serde_json::from_str::<Run>(&saved).unwrap(), run);
-    // A suspended run contains the run as a JSON value.
+    // `SuspendedRun` contains the run as a JSON value.
     let suspended = run.to_suspended().unwrap();
     let saved: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     assert_eq!(saved, suspended);
@@ -290,7 +292,7 @@ fn assert_round_trip(run: &Run) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D39: a run with any content, in any state, is equal after a round trip.
+    /// Behaviour D39: a run with any content and in any state is equal after it went through JSON.
     #[test]
     fn run_is_equal_after_a_round_trip(
         (earlier, question, config) in (vec(messages(), 0..3), vec(contents(), 1..3), configs()),

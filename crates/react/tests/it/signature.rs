@@ -1,4 +1,4 @@
-//! Named inputs and outputs, and the strategies to get outputs.
+//! Named inputs and outputs, and the strategies for requesting outputs.
 
 use expect_test::expect;
 use haft_core::{
@@ -44,7 +44,7 @@ fn builder(model: &ScriptedModel) -> ReactAgentBuilder {
     ReactAgent::builder(model.clone()).tools(calculator()).inputs(question()).outputs(sum())
 }
 
-/// Behaviour C24: the prompt lists the inputs and the outputs.
+/// Behaviour C24: the prompt lists the names and descriptions of the inputs and outputs.
 #[tokio::test]
 async fn prompt_lists_inputs_and_outputs() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
@@ -85,7 +85,8 @@ async fn invalid_inputs_start_no_run() {
     assert!(model.requests().is_empty());
 }
 
-/// Without a new message, the last message of the history is the input, and is validated as such.
+/// If a run starts without a new message, the last message of the history is its input. It is
+/// validated against the input schema.
 #[tokio::test]
 async fn inputs_in_the_history_are_validated() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
@@ -101,7 +102,7 @@ async fn inputs_in_the_history_are_validated() {
     assert!(continue_with(Content::json(json!({"question": "17 plus 25"}))).await.is_ok());
 }
 
-/// Behaviour A3: line breaks in the description of a field are replaced.
+/// Behaviour A3: a field description with line breaks is written as one line in the prompt.
 #[tokio::test]
 async fn field_is_described_in_one_line() {
     let inputs = Schema::new(
@@ -116,7 +117,8 @@ async fn field_is_described_in_one_line() {
     .assert_eq(&model.requests()[0].instructions.as_ref().unwrap().text());
 }
 
-/// Extraction, as in DSPy: the model ends its steps, then a separate request extracts the outputs.
+/// With the strategy `Extraction`, as in DSPy, the model first ends its steps. A separate request
+/// then extracts the outputs from the transcript.
 #[tokio::test]
 async fn outputs_are_extracted_from_the_transcript() {
     let model = ScriptedModel::new()
@@ -151,7 +153,7 @@ async fn outputs_are_extracted_from_the_transcript() {
     .assert_eq(&lines(&requests[4]));
 }
 
-/// Behaviour C25: outputs are extracted although every call failed.
+/// Behaviour C25: the outputs are extracted even if every tool call failed.
 #[tokio::test]
 async fn outputs_are_extracted_after_failed_calls() {
     let broken = DynamicTool::new(
@@ -177,7 +179,7 @@ async fn outputs_are_extracted_after_failed_calls() {
     assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
 }
 
-/// Behaviour C26: with a limit of zero requests, only the extraction runs.
+/// Behaviour C26: with a limit of zero requests, the extraction of the outputs is the only request.
 #[tokio::test]
 async fn zero_requests_leave_only_the_extraction() {
     for profile in
@@ -199,7 +201,8 @@ async fn zero_requests_leave_only_the_extraction() {
     }
 }
 
-/// Behaviour C33: the extraction and its retries count as requests.
+/// Behaviour C33: the extraction of the outputs and its retries count towards the limit of
+/// requests.
 #[tokio::test]
 async fn extraction_counts_towards_the_limits() {
     for (allowed, at_limit, expected) in
@@ -223,7 +226,7 @@ async fn extraction_counts_towards_the_limits() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(5))), "{error}");
 }
 
-/// A run saved during its extraction continues with it.
+/// A run that was saved during its extraction continues with the extraction, and repeats no step.
 #[tokio::test]
 async fn extraction_is_saved_with_the_run() {
     let model = ScriptedModel::new()
@@ -257,7 +260,7 @@ async fn reasoning_precedes_the_outputs() {
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
 }
 
-/// Closed parts of the outputs would reject the additional `reasoning` property.
+/// Outputs with `additionalProperties: false` would reject the additional `reasoning` property.
 #[test]
 fn closed_outputs_with_chain_of_thought_are_an_error() {
     let sum =

@@ -1,4 +1,4 @@
-//! Spans and events of a run, as OpenTelemetry names them.
+//! Tracing spans and events of a run, with the names of the OpenTelemetry conventions.
 
 use std::{
     io::{self, Write},
@@ -32,11 +32,11 @@ impl Write for Buffer {
     }
 }
 
-/// Runs an agent under a subscriber. Returns the answer and the trace.
+/// Runs an agent with a tracing subscriber. Returns the answer and the written trace.
 async fn run_with_trace(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
-    // With a single subscriber, `tracing` caches the interest of the first thread at each callsite,
-    // possibly a test without the subscriber. With a second subscriber, `tracing` combines the
-    // interest of both.
+    // If there is only one subscriber, `tracing` caches the interest of the first thread at each
+    // callsite. That thread may belong to a test without the subscriber. With a second subscriber,
+    // `tracing` combines the interest of both.
     let _second = Dispatch::new(NoSubscriber::new());
     let written = Buffer::default();
     let writer = written.clone();
@@ -71,7 +71,8 @@ async fn spans_have_the_names_of_opentelemetry() {
         invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}"#]].assert_eq(&spans.join("\n"));
 }
 
-/// Behaviour A68: one warning per run, however often the tool is listed and called.
+/// Behaviour A68: a deprecated tool causes one warning per run, however often it is listed and
+/// called.
 #[tokio::test]
 async fn deprecated_tool_is_logged_once_per_run() {
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
@@ -83,7 +84,7 @@ async fn deprecated_tool_is_logged_once_per_run() {
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
 }
 
-/// An agent with the canary text in every message, argument, result and error.
+/// Creates an agent that has the canary text in every message, argument, result and error.
 fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
     let echo = haft_core::tool_fn("echo", "Echoes.", |Echo { text, fails }| async move {
         if fails { Err(ToolError::retry(text)) } else { Ok(text) }
@@ -110,7 +111,7 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
         .unwrap()
 }
 
-/// Runs the [`canary_agent`], checks its answer, and returns the trace at level `TRACE`.
+/// Runs the [`canary_agent`] and checks its answer. Returns the trace at level `TRACE`.
 async fn trace_of(text: &str, with_content: bool) -> String {
     let (answer, trace) =
         run_with_trace(Level::TRACE, FmtSpan::FULL, text, canary_agent(text, with_content)).await;
@@ -125,14 +126,14 @@ struct Echo {
     fails: bool,
 }
 
-/// Behaviour X3: messages and tool data are in a trace only with `trace_content`.
+/// Behaviour X3: spans contain messages, arguments and results only with `trace_content`.
 #[tokio::test]
 async fn spans_have_content_only_with_trace_content() {
     const CANARY: &str = "canary_7f3a";
     let trace = trace_of(CANARY, false).await;
     assert!(trace.contains("execute_tool") && trace.contains("finish_reasons=\"tool_call\""), "{trace}");
     let leaks: Vec<_> = trace.lines().filter(|line| line.contains(CANARY)).collect();
-    // A tool name comes from the model, but is not content.
+    // A tool name is not content, although the model writes it.
     let leaks: Vec<_> =
         leaks.into_iter().filter(|line| !line.contains("gen_ai.tool.name=\"canary_7f3a\"")).collect();
     assert!(leaks.is_empty(), "{leaks:#?}");

@@ -1,4 +1,4 @@
-//! Suspended runs and their decisions.
+//! Suspended runs, and the decisions that resume them.
 
 use expect_test::expect;
 use futures::StreamExt as _;
@@ -18,18 +18,18 @@ use crate::{
     tools::{add, calculator, counted, plain},
 };
 
-/// `add`, with a required approval.
+/// Creates the tool `add(x, y)`. Its calls require an approval.
 fn approved_add() -> impl Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     add().with_definition(|it| it.with_policy(policy))
 }
 
-/// `draw()`: an external tool.
+/// Creates the tool `draw()`. It is an external tool: the host provides the output.
 fn external() -> DynamicTool {
     plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
 }
 
-/// The suspended run of an output, after a round trip through JSON.
+/// Returns the suspended run of an output, after it went through JSON.
 fn suspended(output: RunOutput) -> SuspendedRun {
     let suspended = output.into_answer().unwrap_err();
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
@@ -39,7 +39,7 @@ fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
     decisions.map(|(id, answer)| (id.to_owned(), answer)).into()
 }
 
-/// Behaviour D34: the run is suspended and resumed in one process.
+/// Behaviour D34: an external call suspends the run. The run resumes with the output of the call.
 #[tokio::test]
 async fn external_call_suspends_the_run_until_its_output() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
@@ -59,7 +59,8 @@ async fn external_call_suspends_the_run_until_its_output() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// Behaviour D35 and D36: approval, denial and approval with other arguments, in two parts.
+/// Behaviour D35 and D36: an approval, a denial and an approval with other arguments are given in
+/// two parts. After the first part, the remaining call is still suspended.
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
@@ -94,8 +95,8 @@ async fn partial_decisions_leave_the_other_calls_suspended() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// A toolset with the tool `echo(text)`, which requires an approval. `kind` is the JSON type of
-/// `text`.
+/// Creates a toolset with the tool `echo(text)`, which requires an approval. `kind` is the JSON
+/// type of `text`.
 fn echo(kind: &str, description: &str) -> Toolset {
     let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -105,8 +106,8 @@ fn echo(kind: &str, description: &str) -> Toolset {
         .with(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
 }
 
-/// Behaviour D35 and X1: an approval is bound to the arguments and the definition in the request.
-/// After a change of either, the call needs a new approval.
+/// Behaviour D35 and X1: an approval is valid only for the arguments and the definition that were
+/// shown with it. If one of them changes, the call needs a new approval.
 #[tokio::test]
 async fn approval_is_bound_to_arguments_and_definition() {
     for changed in [echo("string", ""), echo("integer", "Echoes, and deletes the rest.")] {
@@ -125,7 +126,7 @@ async fn approval_is_bound_to_arguments_and_definition() {
     }
 }
 
-/// Key order and metadata are not a change of the definition.
+/// A definition with another key order or other metadata is equivalent. The approval stays valid.
 #[tokio::test]
 async fn equivalent_definition_needs_no_second_approval() {
     let tools = |schema: &str, note: &str| {
@@ -148,7 +149,8 @@ async fn equivalent_definition_needs_no_second_approval() {
     assert_eq!(output.text().unwrap(), "Done.");
 }
 
-/// Behaviour D35: arguments given with an approval are validated, and a denial needs no reason.
+/// Behaviour D35: the arguments of an approval are validated like those of the model. A denial
+/// needs no reason.
 #[tokio::test]
 async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     let calls = [("a", "add", r#"{"x":1,"y":1}"#), ("b", "add", r#"{"x":2,"y":2}"#)];
@@ -172,8 +174,8 @@ async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// The output supplied for an external tool is checked against its output schema. A failure that
-/// the caller reports (`Decision::Failed`) becomes a failed call.
+/// The output for an external call is validated against the output schema of the tool. A failure
+/// reported by the host (`Decision::Failed`) becomes a failed call.
 #[tokio::test]
 async fn output_of_an_external_tool_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("measure").unwrap(), Schema::object());
@@ -202,8 +204,8 @@ async fn output_of_an_external_tool_is_validated() {
     assert_paired(&answer.transcript);
 }
 
-/// The input of a person is validated against the schema of the question. The tool resumes from its
-/// saved state.
+/// Input from a person is validated against the schema of the question. The tool resumes with the
+/// state that it saved before.
 #[tokio::test]
 async fn input_of_a_person_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("seat").unwrap(), Schema::object());
@@ -232,7 +234,7 @@ async fn input_of_a_person_is_validated() {
     assert_eq!(output.results_of("seat").next().unwrap().model_text(), "12 in 7");
 }
 
-/// A call has one decision.
+/// Each suspended call accepts one decision. A second decision is an error.
 #[tokio::test]
 async fn second_decision_is_an_error() {
     let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
@@ -242,7 +244,7 @@ async fn second_decision_is_an_error() {
     run.on_decision("a", Decision::output("1")).unwrap();
     let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
     assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
-    // The run suspended again after the first decision rejects a second decision too.
+    // The run that was suspended again after the first decision also rejects a second decision.
     let second = RunInput::resume(first, decisions([("a", Decision::output("1"))]));
     let second = suspended(agent.run(second).await.unwrap());
     let second_error =
@@ -250,8 +252,8 @@ async fn second_decision_is_an_error() {
     assert!(second_error.to_string().ends_with(error.as_str()), "{second_error}");
 }
 
-/// Behaviour D38: a suspended run is cancelled, with and without decisions. Every call has a
-/// result.
+/// Behaviour D38: a suspended run can be cancelled with and without decisions. Every call has a
+/// result afterwards.
 #[tokio::test]
 async fn suspended_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
@@ -276,7 +278,8 @@ async fn suspended_run_can_be_cancelled() {
     );
 }
 
-/// The run is saved before its calls start, so recovery repeats only idempotent calls.
+/// A driver stops during calls. Recovery repeats only the calls of idempotent tools, because the
+/// others may already have had an effect.
 #[tokio::test]
 async fn recovery_repeats_only_idempotent_calls() {
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -331,7 +334,8 @@ async fn decision_must_fit_its_call() {
     );
 }
 
-/// Behaviour D36: the error of a new prompt names both ways to continue.
+/// Behaviour D36: a new prompt is rejected while calls are open. The error names both ways to
+/// continue.
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");

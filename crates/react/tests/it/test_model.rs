@@ -1,4 +1,4 @@
-//! `TestModel`, which calls every tool once, in whole runs.
+//! Complete runs with `TestModel`, which calls every tool once.
 
 use haft_core::{
     Schema, ToolError, ToolOutput, Toolset,

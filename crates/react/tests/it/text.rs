@@ -16,7 +16,7 @@ use crate::{
 const ADD: &str = "Thought: I add them.\nAction: add\nArguments: {\"x\": 17, \"y\": 25}\n";
 const FINISH: &str = "Thought: Known.\nAction: finish\nArguments: {\"answer\": \"It is 42.\"}";
 
-/// The profile of a model that only completes text.
+/// Returns the profile of a model without native calls and structured output.
 fn plain() -> ModelProfile {
     ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") }
 }
@@ -25,7 +25,8 @@ fn agent(model: &ScriptedModel) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(calculator()).instructions("Be brief.").build().unwrap()
 }
 
-/// Behaviour C23 and C24: prompt, observations and trajectory of a run.
+/// Behaviour C23 and C24: a run in the text dialect has the expected prompt, observations and
+/// trajectory.
 #[tokio::test]
 async fn text_dialect_runs_a_tool_and_finishes() {
     let model = ScriptedModel::new().with_profile(plain()).text(ADD).text(FINISH);
@@ -114,7 +115,8 @@ async fn unreadable_reply_is_returned_to_the_model_within_a_limit() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// The tool call fails with the parse error of the arguments.
+/// If the arguments of a call are truncated, the tool does not run. The model receives the parse
+/// error.
 #[tokio::test]
 async fn truncated_arguments_never_run() {
     let cut = "Thought: I add.\nAction: add\nArguments: {\"x\": 17, \"y\": \"2";
@@ -142,7 +144,7 @@ async fn call_of_an_aborted_reply_never_runs() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// A list of argument objects is an error, not a call with the first object.
+/// An array of argument objects is an error. The tool must not run with the first object.
 #[tokio::test]
 async fn list_of_arguments_is_rejected() {
     let list = "Action: add\nArguments: [{\"x\": 1, \"y\": 2}, {\"x\": 17, \"y\": 25}]";
@@ -151,7 +153,7 @@ async fn list_of_arguments_is_rejected() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// Servers accept at most four stop sequences.
+/// Servers accept at most four stop sequences. Those of the caller are never dropped.
 #[tokio::test]
 async fn stop_sequences_of_the_caller_have_precedence() {
     for (stops, sent) in [(2, 4), (3, 4), (4, 4)] {

@@ -1,4 +1,4 @@
-//! Tool choice and stop tools.
+//! Tests of tool choices and stop tools.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ async fn tool_choice_of_the_run_overrides_the_agent() {
     assert_eq!(choices(&model), [ToolChoice::None]);
 }
 
-/// Servers do not always enforce `tool_choice`.
+/// Some servers do not enforce `tool_choice`. The run then rejects a reply that violates it.
 #[tokio::test]
 async fn reply_that_ignores_the_tool_choice_is_rejected() {
     let model = ScriptedModel::new().text("It is 2.").calls(add_call()).text("2");
@@ -106,7 +106,7 @@ async fn unavailable_forced_tool_is_an_error() {
     }
 }
 
-/// A forced call excludes `finish`, which is a call too.
+/// If a tool call is required, `finish` is not offered: its call would satisfy the API instead.
 #[tokio::test]
 async fn finish_is_not_offered_during_a_forced_call() {
     let model = ScriptedModel::new().calls(add_call()).calls([("", "finish", r#"{"sum":2}"#)]);
@@ -159,7 +159,7 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
         let requests = model.requests();
         prompts.push(format!("{}: {}", step_names(&requests[0].response_format), last_text(&requests[0])));
         if !is_none {
-            // Later steps have a free choice, and the instructions are unchanged.
+            // The later steps have a free choice, and their instructions are unchanged.
             let (first, second) = (&requests[0], &requests[1]);
             assert!(second.messages.iter().last().unwrap().text().starts_with("Observation"));
             assert!(Arc::ptr_eq(first.instructions.as_ref().unwrap(), second.instructions.as_ref().unwrap()));
@@ -176,7 +176,8 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
     .assert_eq(&prompts.join("\n"));
 }
 
-/// Behaviour C30: the last request overrides a forced call.
+/// Behaviour C30: the final request after a limit has no tools, even if the tool choice forces a
+/// call.
 #[tokio::test]
 async fn last_request_overrides_a_forced_call() {
     let model = ScriptedModel::new().text("About 2.");
@@ -201,7 +202,7 @@ struct Sum {
     sum: i64,
 }
 
-/// `total(n)`: a structured sum.
+/// Creates the tool `total(n)`, which returns a structured sum.
 fn total() -> DynamicTool {
     tool_fn("total", "Sums.", |Question { n }| async move { Json(Sum { sum: n }) })
 }
@@ -217,7 +218,7 @@ async fn result_of_a_stop_tool_is_the_answer() {
 
     assert_eq!((answer.stop_reason, &*answer.text), (StopReason::Tool, r#"{"sum":2}"#));
     assert_eq!(answer.outputs["sum"], 2);
-    // The other call of the reply runs as well.
+    // The other call of the same reply is executed as well.
     assert_eq!((answer.steps.len(), ran.load(std::sync::atomic::Ordering::Relaxed)), (2, 1));
     assert_paired(&answer.transcript);
     assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 2);
@@ -252,7 +253,7 @@ async fn stop_tools_of_the_run_override_the_agent() {
     let input = RunInput::new("1 + 1?").with_stop_on(["add"]);
     let answer = agent.build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
-    // The transcript accepts a new question.
+    // The transcript ends with a tool result, and still accepts a new question.
     let history = answer.transcript;
     assert!(matches!(history.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
     let agent = ReactAgent::new(ScriptedModel::new().text("Yes."), calculator()).unwrap();
@@ -277,7 +278,8 @@ async fn suspended_stop_tool_ends_the_run_after_its_approval() {
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
 }
 
-/// The output validator applies to the result of a stop tool. Repeated rejections reach the limit.
+/// The result of a stop tool is checked by the output validator. Repeated rejections reach the
+/// limit.
 #[tokio::test]
 async fn result_of_a_stop_tool_is_validated() {
     let total = |n: i64| {
@@ -309,7 +311,7 @@ async fn result_of_a_stop_tool_is_validated() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// The answer is the content of the result, without its warnings.
+/// The answer is the content of the tool result, without the warnings of the tool.
 #[tokio::test]
 async fn answer_excludes_warnings_of_a_stop_tool() {
     let rounds = plain("round", || async { ToolOutput::from("2").with_warning("rounded") });

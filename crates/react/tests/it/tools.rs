@@ -1,4 +1,4 @@
-//! Tools shared by the tests.
+//! Tools that the tests share.
 
 use std::{
     future::pending,
@@ -25,17 +25,17 @@ struct Add {
     y: i64,
 }
 
-/// `add(x, y)`: returns the sum.
+/// Creates the tool `add(x, y)`, which returns the sum.
 pub(crate) fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y })
 }
 
-/// A toolset with [`add`] only.
+/// Creates a toolset that contains only [`add`].
 pub(crate) fn calculator() -> Toolset {
     Toolset::new().with(add())
 }
 
-/// A tool without arguments.
+/// Creates a tool without parameters.
 pub(crate) fn plain<F, Fut>(name: &str, function: F) -> DynamicTool
 where
     F: Fn() -> Fut + Send + Sync + 'static,
@@ -47,7 +47,7 @@ where
     })
 }
 
-/// `wait(millis)`: returns `millis` after that many milliseconds.
+/// Creates the tool `wait(millis)`, which returns `millis` after that many milliseconds.
 pub(crate) fn wait() -> DynamicTool {
     let schema = Schema::arguments(json!({"properties": {"millis": {"type": "integer"}}})).unwrap();
     let definition = ToolDefinition::new(ToolName::new("wait").unwrap(), schema);
@@ -58,13 +58,13 @@ pub(crate) fn wait() -> DynamicTool {
     })
 }
 
-/// `hang()`: never returns. Its calls time out after `timeout`.
+/// Creates the tool `hang()`, which never returns. Its calls time out after `timeout`.
 pub(crate) fn hang(timeout: Duration) -> impl Tool + 'static {
     plain("hang", pending::<()>)
         .with_definition(|it| it.with_policy(ToolPolicy { timeout, ..ToolPolicy::default() }))
 }
 
-/// `panic()`: panics with a secret in the message.
+/// Creates the tool `panic()`, which panics with a secret in the message.
 pub(crate) fn panics() -> DynamicTool {
     plain("panic", || async {
         if true {
@@ -73,17 +73,17 @@ pub(crate) fn panics() -> DynamicTool {
     })
 }
 
-/// `fail()`: returns a failure.
+/// Creates the tool `fail()`, which always fails.
 pub(crate) fn fails() -> DynamicTool {
     plain("fail", || async { Err::<(), _>(ToolError::failed("no luck")) })
 }
 
-/// `retry()`: requests a retry at every call.
+/// Creates the tool `retry()`. Each call fails and requests a retry.
 pub(crate) fn retries() -> DynamicTool {
     plain("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
 }
 
-/// Wraps a tool with a counter of its calls.
+/// Wraps a tool. Returns the wrapped tool and a counter of its calls.
 pub(crate) fn counted(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let (tool, ran) = (tool.clone(), Arc::clone(&count));

@@ -29,7 +29,8 @@ fn table() -> RouteTable {
     RouteTable::new([Route::new("cook", "Cooks.").with_keywords(["soup"])])
 }
 
-/// `Agent` is in scope in this file, and the inherent methods take precedence.
+/// `Agent` is imported in this file. Calls of `run` and `stream` must still use the inherent
+/// methods, which also accept text and messages.
 #[tokio::test]
 async fn agents_take_text_messages_and_inputs() {
     let agent = plain_agent(ScriptedModel::new().text("1").text("2").text("3"));
@@ -115,7 +116,7 @@ async fn transcript_is_the_history_of_the_next_run() {
     assert_eq!(lengths, [1, 3, 5]);
 }
 
-/// `pay` needs an approval, `ship` an output.
+/// Creates a toolset in which `pay` requires an approval and `ship` requires an output.
 fn shop() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
@@ -123,7 +124,7 @@ fn shop() -> Toolset {
     Toolset::new().with(pay).with(ship)
 }
 
-/// An agent that pays twice and has a child that pays once.
+/// Creates an agent that pays twice, and delegates to a child agent that pays once.
 fn buyer() -> ReactAgent {
     let child = ScriptedModel::new().calls([("1", "pay", "{}")]).text("Paid inside.");
     let child = ReactAgent::new(child, shop()).unwrap().into_tool("buy", "Buys.");

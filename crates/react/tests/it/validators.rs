@@ -1,4 +1,4 @@
-//! Output validators: checks of an answer by the host before the run ends.
+//! Output validators: hooks of the host that check an answer before the run ends.
 
 use std::{
     future::{pending, ready},
@@ -40,7 +40,7 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// Accepts only even sums.
+/// Adds a validator that accepts only even sums.
 fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.outputs(sum()).output_validator(|output, _| async move {
         match output.outputs["sum"].as_i64() {
@@ -50,7 +50,7 @@ fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     })
 }
 
-/// Rejects every answer.
+/// Adds a validator that rejects every answer.
 fn rejecting(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.output_validator(|_, _| ready(Err(OutputError::retry("no"))))
 }
@@ -102,7 +102,7 @@ async fn rejected_answer_is_returned_to_the_model() {
         Answer again.
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
-    // A displayed transcript can hide the rejected answer and its hint.
+    // A displayed transcript can omit the rejected answer and the hint about it.
     let is_displayed = |it: &&Arc<Message>| !is_unusable(it) && !is_hint(it);
     assert_eq!(answer.transcript.messages().iter().filter(is_displayed).count(), 2);
 }
@@ -119,7 +119,7 @@ async fn outputs_are_validated_in_every_dialect() {
         assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
         let request = lines(&model.requests()[1]);
         assert!(request.contains("the sum must be even"), "{name}: {request}");
-        // The rejected answer is still a `finish` step.
+        // The next request shows the rejected answer as a `finish` step.
         assert!(name == "native" || request.contains("finish"), "{name}: {request}");
     }
 }
@@ -172,7 +172,7 @@ async fn validators_run_in_order_and_can_change_the_answer() {
     let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "yes, a, b");
-    // The message of the model is unchanged.
+    // The transcript has the original message from the model.
     assert_eq!(answer.transcript.messages().last().unwrap().text(), "yes");
 }
 
@@ -194,7 +194,7 @@ async fn changed_outputs_are_validated_and_change_the_text() {
     }
 }
 
-/// Behaviour C31: schema violations and rejections use one budget.
+/// Behaviour C31: schema violations and rejections by a validator count towards the same limit.
 #[tokio::test]
 async fn rejections_and_invalid_outputs_share_a_budget() {
     let model = ScriptedModel::new().text("not JSON").reply(finishing("native", 3)).text("no");
@@ -204,7 +204,7 @@ async fn rejections_and_invalid_outputs_share_a_budget() {
     assert!(error.transcript.messages().iter().any(|message| message.text() == r#"{"sum":3}"#));
 }
 
-/// Behaviour C30: a rejected answer to the last request ends the run.
+/// Behaviour C30: if the answer to the final request is rejected, the run ends with an error.
 #[tokio::test]
 async fn rejected_answer_to_the_last_request_ends_the_run() {
     let model = ScriptedModel::new().text("Four?");
@@ -226,8 +226,8 @@ async fn refusal_is_not_validated() {
     assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refused));
 }
 
-/// The error has the transcript with the answer. A run owned by the caller repeats the check
-/// without a request.
+/// The error of a failed validator contains the transcript with the answer. If the caller owns the
+/// run, it can repeat the validation without another model request.
 #[tokio::test]
 async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let tries = Arc::new(AtomicU32::new(0));
