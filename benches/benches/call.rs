@@ -1,4 +1,4 @@
-//! A call through the whole pipeline, from the text of the arguments to the recorded result.
+//! A tool call through the whole pipeline, from the argument text to the recorded result.
 
 use std::{
     hint::black_box,
@@ -135,7 +135,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// A call without a tool: typed arguments and a function.
+/// Measures the same work without a tool: the arguments are parsed and passed to a function.
 fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
     Box::new(move |rounds| {
         for _ in 0..rounds {
@@ -144,7 +144,7 @@ fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) ->
     })
 }
 
-/// Tools with different names.
+/// Returns a list of `count` tools that add two integers and have different names.
 fn many(count: usize) -> ToolList {
     let named =
         |number| Some(Add.definition().clone().with_name(ToolName::new(format!("tool_{number}")).ok()?));
@@ -159,7 +159,7 @@ fn many(count: usize) -> ToolList {
     )
 }
 
-/// Calls a tool directly, as in a loop that awaits each call.
+/// Measures calls with `Pipeline::call`, as in a loop that awaits each call.
 fn called(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (call, run) = (ToolCall::new("call_1", name, arguments), Arc::new(RunContext::default()));
@@ -171,7 +171,7 @@ fn called(tools: ToolList, name: &'static str, arguments: &'static str) -> Work 
     })
 }
 
-/// Calls a tool in a batch, as an agent does.
+/// Measures calls with `Pipeline::batch`, as in an agent.
 fn on_a_task(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));
@@ -185,7 +185,7 @@ fn on_a_task(tools: ToolList, name: &'static str, arguments: &'static str) -> Wo
     })
 }
 
-/// Counts calls: the minimal recorder.
+/// A minimal recorder. It counts the successful calls.
 #[derive(Default)]
 struct Tally(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! The definitions of 1,000 tools: the snapshot of a toolset, and its format in a request.
+//! The definitions of 1,000 tools: the snapshot of a toolset, and its format in a model request.
 
 use std::{hint::black_box, process::ExitCode};
 
@@ -30,7 +30,7 @@ fn tools() -> Vec<DynamicTool> {
     (0..TOOLS).filter_map(tool).collect()
 }
 
-/// A tool with usual argument types and its own schema.
+/// Creates a tool with common argument types. The schema of each tool is different.
 fn tool(number: usize) -> Option<DynamicTool> {
     let schema = Schema::arguments(json!({
         "properties": {
@@ -59,7 +59,7 @@ fn snapshot(tools: Toolset) -> Work {
     })
 }
 
-/// Formats a new snapshot.
+/// Measures formatting a new snapshot.
 fn first() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
@@ -69,7 +69,7 @@ fn first() -> Work {
     })
 }
 
-/// Formats a snapshot whose formatted definitions are cached.
+/// Measures formatting a snapshot whose formatted definitions are cached.
 fn again() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {

@@ -1,6 +1,6 @@
-//! The cost of a process: its memory with 512 concurrent runs, each of ten steps with two calls,
-//! and the time from its start to its first request. The agent, the two loops by hand and the model
-//! server each run in a separate process.
+//! The resources of a process: its peak memory with 512 concurrent runs, each of ten steps with two
+//! calls, and the time from its start to its first model request. The agent, the two loops by hand
+//! and the model server each run in a separate process.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 #[path = "../src/by_hand.rs"]
@@ -22,19 +22,19 @@ use haft_react::ReactAgent;
 
 use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 
-/// The number of concurrent runs.
+/// The number of concurrent runs in the measurement of memory.
 const RUNS: u64 = 512;
 
-/// The memory limit in MiB. `--check` fails above it.
+/// The limit on the peak memory in MiB. `--check` fails if it is exceeded.
 const MEMORY: f64 = 64.0;
 
-/// The goal for the time to the first request.
+/// The goal for the time from the start of a process to its first request.
 const FIRST_REQUEST: Duration = Duration::from_millis(15);
 
-/// The number of starts, for the median.
+/// The number of process starts. Their median time is reported.
 const STARTS: usize = 41;
 
-/// The arguments of the child processes.
+/// The command line arguments for the child processes.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         [SERVE] => in_runtime(async { Ok(mock::serve().await?) }),
         [RUN, name, base_url, runs] => in_runtime(run(name, base_url, runs)),
         _ if words.contains(&"--check") => check(),
-        // There are no recorded values to update.
+        // This bench records no values, so there is nothing to update.
         _ if words.contains(&"--update") => Ok(()),
         _ => measure(),
     };
@@ -90,14 +90,14 @@ fn measure() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the memory of the agent against the limit.
+/// Fails if the peak memory of the agent exceeds the limit.
 fn check() -> Result<(), Failure> {
     let memory = memory("haft")?;
     println!("process: {RUNS} runs at a time: {memory:.1} MiB, at most {MEMORY:.1} MiB");
     if memory > MEMORY { Err("the runs use too much memory".into()) } else { Ok(()) }
 }
 
-/// The peak memory of a process with all runs, in MiB.
+/// Measures the peak memory of a process that executes all runs, in MiB.
 fn memory(name: &str) -> Result<f64, Failure> {
     let mut server = this(&[SERVE])?;
     let base_url = format!("http://127.0.0.1:{}/v1", first_line(&mut server.0)?);
@@ -105,7 +105,7 @@ fn memory(name: &str) -> Result<f64, Failure> {
     Ok(first_line(&mut runs.0)?.parse()?)
 }
 
-/// The median time from the start of a process until its first request.
+/// Measures the median time from the start of a process to its first request.
 fn first_request(name: &str) -> Result<Duration, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let base_url = format!("http://{}/v1", listener.local_addr()?);
@@ -121,7 +121,7 @@ fn first_request(name: &str) -> Result<Duration, Failure> {
     times.get(STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
 }
 
-/// Runs concurrently, and prints the peak memory of this process.
+/// Executes the runs concurrently, and prints the peak memory of this process.
 async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
     let once = run_of(name, base_url)?;
     let runs: FuturesUnordered<_> = (0..runs.parse::<u64>()?)
@@ -171,7 +171,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
     })
 }
 
-/// The peak memory of this process in MiB.
+/// Returns the peak memory of this process in MiB.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -179,7 +179,7 @@ fn peak_memory() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// A child process of this program, killed on drop.
+/// A child process that runs this program. It is killed on drop.
 struct Process(Child);
 
 fn this(arguments: &[&str]) -> Result<Process, Failure> {

@@ -1,5 +1,5 @@
 //! A thousand concurrent runs, each of ten steps with two calls, against a model with a latency of
-//! 50 ms. All answers are checked; time and memory are measured. The model server runs in a
+//! 50 ms. All answers are checked, and time and memory are measured. The model server runs in a
 //! separate process, so its memory is not counted.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
@@ -28,10 +28,10 @@ const RUNS: u64 = 1000;
 /// The number of calls in each step.
 const CALLS: u64 = 2;
 
-/// The memory limit of this process in MiB.
+/// The limit on the peak memory of this process in MiB.
 const MEMORY: f64 = 256.0;
 
-/// The argument that starts this program as the model server.
+/// The command line argument that starts this program as the model server.
 const SERVE: &str = "--serve";
 
 /// Adds two numbers.
@@ -53,7 +53,7 @@ async fn main() -> ExitCode {
     let done = if has(SERVE) {
         mock::serve().await.map_err(Into::into)
     } else if has("--check") || has("--update") {
-        // The instruction counts differ from run to run.
+        // The instruction count of this bench varies from run to run, so it is not recorded.
         Ok(())
     } else {
         measure().await
@@ -79,7 +79,7 @@ async fn measure() -> Result<(), Box<dyn Error>> {
             tokio::spawn(async move { (run, agent.run(run.to_string()).await) })
         })
         .collect();
-    // All answers stay in memory, as in a program that collects them.
+    // The answers are kept in memory, as in a program that collects them.
     let ended: Vec<_> = runs.map(|joined| joined.map_err(|_| "a run panicked")).collect().await;
     let took = begun.elapsed();
     let memory = peak_memory();
@@ -118,7 +118,7 @@ fn report(
 
 fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
     let Some(answer) = ended.as_ref().ok().and_then(RunOutput::answer) else { return false };
-    // The question; the calls and results of each step; the answer.
+    // The question, the reply and the results of each step, and the answer.
     let messages = 1 + STEPS * (1 + CALLS) + 1;
     answer.text == format!("{run} is done.")
         && answer.stop_reason == StopReason::Finished
@@ -127,7 +127,7 @@ fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
         && answer.usage.requests == STEPS + 1
 }
 
-/// The number of calls with the right result in the right position.
+/// Counts the calls with the right result in the right position.
 fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
     let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
@@ -139,7 +139,7 @@ fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     right.count() as u64
 }
 
-/// The peak memory of this process in MiB.
+/// Returns the peak memory of this process in MiB.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -147,14 +147,14 @@ fn peak_memory() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// Raises the limit on open files: each run has a connection.
+/// Raises the limit on open files of this process, because each run needs a connection.
 fn allow_connections() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, runs without a connection fail and are reported.
+    // If this fails, some runs get no connection. They fail and are reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The process of the model server, killed on drop.
+/// The process of the model server. It is killed on drop.
 struct Server {
     process: Child,
     base_url: String,

@@ -1,4 +1,5 @@
-//! A step of a run (a request and a call): the agent with its defaults, and two loops by hand.
+//! A step of a run, which consists of a model request and a tool call. Measured for the agent with
+//! its defaults and for two loops by hand.
 //!
 //! Bounds of `--check`:
 //!
@@ -6,7 +7,7 @@
 //! - a streamed step: 2 x a plain step
 //! - with 1,000 messages, and with 1,000 tools: the reqwest loop
 
-// A module of this program, as in a program without haft.
+// Compiled as a module of this program, as it would be in a program without haft.
 #[path = "../src/by_hand.rs"]
 mod by_hand;
 
@@ -38,12 +39,12 @@ struct Integers {
     y: i64,
 }
 
-/// The size of a request.
+/// The size of each model request.
 #[derive(Clone, Copy, Default)]
 struct Load {
-    /// The number of earlier messages.
+    /// The number of messages before the question.
     earlier: usize,
-    /// The number of tools besides the called one.
+    /// The number of tools in addition to the called tool.
     tools: usize,
 }
 
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// The work of a loop. A round is a run of [`STEPS`] steps.
+/// Measures complete runs. A round is one run of [`STEPS`] steps.
 #[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {
@@ -90,7 +91,7 @@ fn base_url() -> String {
     ModelServer::start().expect("a port to listen on").base_url()
 }
 
-/// The earlier messages, with their roles.
+/// Returns the messages before the question, each with its role.
 fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     (0..load.earlier).map(|number| match number % 2 {
         0 => ("user", format!("What about number {number}, which came before?")),
@@ -98,12 +99,12 @@ fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The names of the other tools.
+/// Returns the names of the tools that are never called.
 fn others(load: Load) -> impl Iterator<Item = String> {
     (0..load.tools).map(|number| format!("tool_{number}"))
 }
 
-/// The agent with its defaults, validation included.
+/// Measures the agent with its defaults, including validation.
 fn agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -113,7 +114,7 @@ fn agent(load: Load) -> Work {
     })
 }
 
-/// The agent with a stream of events.
+/// Measures the agent with a stream of events.
 fn streaming_agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -150,7 +151,7 @@ fn transcript(load: Load) -> Transcript {
     messages.collect()
 }
 
-/// The loop with reqwest.
+/// Measures the loop with reqwest.
 fn reqwest_loop(load: Load) -> Work {
     let by_hand = ReqwestLoop::new(&base_url(), tools(load));
     let earlier: Vec<_> = earlier(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
@@ -161,7 +162,7 @@ fn reqwest_loop(load: Load) -> Work {
     })
 }
 
-/// The loop with async-openai.
+/// Measures the loop with async-openai.
 fn async_openai_loop(load: Load) -> Work {
     let by_hand = AsyncOpenAiLoop::new(&base_url(), tools(load));
     let earlier: Vec<_> = earlier(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();
@@ -172,7 +173,7 @@ fn async_openai_loop(load: Load) -> Work {
     })
 }
 
-/// The names of all tools.
+/// Returns the names of all tools.
 fn tools(load: Load) -> impl Iterator<Item = String> {
     ["add".to_owned()].into_iter().chain(others(load))
 }

@@ -1,4 +1,4 @@
-//! Agent loops without haft: with reqwest and serde_json, and with async-openai.
+//! Agent loops without haft, as baselines: one with reqwest and serde_json, one with async-openai.
 
 use std::{error::Error, sync::Arc};
 
@@ -14,28 +14,28 @@ use async_openai::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Any error.
+/// An error of any type.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// The arguments of both tools.
+/// The arguments of the tools `add` and `multiply`.
 #[derive(Deserialize)]
 struct Integers {
     x: i64,
     y: i64,
 }
 
-/// Installs the TLS provider that `reqwest::Client::new()` needs.
+/// Installs the TLS provider for `reqwest::Client::new()`, which panics without one.
 fn install_tls() {
-    // The only error is a provider that is installed already.
+    // The call fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// The work of every tool.
+/// The work of every tool in the benchmarks.
 async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// A loop with reqwest and serde_json. Cheap to clone.
+/// An agent loop with reqwest and serde_json. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ReqwestLoop {
     client: reqwest::Client,
@@ -44,7 +44,7 @@ pub(crate) struct ReqwestLoop {
 }
 
 impl ReqwestLoop {
-    /// Creates the loop with tools of these names.
+    /// Creates a loop with one tool per name.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         let tool = |name: String| {
             json!({"type": "function", "function": {
@@ -56,7 +56,7 @@ impl ReqwestLoop {
         Self { client: reqwest::Client::new(), url, tools: tools.into_iter().map(tool).collect() }
     }
 
-    /// Continues a conversation until the model answers.
+    /// Sends the conversation and calls tools until the model answers. Returns the answer.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ struct Choice {
     message: ChatMessage,
 }
 
-/// A message in the format of the API.
+/// A message in the format of the Chat Completions API.
 #[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct ChatMessage {
     role: String,
@@ -126,13 +126,13 @@ struct Function {
 }
 
 impl ChatMessage {
-    /// A text message.
+    /// Creates a text message.
     pub(crate) fn new(role: &str, text: impl Into<String>) -> Self {
         Self { role: role.to_owned(), content: Some(text.into()), tool_calls: Vec::new(), tool_call_id: None }
     }
 }
 
-/// A loop with the client and types of async-openai.
+/// An agent loop with the client and types of async-openai.
 #[derive(Clone)]
 pub(crate) struct AsyncOpenAiLoop {
     client: Client<OpenAIConfig>,
@@ -140,7 +140,7 @@ pub(crate) struct AsyncOpenAiLoop {
 }
 
 impl AsyncOpenAiLoop {
-    /// Creates the loop with tools of these names.
+    /// Creates a loop with one tool per name.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         install_tls();
         let config = OpenAIConfig::new().with_api_base(base_url).with_api_key("none");
@@ -152,7 +152,7 @@ impl AsyncOpenAiLoop {
         Self { client: Client::with_config(config), tools: tools.into_iter().map(tool).collect() }
     }
 
-    /// A user message, or an assistant message for any other role.
+    /// Creates a user message, or an assistant message if `role` is not `user`.
     pub(crate) fn message(role: &str, text: String) -> ChatCompletionRequestMessage {
         match role {
             "user" => ChatCompletionRequestUserMessage::from(text).into(),
@@ -160,7 +160,7 @@ impl AsyncOpenAiLoop {
         }
     }
 
-    /// Continues a conversation until the model answers.
+    /// Sends the conversation and calls tools until the model answers. Returns the answer.
     ///
     /// # Errors
     ///

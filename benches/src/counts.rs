@@ -2,23 +2,24 @@ use std::{collections::BTreeMap, fs};
 
 use crate::{Case, instructions};
 
-/// The recorded counts.
+/// The path of the file with the recorded instruction counts.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
-/// Allowed growth of a case without a bound, relative to its recorded count.
+/// The allowed growth of the instruction count, for cases without a bound.
 const TOLERANCE: f64 = 0.03;
 
-/// The number of recounts of a case over its limit. The lowest count is used: the number of bytes
-/// that a socket accepts at once varies.
+/// The number of times that a case over its limit is counted again. The lowest count is used,
+/// because the number of bytes that a socket accepts at once varies.
 const RETRIES: u32 = 3;
 
-/// Instructions per round, by bench and case.
+/// Instructions per round. The outer key is the bench, the inner key is the case.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Checks cases with a bound by their ratio to the floor, and the others by their recorded counts.
+/// Counts the instructions of all cases and compares them with their limits.
 ///
-/// Another compiler, C library or processor changes all counts. Ratios change little, and a case
-/// without a bound may grow as much as its floor.
+/// If a case has a bound, its ratio to the floor is checked. Otherwise its count is compared with
+/// the recorded count. Another compiler, C library or processor changes all counts, so the growth
+/// of the floor is allowed too.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();
@@ -49,7 +50,7 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     }
 }
 
-/// The result of a check.
+/// The result of checking one case.
 struct Verdict {
     is_exceeded: bool,
     text: String,
@@ -74,7 +75,7 @@ impl Verdict {
     }
 }
 
-/// Records the counts.
+/// Counts the instructions of the cases and writes them to `counts.json`.
 pub(crate) fn update(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let mut all = read()?;
     let known = all.entry(bench.to_owned()).or_default();

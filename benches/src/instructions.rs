@@ -6,10 +6,10 @@ use std::{
 
 use crate::Case;
 
-/// The argument of a bench under callgrind.
+/// The command line argument that makes a bench run one case under callgrind.
 pub(crate) const COUNT: &str = "--count";
 
-/// The message if valgrind is not installed.
+/// The message that is printed if valgrind is not installed.
 pub(crate) const MISSING: &str =
     "instructions are not counted: install valgrind (`apt-get install valgrind`)";
 
@@ -19,7 +19,7 @@ pub(crate) fn can_be_counted() -> bool {
     valgrind.is_ok_and(|status| status.success())
 }
 
-/// Counts the instructions per round or part, in a separate process for each case.
+/// Counts the instructions per round, or per part of a round, in a separate process.
 pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = valgrind()
@@ -39,8 +39,8 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
 
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
-    // glibc selects its copy functions by processor features. Without these, most processors use
-    // the same functions.
+    // glibc selects its copy functions by the features of the processor. With these features
+    // disabled, most processors use the same functions, and the counts are comparable.
     valgrind.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM");
     valgrind
 }

@@ -1,8 +1,8 @@
-//! Measures time and instructions. Instruction counts are the same on every run.
+//! A harness for benches that measures time and counts instructions.
 //!
-//! A bench is a list of [`Case`]s. Times are compared with a floor, the same work by hand in the
-//! same run, because a slow or busy machine affects both. Instructions are counted by callgrind and
-//! compared with `counts.json`.
+//! A bench is a list of [`Case`]s. The time of a case is compared with its floor: a case that does
+//! the same work by hand in the same run. A slow or busy machine affects both. Instructions are
+//! counted by callgrind, vary little between runs, and are compared with `counts.json`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;
@@ -18,26 +18,26 @@ use std::{env, process::ExitCode};
 pub use case::{Case, Work, asynchronous};
 pub use model_server::{ModelServer, STEPS};
 
-/// The command line of a bench.
+/// The parsed command line of a bench.
 struct Options {
-    /// A part of the names of the selected cases.
+    /// Selects the cases whose names contain this text.
     filter: String,
     task: Task,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// Measure time and instructions.
+    /// Measures time and instructions, and prints them.
     Show,
-    /// Compare the instructions with the bounds and the recorded counts.
+    /// Compares the instruction counts with the bounds and the recorded counts.
     Check,
-    /// Record the instructions.
+    /// Records the instruction counts.
     Update,
-    /// Run a case under callgrind.
+    /// Runs one case under callgrind.
     Count,
 }
 
-/// Runs a bench with the options of the command line.
+/// Runs a bench as specified by the command line.
 pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
     match options(env::args().skip(1)).and_then(|options| execute(bench, cases, &options)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! A model server on the loopback interface: calls in each step, then an answer.
+//! A model server on the loopback interface. It requests tool calls in each step, then answers.
 
 use std::{io, time::Duration};
 
@@ -9,13 +9,13 @@ use tokio::{
     time::sleep,
 };
 
-/// The number of replies with calls before the answer.
+/// The number of replies with tool calls before the answer.
 pub const STEPS: u64 = 10;
 
-/// The latency of each reply.
+/// The delay before each reply.
 pub const LATENCY: Duration = Duration::from_millis(50);
 
-/// Prints the port and serves until the process ends.
+/// Prints the port of the server, and serves until the process ends.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub async fn serve() -> io::Result<()> {
     println!("{}", listener.local_addr()?.port());
     loop {
         let (stream, _) = listener.accept().await?;
-        // An I/O error ends its own connection only.
+        // An I/O error ends only the connection on which it occurs.
         tokio::spawn(converse(stream));
     }
 }
@@ -57,8 +57,9 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// The reply to a request, with its media type: two calls with the numbers of the run and of the
-/// step, or the answer. The number of the run is the text of the question.
+/// Returns the reply to a model request, after its media type. The reply is the answer or two tool
+/// calls, whose arguments are the numbers of the run and of the step. The run number is the text of
+/// the question.
 fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);

@@ -10,21 +10,21 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The number of steps of a run against a [`ModelServer`]: nine calls of `add` and an answer.
+/// The number of steps of a run with a [`ModelServer`]: nine calls of `add`, then an answer.
 pub const STEPS: u32 = 10;
 
-/// A server of the Chat Completions API with prepared replies: nine calls, one after the other, and
-/// an answer.
+/// A server of the Chat Completions API with fixed replies: nine tool calls, one per reply, then an
+/// answer.
 ///
-/// It runs on its own threads until the process ends. Callgrind does not count them.
+/// It runs on separate threads until the process ends. Callgrind does not count their instructions.
 #[derive(Debug)]
 pub struct ModelServer(SocketAddr);
 
-/// The replies of a run, whole and streamed.
+/// The replies of a run, each as a complete response and as a stream.
 struct Script {
     whole: Vec<String>,
     streamed: Vec<String>,
-    /// The number of requests so far.
+    /// The number of requests received so far.
     requests: AtomicUsize,
 }
 
@@ -41,20 +41,20 @@ impl ModelServer {
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let script = Arc::clone(&script);
-                // An I/O error ends the thread of its client only.
+                // An I/O error ends only the thread of the client for which it occurs.
                 thread::spawn(move || converse(&stream, &script));
             }
         });
         Ok(Self(address))
     }
 
-    /// The base URL of the API.
+    /// Returns the base URL of the API.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.0)
     }
 }
 
-/// Answers the requests of one connection until it ends.
+/// Replies to the requests on one connection until it is closed.
 fn converse(mut stream: &TcpStream, script: &Script) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
@@ -64,7 +64,7 @@ fn converse(mut stream: &TcpStream, script: &Script) -> io::Result<()> {
     }
 }
 
-/// Reads a request. Returns `true` if it asks for a stream.
+/// Reads an HTTP request. Returns `true` if the reply must be streamed.
 fn read_request(reader: &mut impl io::BufRead) -> io::Result<bool> {
     let mut length = 0;
     loop {
@@ -92,7 +92,7 @@ impl Script {
         Self { whole, streamed, requests: AtomicUsize::new(0) }
     }
 
-    /// The reply to the next request.
+    /// Returns the reply to the next request.
     fn next(&self, is_streamed: bool) -> &str {
         let replies = if is_streamed { &self.streamed } else { &self.whole };
         let step = self.requests.fetch_add(1, Ordering::Relaxed) % replies.len().max(1);
@@ -118,7 +118,7 @@ fn whole(step: u32) -> String {
     reply("application/json", &body.to_string())
 }
 
-/// A call with its arguments in pieces, or the answer word by word.
+/// Returns a streamed reply: a tool call with its arguments in pieces, or the answer word by word.
 fn streamed(step: u32) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     if is_last(step) {

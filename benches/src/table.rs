@@ -1,6 +1,6 @@
 use crate::{Case, instructions, time};
 
-/// Prints the time and the instructions of each case.
+/// Measures all cases and prints a table of their times and instruction counts.
 pub(crate) fn print(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0).max(bench.len());
     let counts = instructions::can_be_counted();

@@ -2,22 +2,22 @@ use std::time::{Duration, Instant};
 
 use crate::{Case, Work};
 
-/// The minimum duration of a batch, long compared with a reading of the clock.
+/// The minimum duration of a batch. It is long compared with the time for reading the clock.
 const BATCH: Duration = Duration::from_micros(500);
-/// The number of batches. A busy machine changes their median little.
+/// The number of batches. With so many, a busy machine has little effect on the median.
 const BATCHES: usize = 201;
-/// The limit on the time of all batches.
+/// The maximum duration of all batches of a measurement.
 const MAX_TIME: Duration = Duration::from_secs(3);
 
-/// Nanoseconds per round or part.
+/// The time of a round, or of a part of a round, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
-    /// The time in the fastest batch, without interference by other processes.
+    /// The time in the fastest batch, the one with the least interference by other processes.
     pub(crate) fastest: f64,
 }
 
-/// Measures cases in turns, so a temporary slowdown of the machine affects all of them.
+/// Measures several cases alternately, so a temporary slowdown of the machine affects all of them.
 pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
     let mut series = cases.map(Series::new);
     let begun = Instant::now();

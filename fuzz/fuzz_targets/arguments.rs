@@ -1,4 +1,4 @@
-//! See [`haft_fuzz::laws::arguments`].
+//! Fuzz target for [`haft_fuzz::laws::arguments`].
 #![no_main]
 
 use haft_fuzz::{laws, mutation};

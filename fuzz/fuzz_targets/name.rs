@@ -1,4 +1,4 @@
-//! See [`haft_fuzz::laws::name`].
+//! Fuzz target for [`haft_fuzz::laws::name`].
 #![no_main]
 
 use haft_fuzz::laws;

@@ -1,4 +1,4 @@
-//! See [`haft_fuzz::laws::provider`].
+//! Fuzz target for [`haft_fuzz::laws::provider`].
 #![no_main]
 
 use haft_fuzz::{laws, mutation};

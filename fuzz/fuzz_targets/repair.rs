@@ -1,4 +1,4 @@
-//! See [`haft_fuzz::laws::repair`].
+//! Fuzz target for [`haft_fuzz::laws::repair`].
 #![no_main]
 
 use haft_fuzz::{laws, mutation};

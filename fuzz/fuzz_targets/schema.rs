@@ -1,4 +1,4 @@
-//! See [`haft_fuzz::laws::schema`].
+//! Fuzz target for [`haft_fuzz::laws::schema`].
 #![no_main]
 
 use haft_fuzz::{laws, mutation};

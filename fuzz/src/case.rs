@@ -1,13 +1,13 @@
-//! The input of most laws.
+//! The input format of most laws.
 
 use serde_json::{Deserializer, Value};
 
-/// A schema and values to check with it.
+/// The input of a law: a schema, and values to check against it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// The schema. It may be invalid.
     pub schema: Value,
-    /// JSON values, or any text for laws about text.
+    /// The text after the schema: JSON values, or any text for laws about text.
     pub rest: String,
 }
 
@@ -18,7 +18,7 @@ impl Case {
         Self { schema, rest: lines.join("\n") }
     }
 
-    /// Parses an input. Returns `None` if it does not begin with JSON.
+    /// Parses a fuzz input. Returns `None` if it does not start with JSON.
     pub fn read(input: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(input);
         let mut values = Deserializer::from_str(&text).into_iter();
@@ -27,17 +27,17 @@ impl Case {
         Some(Self { schema, rest: rest.strip_prefix('\n').unwrap_or(rest).to_owned() })
     }
 
-    /// Serializes the case as input.
+    /// Formats the case as a fuzz input.
     pub fn write(&self) -> Vec<u8> {
         format!("{}\n{}", self.schema, self.rest).into_bytes()
     }
 
-    /// Parses the values, up to the first invalid one.
+    /// Parses the values in `rest`, up to the first text that is not JSON.
     pub fn values(&self) -> Vec<Value> {
         Deserializer::from_str(&self.rest).into_iter().map_while(Result::ok).collect()
     }
 
-    /// Returns `true` if the text after the schema consists of JSON values.
+    /// Returns `true` if `rest` consists of JSON values.
     pub fn is_json(&self) -> bool {
         Deserializer::from_str(&self.rest).into_iter::<Value>().all(|value| value.is_ok())
     }

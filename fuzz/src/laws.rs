@@ -1,4 +1,4 @@
-//! The laws, with a fuzz target each.
+//! The laws. There is a fuzz target for each of them.
 
 mod arguments;
 mod name;
@@ -15,10 +15,10 @@ pub use self::provider::provider;
 pub use self::repair::repair;
 pub use self::schema::schema;
 
-/// The default stack size of Rust threads: 2 MiB. No input may overflow it.
+/// The default stack size of Rust threads, 2 MiB. No input may overflow a stack of this size.
 const STACK: usize = 2 << 20;
 
-/// Checks a law on a thread with the default stack size.
+/// Checks a law with an input, on a thread with the default stack size.
 ///
 /// # Panics
 ///

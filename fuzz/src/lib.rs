@@ -1,11 +1,11 @@
-//! Invariants for untrusted schemas, values, names and arguments.
+//! Properties that must hold for untrusted schemas, values, names and arguments.
 //!
-//! A [law](laws) is a function that panics if an input violates an invariant. Each program in
-//! `fuzz_targets` checks a law with inputs from libFuzzer (`cargo xtask fuzz`). The tests of this
+//! A [law](laws) is a function that panics if an input violates a property. Each program in
+//! `fuzz_targets` checks one law with inputs from libFuzzer (`cargo xtask fuzz`). The tests of this
 //! package check all laws with the official test suite of JSON Schema and some thousand
 //! [mutations](mutation) of it.
 //!
-//! Inputs are readable text: a [`Case`] is a schema followed by values, as JSON. The input for
+//! Inputs are readable text. A [`Case`] is a schema followed by values, as JSON. The input for tool
 //! names is one name per line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a violated law panics")]
 

@@ -1,7 +1,8 @@
-//! Structure-aware mutation of inputs.
+//! Mutations of inputs that keep the structure of JSON.
 //!
-//! Mutated bytes are rarely JSON, and rarely a schema. The mutations here change the JSON tree:
-//! they add a keyword, insert a reference, copy a subtree, or change a part of a valid value.
+//! If libFuzzer mutates the bytes of an input, the result is rarely JSON, and even more rarely a
+//! schema. These mutations change the JSON tree instead: they add a keyword, insert a reference,
+//! copy a subtree, or change a part of a valid value.
 
 mod parts;
 mod random;
@@ -14,8 +15,8 @@ use self::parts::{random_part, random_part_mut, reference};
 use self::value_writer::Writer;
 use crate::Case;
 
-/// Mutates an input in place, for libFuzzer. Returns the new length, or `None` for a mutation of
-/// the bytes by libFuzzer.
+/// Mutates an input in place, for libFuzzer. Returns the new length, or `None` if libFuzzer should
+/// mutate the bytes instead.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {
@@ -25,8 +26,8 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Optio
     fill(data.get_mut(..max_size)?, &case.write())
 }
 
-/// Crosses two inputs, for libFuzzer. Returns the length of the result, or 0 if an input is not
-/// JSON.
+/// Combines two inputs, for libFuzzer. Writes the result to `out` and returns its length, or 0 if
+/// an input is not JSON.
 pub fn cross(first: &[u8], second: &[u8], out: &mut [u8], seed: u32) -> usize {
     let mut rng = Rng::with_seed(seed.into());
     let (Some(first), Some(second)) = (Case::read(first), Case::read(second)) else { return 0 };
@@ -47,7 +48,7 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     case
 }
 
-/// Replaces a part of a case by a part of another case.
+/// Replaces a part of a case with a part of another case.
 pub fn crossed(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
         let part = random_part(&other.schema, rng).clone();
@@ -95,7 +96,7 @@ fn change_schema(root: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Wraps a schema in another schema.
+/// Wraps a schema in another schema, such as `{"not": …}`.
 fn wrapped(inner: Value, rng: &mut Rng) -> Value {
     let other = random::schema(rng, 1);
     match rng.u8(..9) {
@@ -152,7 +153,7 @@ fn remove(target: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Changes a value slightly.
+/// Changes a value slightly, for example adds 1 to an integer.
 fn tweak(target: &mut Value, rng: &mut Rng) {
     *target = match target.take() {
         Value::Null => json!("null"),

@@ -1,4 +1,4 @@
-//! Inputs from the official JSON-Schema-Test-Suite.
+//! Seed inputs from the official JSON-Schema-Test-Suite.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// Returns every schema of the suite with its values.
+/// Returns one case for each schema of the suite, with the values of its tests.
 ///
 /// # Errors
 ///

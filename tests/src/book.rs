@@ -1,4 +1,4 @@
-//! Rust blocks of the book, as doctests.
+//! Runs the Rust code blocks of the book as doctests.
 
 #[doc = include_str!("../../docs/src/writing-a-tool.md")]
 mod writing_a_tool {}

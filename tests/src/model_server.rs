@@ -9,25 +9,25 @@ use serde_json::{Value, json};
 
 /// A scripted server of the Chat Completions API on the loopback interface.
 ///
-/// If the request has `stream: true`, the reply is streamed with one character of text or arguments
-/// per chunk.
+/// If a request has `stream: true`, the reply is streamed. Each chunk has one character of the text
+/// or of the arguments.
 pub struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The reply to a request.
+/// A scripted reply to one request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
-    /// A text.
+    /// A text answer.
     Text(&'static str),
-    /// Tool calls: id, name and arguments of each.
+    /// Tool calls. Each has an id, a tool name and arguments.
     Calls(Vec<(&'static str, &'static str, &'static str)>),
-    /// An error status with a body.
+    /// An error response with a status code and a body.
     Status(u16, &'static str),
-    /// No reply: the connection stays open until the client closes it.
+    /// No response. The connection stays open until the client closes it.
     Silence,
 }
 
@@ -50,7 +50,7 @@ struct Request {
 }
 
 impl ModelServer {
-    /// Starts a server with these replies, in order. Later requests get status 500.
+    /// Starts a server that sends the given replies in order. Any further request gets status 500.
     ///
     /// # Errors
     ///
@@ -67,22 +67,22 @@ impl ModelServer {
         Ok(Self { address, shared, thread: Some(thread) })
     }
 
-    /// The base URL of the API.
+    /// Returns the base URL of the API.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// The bodies of the requests so far.
+    /// Returns the JSON bodies of the requests received so far.
     pub fn requests(&self) -> Vec<Value> {
         self.shared.lock().requests.iter().map(|request| request.body.clone()).collect()
     }
 
-    /// The heads of the requests so far, in lower case.
+    /// Returns the request lines and headers of the requests received so far, in lower case.
     pub fn heads(&self) -> Vec<String> {
         self.shared.lock().requests.iter().map(|request| request.head.clone()).collect()
     }
 
-    /// Waits for the first request.
+    /// Blocks until the first request arrives.
     pub fn wait_for_request(&self) {
         let state = self.shared.lock();
         drop(self.shared.changed.wait_while(state, |state| state.requests.is_empty()));
@@ -92,7 +92,7 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
-        // Wakes the accept loop, which then reads `is_closed`.
+        // The connection wakes the accept loop, which then reads `is_closed`.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -105,7 +105,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the request and returns its reply.
+    /// Records a request and returns the reply to it.
     fn answer(&self, request: Request) -> Reply {
         let mut state = self.lock();
         let reply = state.replies.get(state.requests.len()).cloned();
@@ -121,7 +121,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let shared = Arc::clone(shared);
-        // An I/O error ends the thread of its client only.
+        // An I/O error ends only the thread of the client for which it occurs.
         thread::spawn(move || converse(&stream, &shared));
     }
 }

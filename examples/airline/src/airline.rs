@@ -1,4 +1,4 @@
-//! The airline: flights, customers and bookings, with their tools.
+//! The airline: flights, customers and bookings, and the tools for them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -50,12 +50,12 @@ pub struct Airline {
     desk: Mutex<Desk>,
 }
 
-/// The mutable state.
+/// The mutable state of the airline.
 #[derive(Default)]
 struct Desk {
     itineraries: Vec<Itinerary>,
     tickets: Vec<Ticket>,
-    /// The last issued number.
+    /// The last number that was issued for a booking or a ticket.
     numbers: u32,
 }
 
@@ -170,7 +170,7 @@ impl Desk {
     }
 }
 
-/// An airline with a few flights and customers.
+/// Creates an airline with a few flights and customers.
 impl Default for Airline {
     fn default() -> Self {
         let flight = |flight_id: &str, date: &str, route: [&str; 2], duration_hours, price| Flight {

@@ -1,4 +1,4 @@
-//! The agent with scripted models and the real server as a child process.
+//! The agent with scripted models. The MCP server is the real one, as a child process.
 
 use std::{error::Error, path::Path, process::Command};
 
@@ -14,7 +14,7 @@ async fn tools() -> Result<Toolset, Box<dyn Error>> {
     airline::tools(Path::new(env!("CARGO_BIN_EXE_airline-server"))).await
 }
 
-/// A model that finds flights, picks the best and books it.
+/// Creates a model that finds flights, picks the best, and books it.
 fn booking_model() -> ScriptedModel {
     let day = r#"{"date":"2026-09-01","origin":"SFO","destination":"JFK"}"#;
     ScriptedModel::new()

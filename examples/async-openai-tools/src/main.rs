@@ -1,5 +1,5 @@
-// A program with the client and types of async-openai and its own loop. haft adds the tools:
-// schemas, validation, repair, deadlines and results.
+// A program that uses the client and types of async-openai and has its own agent loop. haft adds
+// the tools, with schemas, validation, repair, deadlines and results.
 //
 // OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
 //     cargo xtask example async-openai-tools "How many words are in README.md?"
@@ -27,11 +27,11 @@ fn count_words(
 
 const MAX_STEPS: usize = 10;
 
-/// Sends the conversation and calls the requested tools, until the model answers.
+/// Sends the conversation to the model and executes the requested calls, until the model answers.
 async fn answer(question: String) -> Result<String, Box<dyn Error>> {
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
-    // TLS for the `reqwest` of async-openai, if the program enables none of its TLS features.
-    // The only error is a provider that is installed already.
+    // TLS for the `reqwest` of async-openai, if the program enables none of its TLS features. The
+    // call fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::new();
 

@@ -1,4 +1,4 @@
-/// An error in a diagram source. The model reads the text and writes another source.
+/// An error in a diagram source. The model receives its text and can write a corrected source.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum DiagramError {
     #[error("line {line}: {problem}")]

@@ -1,4 +1,4 @@
-//! Graphs: a subset of Graphviz' DOT, drawn in layers.
+//! Graphs in a subset of Graphviz' DOT language, drawn in layers.
 
 mod layers;
 mod parse;
@@ -9,7 +9,7 @@ use crate::{
 };
 use layers::Layers;
 
-/// The limit on boxes and on arrows.
+/// The maximum number of boxes, and of arrows.
 const MOST: usize = 200;
 
 const BOX_HEIGHT: f64 = 40.0;
@@ -29,7 +29,7 @@ struct Node {
     label: String,
 }
 
-/// An arrow between two nodes, by their indices.
+/// An arrow between two nodes, given by their indices.
 #[derive(Debug, PartialEq)]
 struct Edge {
     from: usize,
@@ -38,7 +38,7 @@ struct Edge {
 }
 
 impl Graph {
-    /// Parses a source: `digraph { web -> api [label="HTTP"]; api [label="API server"] }`.
+    /// Parses a source such as `digraph { web -> api [label="HTTP"]; api [label="API server"] }`.
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let graph = parse::parse(source)?;
         for (found, of) in [(graph.nodes.len(), "boxes"), (graph.edges.len(), "arrows")] {
@@ -52,12 +52,13 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The numbers of boxes and arrows.
+    /// Returns the number of boxes and the number of arrows.
     pub fn size(&self) -> (usize, usize) {
         (self.nodes.len(), self.edges.len())
     }
 
-    /// Draws the boxes in layers from top to bottom. Arrows point down, except for cycles.
+    /// Draws the graph as SVG. The layers are arranged from top to bottom. Arrows point down,
+    /// except those that close a cycle.
     pub fn to_svg(&self) -> String {
         let layers = Layers::of(self.nodes.len(), self.edges.iter().map(|edge| (edge.from, edge.to)));
         let places = self.places(&layers);
@@ -75,11 +76,11 @@ impl Graph {
     }
 
     fn width(&self, number: usize) -> f64 {
-        // Numbers behind the nodes are bends of arrows.
+        // A number greater than those of the nodes belongs to a bend of an arrow.
         self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
     }
 
-    /// The positions of nodes and bends. Each layer is centred.
+    /// Returns the positions of the nodes and bends. Each layer is centred horizontally.
     fn places(&self, layers: &Layers) -> Vec<(f64, f64)> {
         let width_of_row = |row: &Vec<usize>| {
             let boxes: f64 = row.iter().map(|number| self.width(*number)).sum();
@@ -102,7 +103,8 @@ impl Graph {
     }
 }
 
-/// Draws an arrow from the edge of a box over the bends to the edge of the other box.
+/// Draws an arrow from the border of its first box, through the bends, to the border of its last
+/// box.
 fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]) {
     let ([start, second, ..], [.., before, end]) = (points, points) else { return };
     if edge.from == edge.to {
@@ -111,7 +113,7 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         svg.words((right + 36.0, y), &edge.label, "start");
         return;
     }
-    // Down, or up for an arrow that closes a cycle.
+    // The arrow points down. If it closes a cycle, it points up.
     let rim = if end.1 > start.1 { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
     let mut from = (side(*start, *second, widths[0]), start.1 + rim);
     let last = (side(*end, *before, widths[1]), end.1 - rim);
@@ -126,13 +128,14 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         from = to;
     }
     svg.path(&path, "line", true);
-    // The label is at the first segment, where arrows to different boxes diverge.
+    // The label is drawn at the first segment, because arrows to different boxes diverge there.
     if let Some(middle) = middle {
         svg.label(middle, &edge.label);
     }
 }
 
-/// The x coordinate of an arrow at the edge of a box, shifted towards its other end.
+/// Returns the x coordinate at which an arrow meets the border of the box at `at`. It is shifted
+/// towards `other`, the next point of the arrow.
 fn side(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
     at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
 }

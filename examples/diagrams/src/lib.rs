@@ -1,9 +1,10 @@
-//! Diagrams from requests: a router selects the agent, and returns a question if the request is
+//! Draws diagrams on request. A router selects the agent, and returns a question if the request is
 //! ambiguous.
 //!
-//! The first agent writes graphs in Graphviz' DOT, the second sequence diagrams in Mermaid. Each
-//! has a tool that draws the source as an SVG file, or reports a syntax error to the model. A drawn
-//! file ends the run. `main.rs` uses a local model, the test a scripted one.
+//! One agent writes graphs in Graphviz' DOT language, the other writes sequence diagrams in
+//! Mermaid. Each has a tool that draws the source as an SVG file, or returns a syntax error to the
+//! model. The run ends when a file is drawn. `main.rs` uses a local model. The test uses scripted
+//! models.
 
 mod error;
 mod graph;
@@ -29,7 +30,7 @@ const ARCHITECTURE: &str = "You draw architectures and other graphs. Write one i
 const SEQUENCE: &str = "You draw sequence diagrams. Write one in the language of Mermaid: a line `Alice->>Bob: text` for each message, \
                         `Bob-->>Alice: text` for an answer. Call draw_sequence with it.";
 
-/// The output folder. File names are fixed, not chosen by the model.
+/// The output folder. The file names are fixed, so the model cannot choose a path.
 #[derive(Clone)]
 struct Canvas {
     folder: PathBuf,
@@ -73,7 +74,7 @@ impl Canvas {
     }
 }
 
-/// The router with both agents. The route table is data and could be read from a file.
+/// Creates the router with both agents. The route table is data, and could be read from a file.
 pub fn router(
     architect: impl ChatModel + 'static,
     sequencer: impl ChatModel + 'static,

@@ -1,11 +1,11 @@
-//! Sequence diagrams: a subset of Mermaid, drawn as SVG.
+//! Sequence diagrams in a subset of the Mermaid language, drawn as SVG.
 
 use crate::{
     DiagramError,
     svg::{Svg, width_of},
 };
 
-/// The limit on participants and on messages.
+/// The maximum number of participants, and of messages.
 const MOST: usize = 100;
 
 const BOX_HEIGHT: f64 = 36.0;
@@ -24,17 +24,17 @@ struct Participant {
     label: String,
 }
 
-/// A message between two participants, by their indices.
+/// A message between two participants, given by their indices.
 #[derive(Debug, PartialEq)]
 struct Message {
     from: usize,
     to: usize,
     text: String,
-    /// Set for replies.
+    /// Set if the message is a reply, which has a dashed line.
     is_dashed: bool,
 }
 
-/// The arrows of the language, longest first, with `true` for dashed lines.
+/// The arrows of the language, longest first. The flag is `true` if the line is dashed.
 const ARROWS: [(&str, bool); 8] = [
     ("-->>", true),
     ("--x", true),
@@ -46,7 +46,7 @@ const ARROWS: [(&str, bool); 8] = [
     ("->", false),
 ];
 
-/// Statements of Mermaid that are not drawn.
+/// The first words of Mermaid statements that are accepted and not drawn, in lower case.
 const LEFT_OUT: [&str; 12] = [
     "sequencediagram",
     "note",
@@ -63,7 +63,7 @@ const LEFT_OUT: [&str; 12] = [
 ];
 
 impl Sequence {
-    /// Reads a source such as `Alice->>Bob: Hello` and `Bob-->>Alice: Hi`, one message per line.
+    /// Parses a source with one message per line, such as `Alice->>Bob: Hello`.
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let mut sequence = Self::default();
         for (line, text) in (1..).zip(source.lines()) {
@@ -93,7 +93,7 @@ impl Sequence {
         Ok(sequence)
     }
 
-    /// The numbers of participants and messages.
+    /// Returns the number of participants and the number of messages.
     pub fn size(&self) -> (usize, usize) {
         (self.participants.len(), self.messages.len())
     }
@@ -110,7 +110,7 @@ impl Sequence {
         let (head, words) = text.split_once(':').unwrap_or((text, ""));
         let (arrow, is_dashed) = ARROWS.into_iter().find(|(arrow, _)| head.contains(arrow))?;
         let (from, to) = head.split_once(arrow)?;
-        // `+` and `-` before the name activate and deactivate a participant. They are not drawn.
+        // `+` or `-` before a name activates or deactivates the participant. This is not drawn.
         let to = to.trim().trim_start_matches(['+', '-']);
         if from.trim().is_empty() || to.is_empty() {
             return None;
@@ -120,7 +120,7 @@ impl Sequence {
         Some(())
     }
 
-    /// The index of a participant. An unknown participant is added.
+    /// Returns the index of the participant with this id. Adds the participant if it is new.
     fn participant(&mut self, id: &str) -> usize {
         let id = id.trim();
         let known = self.participants.iter().position(|participant| participant.id == id);
@@ -130,7 +130,7 @@ impl Sequence {
         })
     }
 
-    /// Draws a vertical line for each participant and a row for each message.
+    /// Draws the diagram as SVG, with a vertical line per participant and a row per message.
     pub fn to_svg(&self) -> String {
         let columns = self.columns();
         let column = |number: usize| columns.get(number).copied().unwrap_or_default();
@@ -157,7 +157,8 @@ impl Sequence {
         svg.finish(MARGIN)
     }
 
-    /// The x coordinates of the participants. The distances fit the texts of the messages.
+    /// Returns the x coordinate of each participant. The distances leave room for the message
+    /// texts.
     fn columns(&self) -> Vec<f64> {
         let mut columns: Vec<f64> = Vec::new();
         for (number, participant) in self.participants.iter().enumerate() {

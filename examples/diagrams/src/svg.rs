@@ -1,11 +1,11 @@
-//! SVG with boxes, arrows and text.
+//! Writes SVG files with boxes, arrows and text.
 
 use std::fmt::Write as _;
 
-/// The approximate width of a letter, for the widths of boxes.
+/// The approximate width of a letter in SVG units.
 const LETTER: f64 = 8.0;
 
-/// A picture under construction.
+/// An SVG picture under construction. It grows with its contents.
 #[derive(Default)]
 pub(crate) struct Svg {
     body: String,
@@ -14,13 +14,13 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Extends the picture to a point.
+    /// Extends the picture so that it contains the given point.
     pub(crate) fn reaches(&mut self, x: f64, y: f64) {
         self.width = self.width.max(x);
         self.height = self.height.max(y);
     }
 
-    /// A box around a centre, with a label.
+    /// Adds a box with a label. The first argument is the centre of the box.
     pub(crate) fn labelled_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
         let (left, top) = (x - width / 2.0, y - height / 2.0);
         self.add(&format!(
@@ -30,7 +30,8 @@ impl Svg {
         self.reaches(left + width, top + height);
     }
 
-    /// Text, centred at a point or starting there.
+    /// Adds text. With the anchor `middle` it is centred at the point, with `start` it begins
+    /// there.
     pub(crate) fn words(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
         if words.is_empty() {
             return;
@@ -44,7 +45,7 @@ impl Svg {
         self.reaches(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
     }
 
-    /// Text on a line, with a background.
+    /// Adds centred text with a background, for labels on lines.
     pub(crate) fn label(&mut self, (x, y): (f64, f64), words: &str) {
         if !words.is_empty() {
             let (width, left) = (width_of(words) + 4.0, x - width_of(words) / 2.0 - 2.0);
@@ -56,7 +57,7 @@ impl Svg {
         self.words((x, y), words, "middle");
     }
 
-    /// A line, with or without an arrowhead.
+    /// Adds a line. `path` is the `d` attribute of an SVG path.
     pub(crate) fn path(&mut self, path: &str, class: &str, is_arrow: bool) {
         let arrow = if is_arrow { r##" marker-end="url(#arrow)""## } else { "" };
         self.add(&format!(r#"<path d="{path}" class="{class}"{arrow}/>"#));
@@ -66,7 +67,7 @@ impl Svg {
         let _ = writeln!(self.body, "  {element}");
     }
 
-    /// The whole file.
+    /// Returns the content of the SVG file.
     pub(crate) fn finish(self, margin: f64) -> String {
         let (width, height) = (self.width + margin, self.height + margin);
         format!(
@@ -90,12 +91,12 @@ impl Svg {
     }
 }
 
-/// The approximate width of a text.
+/// Returns the approximate width of a text in SVG units.
 pub(crate) fn width_of(words: &str) -> f64 {
     LETTER * words.chars().count() as f64
 }
 
-/// Escapes text from a model for SVG.
+/// Escapes text for SVG and removes control characters. The text may come from a model.
 fn escaped(words: &str) -> String {
     let shown = words.chars().filter(|letter| !letter.is_control());
     shown.fold(String::new(), |mut text, letter| {

@@ -1,4 +1,4 @@
-//! The router with scripted models and real drawings.
+//! The router with scripted models. The drawings are real.
 
 use std::{
     error::Error,
@@ -14,7 +14,7 @@ use haft_core::{
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-/// A folder for one test.
+/// Creates an output folder for one test.
 fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder)?;
@@ -88,7 +88,7 @@ async fn ambiguous_request_leads_to_a_question() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A syntax error is returned to the model with the correct form.
+/// The model receives a syntax error with the correct form, and writes a corrected source.
 #[tokio::test]
 async fn syntax_error_is_corrected_by_the_model() -> Result<(), Box<dyn Error>> {
     let folder = folder("wrong")?;
@@ -121,7 +121,7 @@ fn syntax_errors_name_their_line() {
     assert!(matches!(Sequence::parse("sequenceDiagram"), Err(DiagramError::Empty(_))));
 }
 
-/// Cycles, self-loops, isolated nodes and parallel arrows.
+/// Cycles, self-loops, isolated nodes and parallel arrows are drawn without errors.
 #[test]
 fn every_graph_is_drawn() -> Result<(), DiagramError> {
     for (source, arrows) in [("a -> b -> c -> a", 3), ("a -> a", 1), ("a\nb\nc", 0), ("a -> b\na -> b", 2)] {

@@ -1,18 +1,19 @@
-//! The questions with their expected calls and answers.
+//! The questions of the evaluation, with the expected calls and answers.
 
-/// A question.
+/// A question with its expected calls and answer.
 pub(crate) struct Case {
     pub(crate) prompt: &'static str,
-    /// The expected calls, in any order.
+    /// The expected tool calls, in any order.
     pub(crate) calls: &'static [Call],
-    /// Groups of texts: the answer contains at least one text of each group.
+    /// Groups of texts. A correct answer contains at least one text of each group.
     pub(crate) answer: &'static [&'static [&'static str]],
 }
 
-/// An expected call.
+/// An expected tool call.
 pub(crate) struct Call {
     pub(crate) tool: &'static str,
-    /// The arguments with their accepted values. An empty text accepts a missing argument.
+    /// The expected arguments, each with its accepted values. If the empty string is among them,
+    /// the argument may be missing.
     pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -32,7 +33,7 @@ const UTC: &[&str] = &["", "UTC", "Etc/UTC", "GMT"];
 const TODAY: &[&str] = &["2027-03-14", "March 14", "14 March", "14th of March"];
 const MANY: &[&str] = &["", "100"];
 
-/// Questions with one call.
+/// The questions that need one call.
 pub(crate) const CASES: [Case; 9] = [
     Case {
         prompt: "What is 17 plus 25?",
@@ -85,7 +86,7 @@ pub(crate) const CASES: [Case; 9] = [
     },
 ];
 
-/// Questions with two calls. In some, the second call needs the result of the first.
+/// The questions that need two calls. In some, the second call needs the result of the first.
 pub(crate) const TWO_STEPS: [Case; 6] = [
     Case {
         prompt: "First add 17 and 25. Then add 100 to the result. What is the end result?",
@@ -131,7 +132,7 @@ pub(crate) const TWO_STEPS: [Case; 6] = [
     },
 ];
 
-/// A sample of three questions, to save time.
+/// Returns a sample of three questions. Used to save time.
 pub(crate) fn sample(cases: &'static [Case]) -> Vec<&'static Case> {
     cases.iter().step_by(cases.len().div_ceil(3)).collect()
 }

@@ -1,4 +1,4 @@
-//! Comparison of the models in each dialect with a plain loop over a llama.cpp server.
+//! Compares the models in each dialect with a plain loop that uses a llama.cpp server.
 
 use std::{
     error::Error,
@@ -19,20 +19,20 @@ use crate::{
     table, tools,
 };
 
-/// The explanation above the table.
+/// The explanation that is printed above the table.
 pub(crate) const ABOUT: &str = "Correct results per model and dialect. The plain loop uses the native tool calls of a llama.cpp server with the
 same weights, and executes them unchecked. Wrong results are printed to standard error. On an idle machine with two cores
 this takes about a quarter of an hour, with --all about three times that.";
 
 /// The options of the comparison.
 pub(crate) struct Comparison {
-    /// Asks all questions instead of a sample.
+    /// Set if all questions are used instead of a sample.
     pub(crate) all: bool,
-    /// A Python interpreter with `xllamacpp`. `None` omits the plain loop.
+    /// The path of a Python interpreter with `xllamacpp`. If `None`, the plain loop is omitted.
     pub(crate) python: Option<PathBuf>,
 }
 
-/// The scores of a model with one dialect or loop.
+/// The scores of a model, for one dialect or for the plain loop.
 pub(crate) struct Row {
     pub(crate) model: &'static str,
     pub(crate) way: &'static str,
@@ -87,7 +87,7 @@ impl Comparison {
         println!("{}", table::comparison_row(&row));
     }
 
-    /// Prints the calls and the answer of a wrong run.
+    /// Prints the calls and the answer of a run that is not completely right.
     fn reported(model: &str, way: &str, case: &Case, score: Score) -> Score {
         if !(score.tool && score.arguments && score.answer) {
             eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.summary);

@@ -1,10 +1,11 @@
-//! Evaluation of tool selection, arguments and answers of a model.
+//! Evaluates how well a model selects tools, writes arguments and answers.
 //!
-//! First, nine questions with three tools, two of them with canned results. The evaluation fails
-//! unless all nine calls have the right tool and arguments, and eight answers are right.
+//! In the first part, the model gets nine questions and three tools; two of the tools return canned
+//! results. The evaluation fails unless all nine calls have the right tool and arguments, and eight
+//! answers are right.
 //!
-//! Then a comparison of both known models in each dialect, on questions with one and with two
-//! calls, with a plain loop over a llama.cpp server with the same weights.
+//! The second part compares both known models in each dialect, on questions with one and with two
+//! calls. The baseline is a plain loop that uses a llama.cpp server with the same weights.
 
 mod case;
 mod compare;
@@ -57,7 +58,7 @@ enum Dialect {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // TLS for `reqwest::Client::new()`. The only error is a provider that is installed already.
+    // TLS for `reqwest::Client::new()`. The call fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     run(Options::parse()).await.unwrap_or_else(|error| {
         eprintln!("error: {}", ErrorChain(&*error));
@@ -76,7 +77,7 @@ async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Asks the nine questions. Returns `true` if the model passes.
+/// Runs the nine questions and prints the scores. Returns `true` if the model passes.
 async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
     let model = options.model.open().await?;
     println!("model: {}\n\n{}", model.profile().name, table::head());
@@ -103,7 +104,7 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
     Ok(builder.build()?)
 }
 
-/// Asks a question and scores the run.
+/// Runs the agent with a question and scores the run.
 async fn ask(agent: &ReactAgent, case: &Case) -> Score {
     let started = Instant::now();
     let ended = agent.run(case.prompt).await;

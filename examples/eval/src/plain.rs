@@ -1,5 +1,5 @@
-//! The baseline without haft: a loop over the native tool calls of a server, without validation,
-//! repair or retries.
+//! The baseline without haft: an agent loop that uses the native tool calls of a server. It has no
+//! validation, repair or retries.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{score::RunRecord, tools};
 
-/// The limit on requests.
+/// The maximum number of model requests per question.
 const REQUESTS: usize = 8;
 
 pub(crate) struct PlainLoop {
@@ -20,12 +20,12 @@ pub(crate) struct PlainLoop {
 impl PlainLoop {
     pub(crate) fn new(base_url: &str, tools: &ToolList) -> Self {
         let url = format!("{base_url}/v1/chat/completions");
-        // The only error is a provider that is installed already.
+        // The call fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::tools(tools)) }
     }
 
-    /// Asks a question.
+    /// Runs the loop with a question. Returns the calls and the answer.
     pub(crate) async fn run(&self, question: &str) -> RunRecord {
         let mut record = RunRecord::default();
         let mut messages = vec![json!({"role": "user", "content": question})];

@@ -1,4 +1,4 @@
-//! Scores of runs.
+//! Scores of the runs in an evaluation.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use serde_json::Value;
 
 use crate::case::{Call, Case};
 
-/// The required number of right answers, out of nine.
+/// The number of right answers that is required, out of nine.
 const ANSWERS: usize = 8;
 
-/// The calls, answer and usage of a run of an agent or of the plain loop.
+/// The calls, the answer and the usage of one run of an agent or of the plain loop.
 pub(crate) struct RunRecord {
-    /// The calls, by tool and arguments.
+    /// The tool calls, each with the tool name and the arguments.
     pub(crate) calls: Vec<(String, Value)>,
-    /// The answer, or the reason for its absence.
+    /// The answer, or the reason why there is none.
     pub(crate) answer: Result<String, String>,
     pub(crate) usage: Usage,
 }
 
-/// The score of a run, with its cost.
+/// The score of one run, with its duration and usage.
 pub(crate) struct Score {
     pub(crate) tool: bool,
     pub(crate) arguments: bool,
     pub(crate) answer: bool,
     pub(crate) took: Duration,
     pub(crate) usage: Usage,
-    /// The calls and the answer as text.
+    /// A description of the calls and the answer, for the output.
     pub(crate) summary: String,
 }
 
-/// A run without calls and answer.
+/// Creates the record of a run without calls and without an answer.
 impl Default for RunRecord {
     fn default() -> Self {
         Self { calls: Vec::new(), answer: Err("there is no answer".to_owned()), usage: Usage::default() }
@@ -55,7 +55,7 @@ impl From<Result<RunOutput, AgentError>> for RunRecord {
 }
 
 impl Score {
-    /// Scores a run by its answer and by its first calls, as many as the question expects.
+    /// Scores a run. If the question expects `n` calls, only the first `n` calls of the run count.
     pub(crate) fn of(case: &Case, record: RunRecord, took: Duration) -> Self {
         let made: Vec<_> = record.calls.iter().take(case.calls.len()).collect();
         let is_tool = |call: &Call, (tool, _): &(String, Value)| tool == call.tool;
@@ -92,7 +92,7 @@ fn all_made(
     })
 }
 
-/// Returns `true` if all arguments are accepted and none is unexpected.
+/// Returns `true` if all expected arguments have accepted values and there are no other arguments.
 fn are_right(call: &Call, arguments: &Value) -> bool {
     let Value::Object(given) = arguments else { return false };
     let known = |name: &str| call.arguments.iter().any(|(expected, _)| *expected == name);
@@ -102,7 +102,8 @@ fn are_right(call: &Call, arguments: &Value) -> bool {
     given.keys().all(|name| known(name)) && call.arguments.iter().all(|(name, values)| right(name, values))
 }
 
-/// An argument as text. `25.0` becomes `25`, and a trailing slash is removed.
+/// Converts an argument to text for the comparison. `25.0` becomes `25`, and trailing slashes are
+/// removed.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_end_matches('/').to_owned(),
@@ -111,7 +112,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns `true` if the scores pass: all calls right, and at least [`ANSWERS`] answers.
+/// Returns `true` if the evaluation passes: all calls are right, and at least [`ANSWERS`] answers.
 pub(crate) fn pass(scores: &[Score]) -> bool {
     let answers = scores.iter().filter(|score| score.answer).count();
     scores.iter().all(|score| score.tool && score.arguments) && answers >= ANSWERS

@@ -1,4 +1,4 @@
-//! A llama.cpp server with the same weights, as a child process.
+//! Runs a llama.cpp server as a child process, for the baseline with the same weights.
 
 use std::{
     error::Error,
@@ -7,7 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Serves a model file on a free port, prints the address, and exits at the end of stdin.
+/// A Python program that serves a model file on a free port and prints the address. It exits when
+/// its stdin is closed.
 const PROGRAM: &str = r#"
 import os, sys, xllamacpp
 params = xllamacpp.CommonParams()
@@ -25,14 +26,14 @@ sys.stdin.read()
 os._exit(0)
 "#;
 
-/// The server process, killed on drop.
+/// The process of the llama.cpp server. It is killed on drop.
 pub(crate) struct Server {
     process: Child,
     pub(crate) base_url: String,
 }
 
 impl Server {
-    /// Starts a server with a Python interpreter that has `xllamacpp`.
+    /// Starts the server. `python` is the path of an interpreter with `xllamacpp`.
     pub(crate) fn start(python: &Path, model: &Path) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(python);
         command.args(["-c", PROGRAM]).arg(model);

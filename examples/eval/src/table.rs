@@ -1,4 +1,4 @@
-//! The printed tables.
+//! Formats the tables that the evaluation prints.
 
 use haft_core::usage::Usage;
 
@@ -40,7 +40,7 @@ pub(crate) fn totals(scores: &[Score]) -> String {
     )
 }
 
-/// The head of the comparison.
+/// Formats the two header lines of the comparison table.
 pub(crate) fn comparison_head() -> String {
     let head = comparison_line("", "", ["one call:", "", "", "two calls:", "", ""], "");
     let columns = ["tool", "arguments", "answer", "tools", "arguments", "answer"];

@@ -1,4 +1,4 @@
-//! Startup errors of the program.
+//! Errors at the start of the program.
 
 use std::{io, process::Command};
 

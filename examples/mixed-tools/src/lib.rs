@@ -1,7 +1,7 @@
-//! An agent with two kinds of tools: functions of the program, and an MCP server as a child
-//! process.
+//! An agent with tools from two sources: functions of this program, and an MCP server that runs as
+//! a child process.
 //!
-//! `main.rs` uses a local model, the test a scripted one.
+//! `main.rs` uses a local model. The test uses a scripted model.
 
 use std::{error::Error, path::Path, time::Instant};
 
@@ -32,7 +32,7 @@ fn multiply(
     a * b
 }
 
-/// The toolset: the functions and the tools of the server.
+/// Starts the MCP server. Returns a toolset with its tools and the functions of this program.
 pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = clock_server.to_str().ok_or("the path of the clock server is not Unicode")?;
     println!("Starting the MCP server {command}");
@@ -44,7 +44,7 @@ pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(tools)
 }
 
-/// Runs the agent, prints its events and returns the answer.
+/// Runs the agent, prints its events, and returns the answer.
 pub async fn answer(
     model: impl ChatModel + 'static,
     tools: Toolset,

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a question to a local model that needs both kinds of tools.
+//! `cargo xtask demo`: a local model gets a question that needs tools from both sources.
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 
@@ -20,7 +20,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let question = env::args().nth(1).unwrap_or_else(|| QUESTION.to_owned());
-    // The server is the other program of this package.
+    // The MCP server is the other program of this package.
     let clock_server = env::current_exe()?.with_file_name("clock-server");
     let tools = mixed_tools::tools(&clock_server).await?;
     println!("Loading the model");

@@ -1,4 +1,4 @@
-//! The demo with a scripted model and the real server as a child process.
+//! The demo with a scripted model. The MCP server is the real one, as a child process.
 
 use std::{error::Error, path::Path, process::Command};
 

@@ -1,6 +1,6 @@
-//! A driver for runs, outside of haft-react.
+//! A driver for runs, written outside of haft-react.
 //!
-//! A run returns effects, and the driver performs them, with public items only. This driver
+//! A run returns effects, and a driver performs them. This driver uses only public items. It
 //! executes tools in parallel, requests approvals, supports hand-offs between agents, and applies
 //! limits, deadlines and cancellation.
 
@@ -24,10 +24,10 @@ use haft_react::{
     run::{CallBatch, hint},
 };
 
-/// The prefix of hand-off tools.
+/// The prefix of the names of hand-off tools.
 const TRANSFER: &str = "transfer_to_";
 
-/// An agent of a team.
+/// An agent in a team.
 pub struct Member {
     pub model: Arc<dyn ChatModel>,
     pub dialect: Arc<dyn Dialect>,
@@ -48,12 +48,12 @@ impl Member {
     }
 }
 
-/// Agents with a shared run.
+/// Several agents that work on the same run, one after the other.
 pub struct Team {
     members: BTreeMap<String, Member>,
 }
 
-/// Decides about a pending call.
+/// A function that decides about a pending call.
 pub type Decide<'a> = &'a (dyn Fn(&PendingCall) -> Decision + Sync);
 
 impl Team {
@@ -61,7 +61,7 @@ impl Team {
         Self { members: members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect() }
     }
 
-    /// Starts a run of the member `name`.
+    /// Starts a run with the configuration of the member `name`.
     pub fn begin(&self, name: &str, input: RunInput) -> Result<Run, AgentError> {
         Run::new(&self.member(name)?.config, input)
     }
@@ -71,8 +71,8 @@ impl Team {
         self.members.get(name).ok_or_else(unknown)
     }
 
-    /// Drives a run to its answer, starting with the member `name`. Returns the name of the last
-    /// member, with its answer.
+    /// Drives a run until there is an answer, starting with the member `name`. Returns the name of
+    /// the member that answered, and its answer.
     ///
     /// The caller keeps the run and can drive it again after an error or a crash.
     pub async fn drive(
@@ -82,7 +82,7 @@ impl Team {
         context: RunContext,
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentError> {
-        // Nested agents report their usage here, also if they are dropped.
+        // Nested agents report their usage to this meter, even if they are dropped.
         let meter = UsageMeter::default();
         let cancellation = context.cancellation.clone();
         let context = Arc::new(RunContext { usage: Some(meter.clone()), ..context });
@@ -94,7 +94,7 @@ impl Team {
         run.on_usage(meter.take());
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
-                // Each open call gets a result: another run can continue the conversation.
+                // Each open call gets a result, so another run can continue the conversation.
                 run.cancel();
             }
             AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
@@ -109,10 +109,10 @@ impl Team {
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         let mut tools = list(self.member(&name)?, run, context).await;
-        // For a run of a crashed driver. A new run is not changed.
+        // The driver of this run may have crashed. A new run is not changed.
         run.recover(&tools);
         loop {
-            // The token also ends the calls. No request follows.
+            // Cancelling the token also ends the calls. After that, no request is sent.
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
@@ -130,7 +130,8 @@ impl Team {
                 }
                 Effect::Chat(request) => {
                     let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript: without this, the next message copies it.
+                    // The request shares the transcript. If it is kept, appending a message copies
+                    // it.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -147,13 +148,14 @@ impl Team {
                         None => run.on_time_up(),
                     }
                 }
-                // A web server would save the run here and continue it after the decision.
+                // A web server would save the run here, and continue it after the decision.
                 Effect::Wait(pending) => {
                     for call in pending.iter().flat_map(PendingCall::leaves) {
                         run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
-                // There are no validators. Without a summary, the oldest step is omitted.
+                // This driver has no validators and writes no summaries. Without a summary, the run
+                // omits its oldest step.
                 Effect::Check(output) => run.on_check(Ok(*output))?,
                 Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
                 Effect::Done(answer) => return Ok((name, *answer)),
@@ -163,10 +165,11 @@ impl Team {
     }
 }
 
-/// A tool for a hand-off to the member `name`. The driver reads the call at the step boundary.
+/// Creates a tool for a hand-off to the member `name`. The driver detects its calls at the end of a
+/// step.
 pub fn transfer_to(name: &str) -> DynamicTool {
     let name = ToolName::sanitize(&format!("{TRANSFER}{name}"));
-    // The call has no effect: it can be repeated after a crash.
+    // The call has no effect, so it can be repeated after a crash.
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(name, Schema::object())
         .with_description("Hands the conversation to this agent.")
@@ -174,7 +177,7 @@ pub fn transfer_to(name: &str) -> DynamicTool {
     DynamicTool::new(definition, |_, _| async { "handed over" })
 }
 
-/// The target of a hand-off in the last calls of the transcript.
+/// Returns the target of a successful hand-off among the last results of the transcript.
 fn handoff_target(run: &Run) -> Option<String> {
     let messages = run.transcript().messages().iter().rev();
     let results = messages.map_while(|message| match message.body() {
@@ -190,7 +193,7 @@ async fn list(member: &Member, run: &Run, context: &RunContext) -> ToolList {
     member.tools.list(&ListContext { step: run.step(), run_id, state }).await
 }
 
-/// Executes calls in parallel, and reports each outcome as soon as it is known.
+/// Executes calls in parallel. Reports each outcome to the run as soon as it is available.
 async fn execute(
     run: &mut Run,
     member: &Member,
@@ -213,7 +216,7 @@ async fn execute(
     Ok(())
 }
 
-/// Awaits `work` for at most `left`.
+/// Awaits `work` for at most `left`, or without a limit if `left` is `None`.
 async fn within<F: Future>(left: Option<Duration>, work: F) -> Option<F::Output> {
     match left {
         Some(left) => tokio::time::timeout(left, work).await.ok(),

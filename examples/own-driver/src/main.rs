@@ -1,4 +1,4 @@
-// A shop with two agents and its own driver. The models are scripted, so it runs without a network.
+// A shop with two agents and a custom driver. The models are scripted, so no network is needed.
 //
 // cargo xtask example own-driver
 
@@ -25,7 +25,7 @@ fn order(item: String, boxes: u32) -> String {
     format!("{boxes} boxes of {item} are ordered")
 }
 
-/// Approves small orders.
+/// Approves orders of at most 5 boxes.
 fn decide(pending: &PendingCall) -> Decision {
     println!("  to approve: {} {}", pending.call.name, pending.call.arguments);
     match &pending.pending.kind {

@@ -1,4 +1,4 @@
-//! The program against a scripted server on loopback.
+//! Runs the program against a scripted model server on the loopback interface.
 
 use std::{io, process::Command};
 

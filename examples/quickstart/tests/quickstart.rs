@@ -1,4 +1,4 @@
-//! The quickstart with a scripted model in place of a downloaded one.
+//! The quickstart with a scripted model, so nothing is downloaded.
 
 include!("../src/main.rs");
 
@@ -16,7 +16,8 @@ async fn quickstart_answers() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// `main` returns the error, so Rust prints its `Debug` text: it must be readable.
+/// `main` returns the error, so Rust prints its `Debug` form. It must be readable and name a
+/// remedy.
 #[test]
 fn missing_model_is_reported_with_the_remedy() -> std::io::Result<()> {
     let mut quickstart = std::process::Command::new(env!("CARGO_BIN_EXE_quickstart"));

@@ -1,8 +1,8 @@
-//! A run that waits for an approval in one process and continues in another.
+//! A run that is suspended for an approval in one process and continues in another.
 //!
-//! The first process starts the run. A call of `order` suspends it: the run is saved to a file, and
-//! the process ends. The second process reads the file and approves or denies the call, and the run
-//! continues to its answer. `main.rs` uses a local model, the test a scripted one.
+//! The first process starts the run. A call of `order` suspends it, and the process saves the run
+//! to a file and ends. The second process loads the run, approves or denies the call, and continues
+//! the run to its answer. `main.rs` uses a local model. The test uses a scripted model.
 
 use std::{error::Error, fs, path::Path};
 
@@ -30,7 +30,7 @@ fn agent(model: impl ChatModel + 'static) -> Result<ReactAgent, Box<dyn Error>> 
     Ok(agent.build()?)
 }
 
-/// The first process: starts the run, and saves it to a file if it is suspended.
+/// Starts a run, as the first process. If the run is suspended, saves it to `file`.
 pub async fn ask(
     model: impl ChatModel + 'static,
     question: &str,
@@ -40,21 +40,21 @@ pub async fn ask(
     report(output, file)
 }
 
-/// The second process: loads the run from the file, decides, and continues it.
+/// Continues the run in `file` with a decision, as the second process.
 pub async fn answer(
     model: impl ChatModel + 'static,
     decision: Decision,
     file: &Path,
 ) -> Result<String, Box<dyn Error>> {
     let suspended: SuspendedRun = serde_json::from_str(&fs::read_to_string(file)?)?;
-    // The file is removed first: a run is resumed once.
+    // The file is removed before the run continues, so no run is resumed twice.
     fs::remove_file(file)?;
-    // The same decision for all pending calls. They can also be decided one by one.
+    // All pending calls get the same decision here. They can also be decided one by one.
     let output = agent(model)?.run(suspended.decide(|_| Some(decision.clone()))).await?;
     report(output, file)
 }
 
-/// The answer, or the pending calls of the suspended run.
+/// Returns the answer. If the run is suspended, saves it and returns its pending calls.
 fn report(output: RunOutput, file: &Path) -> Result<String, Box<dyn Error>> {
     match output {
         RunOutput::Answer(answer) => Ok(answer.text),

@@ -1,4 +1,4 @@
-//! Both processes with scripted models and a real file.
+//! Both processes of the example, with scripted models and a real file.
 
 use std::{error::Error, fs, path::PathBuf, process::Command};
 
@@ -6,7 +6,7 @@ use haft_core::{call::Decision, model::ChatResponse};
 use haft_testing::ScriptedModel;
 use suspend_and_resume::{answer, ask};
 
-/// A file for one test.
+/// Returns the path of a file for one test.
 fn file(name: &str) -> PathBuf {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_file(&file);

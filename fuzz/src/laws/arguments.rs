@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use super::replay::replayed;
 use crate::Case;
 
-/// Checks the arguments of a tool call:
+/// Checks the execution of a tool call with arbitrary argument text:
 ///
-/// - The tool runs once with valid arguments, or it does not run and the model gets an error.
-/// - The arguments are those of the model, changed by the recorded repairs only.
+/// - If the arguments are valid, the tool runs once. Otherwise it does not run, and the model gets
+///   an error.
+/// - The tool receives the arguments of the model. They are changed only by the recorded repairs.
 ///
 /// # Panics
 ///

@@ -2,11 +2,11 @@ use std::collections::{HashMap, HashSet};
 
 use haft_core::ToolName;
 
-/// Checks the mapping of untrusted names, one per line:
+/// Checks the mapping of untrusted names to tool names. The input has one name per line.
 ///
-/// - Each name becomes a valid name.
+/// - Each name is mapped to a valid name.
 /// - The mapping is deterministic and injective.
-/// - A valid name is unchanged, unless it has the form of a mapped name.
+/// - A valid name is unchanged, unless it looks like the result of a mapping.
 ///
 /// # Panics
 ///
@@ -27,7 +27,7 @@ pub fn name(input: &[u8]) {
             is_valid(foreign) && !ends_like_a_mapped_name(foreign),
             "{foreign:?} became {name}"
         );
-        // A server cannot list a mapped name to collide with the tool of another server.
+        // Otherwise a server could list a mapped name, and collide with the tool of another server.
         assert!(stays || ToolName::sanitize(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {
             panic!("{foreign:?} and {other:?} became {name}");

@@ -9,11 +9,12 @@ use crate::Case;
 const TARGETS: [SchemaTarget; 4] =
     [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
-/// Checks the schemas for providers:
+/// Checks the schemas that are derived for providers:
 ///
-/// - A derived schema compiles, and derivation is deterministic.
-/// - Without reported changes, a valid value of the derived schema is valid for the original.
-/// - The derived schema of a tool's arguments is an object.
+/// - A derived schema compiles, and the derivation is deterministic.
+/// - If no changes are reported, a value that is valid for the derived schema is valid for the
+///   original schema.
+/// - If the original schema describes tool arguments, the derived schema describes an object.
 ///
 /// # Panics
 ///
@@ -50,11 +51,11 @@ fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     derived.value
 }
 
-/// Compiles a derived schema, which may be larger than the original, for example because optional
-/// properties become nullable.
+/// Compiles a derived schema with increased limits. It may be larger than the original, for example
+/// because optional properties become nullable.
 ///
-/// Returns `None` for a duplicate anchor: inlining copies data, such as an `enum`, with an
-/// `$anchor` in it.
+/// Returns `None` if the derived schema has a duplicate anchor. Inlining copies data, such as an
+/// `enum`, and the data may contain an `$anchor`.
 fn compiled(derived: &ProviderSchema) -> Option<Schema> {
     let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
     let limits = SchemaLimits {

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::replay::replayed;
 use crate::Case;
 
-/// Checks argument repair:
+/// Checks the repair of arguments:
 ///
-/// - Valid values are unchanged, and with the strict policy all values are.
-/// - An invalid value is unchanged, or becomes valid by the recorded repairs only.
+/// - A valid value is unchanged. With the strict policy, every value is unchanged.
+/// - An invalid value is unchanged, or the recorded repairs make it valid.
 /// - A repaired value is not repaired again.
 ///
 /// # Panics

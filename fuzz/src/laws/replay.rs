@@ -1,9 +1,9 @@
-//! Replay of recorded repairs.
+//! Applies recorded repairs again, to check the records.
 
 use haft_core::schema::{Repair, RepairKind};
 use serde_json::{Value, json};
 
-/// Applies recorded repairs to a value.
+/// Applies recorded repairs to the original value. Returns the repaired value.
 ///
 /// # Panics
 ///

@@ -3,10 +3,10 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// Checks the preflight, the compiler and the violations:
+/// Checks the preflight, the compiler and the validation of schemas:
 ///
-/// - Any JSON is compiled or rejected as a schema.
-/// - A compiled schema is unchanged, and survives a JSON round trip.
+/// - Any JSON value is compiled as a schema or rejected.
+/// - A compiled schema keeps its JSON value, and survives a JSON round trip.
 /// - Any value is valid, or has violations with existing pointers and bounded text.
 ///
 /// # Panics
@@ -33,7 +33,8 @@ pub fn schema(input: &[u8]) {
     }
 }
 
-/// Checks that canonical text parses to the same value, and is stable.
+/// Checks that the canonical text of a value parses to the same value, and that its canonical text
+/// is the same again.
 fn canonical_text(value: &Value) {
     let text = canonical(value);
     let read: Value = serde_json::from_str(&text).unwrap();
@@ -41,7 +42,7 @@ fn canonical_text(value: &Value) {
     assert_eq!(canonical(&read), text);
 }
 
-/// Checks that a value is valid, or has violations with existing pointers.
+/// Checks that a value is valid, or has violations that point to existing parts of the value.
 fn check_violations(schema: &Schema, value: &Value) {
     let Err(violations) = schema.validate(value) else {
         assert!(schema.is_valid(value));

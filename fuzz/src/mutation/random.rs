@@ -1,4 +1,4 @@
-//! Random values and schemas, from a small vocabulary of relevant names and texts.
+//! Random JSON values and schemas, from a small vocabulary of names and texts that matter.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -86,7 +86,7 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-04/schema#",
 ];
-/// Keywords, each with a letter for the type of its value (see [`keyword`]).
+/// Schema keywords. The letter before each specifies the type of its value (see [`keyword`]).
 const KEYWORDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \
@@ -110,7 +110,7 @@ pub(super) fn number(rng: &mut Rng) -> Value {
     }
 }
 
-/// Returns a text with a piece inserted, removed or repeated.
+/// Returns a changed copy of a text, with a piece inserted, removed or repeated.
 pub(super) fn text_like(text: &str, rng: &mut Rng) -> String {
     let piece = pick(&TEXTS, rng);
     let at = text.char_indices().nth(rng.usize(..=text.len().min(200))).map_or(text.len(), |(at, _)| at);
@@ -134,7 +134,7 @@ pub(super) fn value(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Returns a random schema, which may be invalid.
+/// Returns a random schema. It may be invalid.
 pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     match rng.u8(..12) {
         0 => Value::from(rng.bool()),
@@ -150,7 +150,7 @@ pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Returns a random keyword with a value, usually of the correct type.
+/// Returns a random keyword with a value. The value usually has the right type for the keyword.
 pub(super) fn keyword(rng: &mut Rng, depth: u8) -> (String, Value) {
     let all: Vec<_> = KEYWORDS.split_whitespace().collect();
     let (kind, keyword) = all[rng.usize(..all.len())].split_once(':').expect("a letter before each keyword");

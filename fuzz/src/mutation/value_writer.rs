@@ -1,11 +1,11 @@
-//! Generation of values for a schema, as a model would write them. Most are valid.
+//! Generates values for a schema, like a model would write them. Most of them are valid.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use super::random;
 
-/// Maximum number of subschemas per value, which bounds recursive schemas.
+/// Maximum number of subschemas that are used for one value. It bounds recursive schemas.
 const MAX_STEPS: u32 = 60;
 
 pub(super) struct Writer<'s> {
@@ -19,7 +19,7 @@ impl<'s> Writer<'s> {
         Self { root, rng, left: MAX_STEPS }
     }
 
-    /// Generates a value for the root.
+    /// Generates a value for the root schema.
     pub(super) fn write(mut self) -> Value {
         self.value(self.root)
     }
@@ -49,7 +49,7 @@ impl<'s> Writer<'s> {
         })
     }
 
-    /// The parts of `allOf`, and a random alternative of `anyOf` and `oneOf`.
+    /// Returns the parts of `allOf`, and a random alternative of `anyOf` and of `oneOf`.
     fn parts(&mut self, schema: &'s Value) -> Vec<&'s Value> {
         let mut parts: Vec<_> = schema["allOf"].as_array().into_iter().flatten().collect();
         for keyword in ["anyOf", "oneOf"] {

@@ -1,4 +1,5 @@
-//! Checks every law with the official test suite and mutations of it. The seeds are fixed.
+//! Checks every law with the official test suite of JSON Schema and mutations of it. The seeds of
+//! the random numbers are fixed.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a panic fails the test")]
 
 use std::thread;
@@ -6,10 +7,10 @@ use std::thread;
 use fastrand::Rng;
 use haft_fuzz::{Case, laws, mutation, seeds};
 
-/// Number of mutations of each schema of the suite.
+/// Number of mutations of each schema in the suite.
 const MUTATIONS: u64 = 3;
 
-/// Prints the input if a law panics.
+/// A guard that prints the input if a law panics.
 struct PrintOnPanic<'i>(&'i [u8]);
 
 impl Drop for PrintOnPanic<'_> {

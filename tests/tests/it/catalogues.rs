@@ -1,4 +1,5 @@
-//! Tools of real MCP servers: each is built, converted for each provider, and served again.
+//! Checks the tools of real MCP servers. Each tool is built, converted for each provider, and
+//! served again.
 //!
 //! `tests/catalogues/README.md` describes the collection.
 
@@ -28,8 +29,8 @@ use self::writer::{Texts, Writer};
 const TARGETS: [SchemaTarget; 4] =
     [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
-/// The generated arguments of each schema: required properties with the first alternatives, and all
-/// properties with the second alternatives.
+/// The variants of the arguments that are generated for each schema. Variant 0 has the required
+/// properties and uses the first alternatives. Variant 3 has all properties and other alternatives.
 const VARIANTS: [usize; 2] = [0, 3];
 
 #[test]
@@ -51,7 +52,8 @@ fn every_tool_builds_converts_and_round_trips() {
     expect_file!["../../catalogues/not-strict.txt"].assert_eq(&lines(&report.not_strict));
 }
 
-/// A [`TestModel`](haft_testing::TestModel) calls tools with these examples.
+/// [`TestModel`](haft_testing::TestModel) calls tools with generated examples, so every schema
+/// needs a valid example.
 #[test]
 fn every_schema_has_a_valid_example() {
     let (mut made, mut missing) = (0, Vec::new());
@@ -72,12 +74,12 @@ fn every_schema_has_a_valid_example() {
     assert_eq!(made, 2230 + 866);
 }
 
-/// Examines catalogues on all cores.
+/// Examines the catalogues in parallel, with one thread per core.
 fn examine(mut catalogues: Vec<Catalogue>) -> Report {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Catalogue>> = Vec::new();
     parts.resize_with(threads, Vec::new);
-    // Largest first, for an even distribution.
+    // The largest catalogues are distributed first, so that all threads get a similar load.
     catalogues.sort_by_key(|it| std::cmp::Reverse(it.tools.len()));
     for (index, catalogue) in catalogues.into_iter().enumerate() {
         parts[index % threads].push(catalogue);
@@ -127,7 +129,7 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
     }
 }
 
-/// The fields that differ between the listed tool and the served one.
+/// Returns the names of the fields that differ between the listed and the served definition.
 fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     let mut root = json!({"type": "object", "properties": {}});
     root.as_object_mut().unwrap().extend(listed["inputSchema"].as_object().unwrap().clone());
@@ -154,7 +156,7 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
         .map(|(field, _)| field)
         .collect();
     let output = &listed["outputSchema"];
-    // An output schema with another root type is served inside an object.
+    // If the root type of an output schema is not `object`, it is served inside an object.
     let wrapped = &served["outputSchema"]["properties"]["result"];
     if !is_same("outputSchema", output) && (output["type"] == "object" || !wrapped.is_object()) {
         changed.push("outputSchema");
@@ -162,7 +164,7 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     changed
 }
 
-/// The mistakes in the conversion of a tool for a target.
+/// Converts a tool for a target. Returns descriptions of the mistakes in the conversion.
 fn convert(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -208,7 +210,8 @@ fn convert(
     broken.into_iter().map(|problem| format!("{target:?}: {problem}")).collect()
 }
 
-/// The converted schema as JSON Schema: Gemini's `nullable` becomes an alternative.
+/// Returns a converted schema as JSON Schema: Gemini's `nullable` becomes an alternative with
+/// `null`.
 fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     if target != SchemaTarget::Gemini {
@@ -225,8 +228,8 @@ fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     }
 }
 
-/// Describes arguments that are valid for the converted schema and not for the original, if no
-/// change was reported.
+/// Describes arguments that are valid for the converted schema, but not for the original schema.
+/// Returns `None` if the conversion reported a change.
 fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !converted.changes.is_empty() {
@@ -235,10 +238,10 @@ fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &V
     Some(format!("no change is reported, and {arguments} is invalid"))
 }
 
-/// Returns `true` if arguments that are valid for the original are valid for the converted schema,
-/// or the reported changes exclude them.
+/// Returns `true` if `arguments` are valid for the converted schema, or if the conversion reported
+/// that it excludes values. The arguments are valid for the original schema.
 fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
-    // Changes that exclude values.
+    // The kinds of changes that exclude values.
     let is_narrower = |kind: &SchemaChangeKind| {
         matches!(
             kind,

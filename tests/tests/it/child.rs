@@ -1,4 +1,4 @@
-//! The test binary as an MCP server in a child process.
+//! Runs the test binary as an MCP server in a child process.
 
 use std::{env, process};
 
@@ -8,7 +8,7 @@ use haft_tools::GetCurrentDatetime;
 
 const SERVE: &str = "HAFT_TESTS_SERVE";
 
-/// The command that starts this binary as a server.
+/// Returns the command that starts this binary as an MCP server.
 pub(crate) fn server() -> StdioServer {
     let program = env::current_exe().unwrap();
     StdioServer::new(program.to_str().unwrap())
@@ -30,13 +30,13 @@ fn fail() -> Result<(), &'static str> {
     Err("the disk is full")
 }
 
-/// The entry point of the child process. It does nothing in a test run.
+/// The entry point of the child process. In a normal test run it does nothing.
 #[test]
 fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
-    // Ends the line that the test harness has begun.
+    // The test harness has printed the beginning of a line. The first message needs a new line.
     println!();
     let tools = Toolset::new().with(GetCurrentDatetime).with(Environment).with(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();

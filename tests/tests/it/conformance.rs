@@ -1,4 +1,4 @@
-//! The conformance kit of `haft-testing`, applied to our implementations of the traits.
+//! Applies the conformance kit of `haft-testing` to our implementations of the traits.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Fallback from one HTTP model to another.
+//! Tests of the fallback from one HTTP model to another.
 
 use futures::TryStreamExt as _;
 use haft_core::{RunEvent, RunOutput, Toolset, agent::AgentErrorKind, model::ModelError};
@@ -25,14 +25,15 @@ fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
     ReactAgent::new(model, Toolset::new().with(Add)).unwrap()
 }
 
-/// Returns whether the tools of a request are strict, and the roles of its messages.
+/// Returns the roles of the messages in a request, and `true` if its tools are strict.
 fn shape(request: &Value) -> (bool, Vec<&str>) {
     let is_strict = request["tools"][0]["function"]["strict"] == true;
     let messages = request["messages"].as_array().unwrap();
     (is_strict, messages.iter().map(|message| message["role"].as_str().unwrap()).collect())
 }
 
-/// A conversation moves from one server to the other and back.
+/// A conversation moves from one server to another and back. Each server receives the whole
+/// conversation in its own format.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_receives_its_own_request_format() {
     for is_streamed in [false, true] {

@@ -1,4 +1,4 @@
-//! HTTP models against third-party servers, installed by `cargo xtask setup`.
+//! Tests of HTTP models with third-party servers, which `cargo xtask setup` installs.
 
 mod aimock;
 mod llama;
@@ -21,7 +21,8 @@ use serde_json::Value;
 
 use crate::Add;
 
-/// The folder of a server. `None` if it is neither installed nor required.
+/// Returns the folder of a third-party server, or `None` if it is not installed. Panics if it is
+/// required.
 fn installed(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join("judges").join(name);
@@ -32,19 +33,19 @@ fn installed(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns `true` if `HAFT_JUDGES` lists the server.
+/// Returns `true` if the environment variable `HAFT_JUDGES` lists the server.
 fn is_required(name: &str) -> bool {
     env::var("HAFT_JUDGES").is_ok_and(|required| required.split(',').any(|it| it == name))
 }
 
-/// A server process on its own port, killed at the end of the test.
+/// The process of a third-party server. It is killed at the end of the test.
 struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts the process and waits for its health check.
+    /// Starts the server on a free port, and waits until its health check succeeds.
     fn start(command: impl FnOnce(u16) -> Command, health: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = command(port);
@@ -84,7 +85,8 @@ impl Drop for Server {
     }
 }
 
-/// A request to the control API of a server, as HTTP/1.0: the end of the connection ends the body.
+/// Sends a request to the control API of a server. With HTTP/1.0, the body ends with the
+/// connection.
 fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let length = body.len();
@@ -99,7 +101,7 @@ fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
     Ok((status, body.to_owned()))
 }
 
-/// An agent for each API, with a tool.
+/// Creates an agent with a tool for each of OpenAI's APIs.
 fn agents(server: &Server) -> [ReactAgent; 2] {
     let tools = || Toolset::new().with(Add);
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
@@ -113,7 +115,7 @@ fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
     builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
 }
 
-/// The answer of an agent. If streamed, the text deltas are compared with it.
+/// Runs an agent and returns its answer. A streamed answer is compared with the text deltas.
 async fn answer(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
     use futures::TryStreamExt as _;
     if !is_streamed {

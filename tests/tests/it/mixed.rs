@@ -1,4 +1,4 @@
-//! An agent with Rust functions, built-in tools and the tools of a child process.
+//! An agent with tools from Rust functions, from haft-tools, and from a child process.
 
 use expect_test::expect;
 use haft_core::{Toolset, call::FailureKind};
@@ -14,7 +14,7 @@ async fn tools() -> Toolset {
     Toolset::new().with(Add).with(Calculator).with_source(server)
 }
 
-/// Behaviour F41: a tool over stdio is called like a tool in the process.
+/// Behaviour F41: a tool of an MCP server over stdio is called like a tool in the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     let model = ScriptedModel::new()
@@ -37,7 +37,8 @@ async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     assert_eq!(date["result"]["datetime"].as_str().map(str::len), Some("2026-11-21".len()));
 }
 
-/// Behaviour F43: a failure of a server's tool reaches the model, and the run continues.
+/// Behaviour F43: if a tool of a server fails, the model receives the failure and the run
+/// continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     let model = ScriptedModel::new()
@@ -57,14 +58,14 @@ async fn failure_over_stdio_reaches_the_model_like_a_local_one() {
     assert_eq!(failures[2].kind, FailureKind::InvalidArguments, "the client enforces the server's schema");
 }
 
-/// Behaviour F52: a child process has only the environment of its configuration.
+/// Behaviour F52: a child process receives only the environment variables of its configuration.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_has_only_the_configured_environment() {
     let seen = tools().await.call("environment", ()).await;
     expect!["HAFT_TESTS_SERVE"].assert_eq(&seen.model_text());
 }
 
-/// Behaviour A7, A64: a definition is unchanged after the transfer over MCP.
+/// Behaviour A7, A64: a tool definition is the same before and after its transfer over MCP.
 #[tokio::test(flavor = "multi_thread")]
 async fn definition_is_the_same_over_stdio() {
     let here = Toolset::new().with(haft_tools::GetCurrentDatetime);

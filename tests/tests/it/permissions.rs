@@ -1,4 +1,4 @@
-//! Permissions of calls in a run.
+//! Tests of the permissions of tool calls in a run.
 
 use std::sync::{
     Arc,
@@ -13,8 +13,8 @@ use haft_core::{
 use haft_react::ReactAgent;
 use haft_testing::ScriptedModel;
 
-/// Behaviour X2: a model that follows the instructions in a result cannot call a tool without its
-/// scope.
+/// Behaviour X2: a tool result contains instructions to call another tool. The model follows them,
+/// but the call is denied because its scope is missing.
 #[tokio::test]
 async fn instructions_in_a_result_grant_no_permission() {
     let definition = |name| ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());

@@ -1,4 +1,4 @@
-//! An agent with an HTTP model of the Chat Completions API.
+//! Tests of an agent with an HTTP model of the Chat Completions API.
 
 use expect_test::{Expect, expect};
 use haft_core::{RunInput, Toolset};
@@ -17,7 +17,7 @@ fn agent(server: &ModelServer) -> ReactAgent {
     ReactAgent::new(model(server), Toolset::new().with(Add)).unwrap()
 }
 
-/// Compares the messages of a request, without the instructions.
+/// Compares the messages of a request with a snapshot. The system message is omitted.
 #[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_messages(request: &Value, expected: Expect) {
     let messages = request["messages"].as_array().unwrap();
@@ -26,7 +26,8 @@ fn check_messages(request: &Value, expected: Expect) {
     expected.assert_eq(&lines);
 }
 
-/// Behaviour C29: ids are kept, and the results of parallel calls are paired and in order.
+/// Behaviour C29: call ids are kept. The next request contains the results of parallel calls, in
+/// call order.
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];
@@ -80,7 +81,7 @@ async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     );
 }
 
-/// Behaviour C29: missing and duplicate ids are replaced.
+/// Behaviour C29: missing and duplicate call ids are replaced with unique ids.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_and_duplicate_ids_are_replaced() {
     let calls = vec![
@@ -103,7 +104,8 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert_eq!(sums, [Some("2"), Some("4"), Some("6")]);
 }
 
-/// Behaviour C76: the second request has the messages and calls of the first run.
+/// Behaviour C76: after a follow-up question, the request contains the messages and calls of the
+/// first run.
 #[tokio::test(flavor = "multi_thread")]
 async fn follow_up_question_continues_the_conversation() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#)];
@@ -153,7 +155,7 @@ async fn follow_up_question_continues_the_conversation() {
     );
 }
 
-/// The JSON dialect replaces function calls by a response schema.
+/// In the JSON dialect, the request has a response schema instead of functions.
 #[tokio::test(flavor = "multi_thread")]
 async fn model_without_function_calls_is_constrained_to_json() {
     let server = ModelServer::start([

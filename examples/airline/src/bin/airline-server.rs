@@ -1,4 +1,4 @@
-//! The airline as an MCP server over stdio.
+//! An MCP server over stdio with the tools of the airline.
 
 use airline::airline::Airline;
 use haft_core::Toolset;

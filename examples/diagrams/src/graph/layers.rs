@@ -1,14 +1,15 @@
-//! The layers of nodes, and the order in each layer.
+//! Assigns the nodes of a graph to layers, and orders the nodes in each layer.
 
-/// The number of passes over the layers to reduce crossings.
+/// The number of passes over the layers that reduce crossings of arrows.
 const SWEEPS: usize = 8;
 
-/// Nodes in layers. An arrow across several layers has a bend in each; bends are numbered after the
-/// nodes.
+/// The nodes of a graph in layers. An arrow that crosses a layer has a bend in it. The numbers of
+/// the bends follow those of the nodes.
 pub(super) struct Layers {
-    /// The numbers of nodes and bends, from left to right, from top to bottom.
+    /// The numbers of the nodes and bends in each layer, from left to right. The top layer is
+    /// first.
     pub(super) rows: Vec<Vec<usize>>,
-    /// The path of each arrow: first node, bends, last node.
+    /// The path of each arrow: the number of its first node, of its bends, and of its last node.
     pub(super) ways: Vec<Vec<usize>>,
     count: usize,
 }
@@ -35,7 +36,7 @@ impl Layers {
         layers
     }
 
-    /// The number of nodes and bends.
+    /// Returns the number of nodes and bends.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -53,7 +54,8 @@ impl Layers {
         number
     }
 
-    /// Sorts each layer by the mean position of its neighbours in the layer before, down and up.
+    /// Reduces crossings: sorts each layer by the mean position of the neighbours in the previous
+    /// layer. Alternates between passes down and up.
     fn untangle(&mut self) {
         let mut neighbours = vec![Vec::new(); self.count];
         for step in self.ways.iter().flat_map(|way| way.windows(2)) {
@@ -82,7 +84,7 @@ impl Layers {
     }
 }
 
-/// The arrows without those that close a cycle.
+/// Returns the arrows, without those that close a cycle.
 fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -94,7 +96,8 @@ fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)>
     let mut seen = vec![Seen::No; nodes];
     let mut down = Vec::new();
     for start in 0..nodes {
-        // The current path of the depth-first search: each node with its remaining arrows.
+        // The current path of the depth-first search. Each node is stored with its unvisited
+        // arrows.
         let arrows = |node: usize| edges.iter().rev().filter(move |edge| edge.0 == node).copied();
         let mut way = Vec::new();
         if seen[start] == Seen::No {
@@ -119,10 +122,10 @@ fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)>
     down
 }
 
-/// The depth of each node: below all nodes with an arrow to it.
+/// Returns the depth of each node. A node is below all nodes that have an arrow to it.
 fn depths(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let mut depths = vec![0; nodes];
-    // Without cycles, no path is longer than the number of nodes.
+    // Without cycles, a path has at most as many nodes as the graph.
     for _ in 0..nodes {
         for &(from, to) in down {
             depths[to] = depths[to].max(depths[from] + 1);

@@ -1,4 +1,4 @@
-//! The parser: `digraph { a -> b [label="…"]; b [label="…"] }`.
+//! Parser for `digraph { a -> b [label="…"]; b [label="…"] }`.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -12,7 +12,7 @@ enum Token {
     Sign(char),
 }
 
-/// Splits a source into tokens with their lines.
+/// A lexer that splits a source into tokens and counts the lines.
 struct Lexer<'s> {
     letters: Peekable<Chars<'s>>,
     line: usize,
@@ -70,7 +70,7 @@ impl Lexer<'_> {
             match letter {
                 '"' => return Ok(text),
                 '\\' => match self.letters.next() {
-                    // Line breaks of labels become spaces.
+                    // Escaped line breaks in a label become spaces.
                     Some('n' | 'l' | 'r') => text.push(' '),
                     Some(other) => text.push(other),
                     None => break,
@@ -128,7 +128,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
             match token {
                 Token::Sign('{' | '}' | ';') => {}
                 Token::Word(word) if ["digraph", "graph", "strict"].contains(&word.as_str()) => {
-                    // The name of the graph, or default attributes. Neither is drawn.
+                    // The name of the graph or its default attributes. They are not drawn.
                     while self.tokens.next_if(|(_, token)| matches!(token, Token::Word(_))).is_some() {}
                     self.attributes()?;
                 }
@@ -147,7 +147,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// A node, arrows from node to node, or a setting of the graph.
+    /// Parses a node, a chain of arrows, or a setting of the graph.
     fn statement(&mut self, first: String) -> Result<(), DiagramError> {
         if self.takes(&Token::Sign('=')) {
             self.next();
@@ -175,7 +175,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// The index of a node. An unknown node is added.
+    /// Returns the index of the node with this id. Adds the node if it is new.
     fn node(&mut self, id: String) -> usize {
         let known = self.graph.nodes.iter().position(|node| node.id == id);
         known.unwrap_or_else(|| {
@@ -184,7 +184,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         })
     }
 
-    /// Parses attributes in brackets and returns the label.
+    /// Parses attributes in brackets. Returns the value of `label`, if present.
     fn attributes(&mut self) -> Result<Option<String>, DiagramError> {
         let mut label = None;
         while self.takes(&Token::Sign('[')) {

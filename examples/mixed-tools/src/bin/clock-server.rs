@@ -1,4 +1,4 @@
-//! An MCP server over stdio with a clock.
+//! An MCP server over stdio with one tool: the current date and time.
 
 use haft_core::Toolset;
 use haft_tools::GetCurrentDatetime;

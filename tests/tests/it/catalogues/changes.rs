@@ -1,4 +1,4 @@
-//! Comparison of the reported changes of a converted schema with its actual changes.
+//! Compares the reported changes of a converted schema with the actual changes.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::subschemas::{Document, Part, Parts};
 
-/// The changes that are not reported, and the reports without a change.
+/// Returns descriptions of all unreported changes, and of all reports without a change.
 pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
     if &converted.value == original {
         let only_obstacle =
@@ -31,7 +31,7 @@ pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<Stri
     comparison.wrong
 }
 
-/// Returns `true` if the original has the keyword of the report.
+/// Returns `true` if the original schema has the keyword of a reported change.
 fn is_there(original: &Value, change: &SchemaChange) -> bool {
     let Some(place) = original.pointer(&change.pointer) else { return false };
     match change.kind {
@@ -43,7 +43,7 @@ fn is_there(original: &Value, change: &SchemaChange) -> bool {
     }
 }
 
-/// Compares a schema with its conversion, value by value.
+/// A comparison of a schema with its conversion. It visits all parts of the schemas.
 struct Comparison<'v> {
     original: Document<'v>,
     sent: Document<'v>,
@@ -67,7 +67,7 @@ impl<'v> Comparison<'v> {
                 }
             }
         }
-        // A cut reference has no content to compare.
+        // The target of an unexpanded reference is not sent, so there is nothing to compare.
         let is_cut = |change: &SchemaChange| {
             change.kind == SchemaChangeKind::Unexpanded
                 && original.0.iter().any(|part| part.pointer == change.pointer)
@@ -80,14 +80,15 @@ impl<'v> Comparison<'v> {
         }
         for keyword in ["items", "additionalProperties"] {
             let below = self.sent.below(sent, keyword);
-            // An omitted keyword is one report, without reports for its content.
+            // An omitted keyword is reported once. The contents of its value are not reported.
             if !below.0.is_empty() {
                 self.compare(&self.original.below(original, keyword), &below);
             }
         }
     }
 
-    /// Returns `true` if only `null` is missing, and another report covers it.
+    /// Returns `true` if the keyword was changed only by removing `null`, and another report covers
+    /// this.
     fn is_null_alone(&self, original: &Parts<'v>, keyword: &str, value: &Value, sent: &Parts<'v>) -> bool {
         let is_nullable = sent.all("nullable").next().is_some();
         let is_reported = |change: &SchemaChange| {
@@ -125,7 +126,7 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
     match keyword {
         "type" => {
             let names = value.as_array().map_or_else(|| vec![value], |names| names.iter().collect());
-            // The constants of an `enum` imply its types.
+            // The values of an `enum` imply its types.
             !types.is_empty()
                 && (names.iter().all(|name| types.contains(name)) || part.schema.get("enum").is_some())
         }
@@ -142,7 +143,7 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
             sent.all("additionalProperties").any(|it| it == value)
         }
         "items" if !types.is_empty() && !has_type("array") => true,
-        // These schemas accept any value.
+        // A schema that accepts any value can be omitted.
         "additionalProperties" | "items" if value == &json!({}) || value == &json!(true) => true,
         "additionalProperties" | "items" => sent.all(keyword).next().is_some(),
         "anyOf" | "oneOf" => sent.all(keyword).next().is_some(),
@@ -154,7 +155,7 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
     }
 }
 
-/// The type that a keyword constrains. Values of other types are valid.
+/// Returns the JSON type that a keyword constrains. Values of other types are always valid.
 fn subject(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

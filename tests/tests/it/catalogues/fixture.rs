@@ -1,4 +1,4 @@
-//! The catalogues in `tests/catalogues`, and their round trip through MCP.
+//! Loads the catalogues in `tests/catalogues`, and transfers their tools over MCP.
 
 use std::{fs, path::Path};
 
@@ -14,7 +14,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
 };
 
-/// The tools of a server.
+/// The tools of one MCP server, as recorded.
 #[derive(Deserialize)]
 pub(super) struct Catalogue {
     pub(super) package: String,
@@ -22,7 +22,7 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// All catalogues, in the order of their file names.
+    /// Loads all catalogues, in the order of their file names.
     pub(super) fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("catalogues");
         let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -33,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// A connection with JSON lines.
+/// One end of a connection that transfers JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -55,7 +55,7 @@ impl Peer {
     }
 }
 
-/// The tools of a server as haft lists them. The source owns the connection.
+/// Returns the tools of a server as haft lists them. The returned source owns the connection.
 pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(answer(Peer::new(server), tools));
@@ -64,7 +64,7 @@ pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
     (source, list)
 }
 
-/// A server with these tools, unchanged.
+/// Serves `tools` without changes, like a minimal MCP server.
 async fn answer(mut client: Peer, tools: Vec<Value>) {
     let info = json!({"name": "catalogue", "version": "1"});
     let greeting =
@@ -79,7 +79,7 @@ async fn answer(mut client: Peer, tools: Vec<Value>) {
     }
 }
 
-/// These tools as haft serves them to a client.
+/// Returns tools in the form in which haft serves them to a client.
 pub(super) async fn served(tools: Toolset) -> Vec<Value> {
     let (client, server) = duplex(1 << 20);
     let (reader, writer) = split(server);

@@ -1,4 +1,4 @@
-//! Definitions and calls in the format of every provider.
+//! Compares definitions and calls with the format of every provider.
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,
@@ -7,7 +7,7 @@ use haft_core::{
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
 
-/// The formats with a definition that differs from the one of its target.
+/// Returns the names of the provider formats whose definition of the tool is wrong.
 pub(super) fn mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -21,7 +21,7 @@ pub(super) fn mistakes(
     }
     let response = json!({"type": "function", "parameters": converted.value, "strict": converted.strict});
     let response = described(definition, response);
-    // The converted schema as a definition of its own.
+    // A definition made from the converted schema must have the same format.
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
     let back = back.with_description(definition.description());
     let checks = match target {
@@ -59,7 +59,7 @@ pub(super) fn mistakes(
     wrong.map(|(name, _)| format!("the format of {name} differs")).collect()
 }
 
-/// A function declaration of Gemini. Without parameters there is no schema.
+/// Returns a function declaration for Gemini. If the tool has no parameters, it contains no schema.
 fn with_schema(definition: &ToolDefinition, key: &str, schema: &Value) -> Value {
     let is_empty_object = ["properties", "required"]
         .iter()
@@ -83,7 +83,8 @@ fn described(definition: &ToolDefinition, mut rest: Value) -> Value {
     rest
 }
 
-/// Returns `true` if a call is unchanged after a reply in the format of each provider.
+/// Returns `true` if a call with these arguments can be parsed from a reply in the format of each
+/// provider, without changes.
 pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -> bool {
     let (name, text) = (definition.name(), arguments.to_string());
     let call = ToolCall::new("call_1", name.as_str(), text.clone());

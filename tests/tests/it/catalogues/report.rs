@@ -1,21 +1,21 @@
-//! The report about all catalogues.
+//! The results for all catalogues.
 
 use std::collections::BTreeSet;
 
 use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 
-/// Tools are named `package tool`.
+/// The results for several catalogues. Tools are given as `package tool`.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) servers: usize,
     pub(super) tools: usize,
-    /// Tools that are rejected, with the reason.
+    /// Tools that are rejected, each with the reason.
     pub(super) rejected: BTreeSet<String>,
-    /// Tools that OpenAI's strict mode cannot express, with the reason.
+    /// Tools that OpenAI's strict mode cannot express, each with the reason.
     pub(super) not_strict: BTreeSet<String>,
     /// Tools without valid generated arguments for a converted schema.
     pub(super) without_arguments: BTreeSet<String>,
-    /// Violations of the tested rules.
+    /// Violations of the rules that are tested.
     pub(super) broken: BTreeSet<String>,
 }
 
@@ -38,7 +38,7 @@ impl Report {
     }
 }
 
-/// The entries of a list, one per line.
+/// Formats the entries of a set, one per line.
 pub(super) fn lines(list: &BTreeSet<String>) -> String {
     list.iter().map(|entry| format!("{entry}\n")).collect()
 }

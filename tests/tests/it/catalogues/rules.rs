@@ -1,9 +1,9 @@
-//! The rules of each target, written from the documentation of its provider.
+//! The rules for the schemas of each target. They follow the documentation of the providers.
 
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The keywords of OpenAI's strict subset.
+/// The keywords that OpenAI's strict mode accepts.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -28,7 +28,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The keywords of Gemini's subset.
+/// The keywords that Gemini accepts.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",
@@ -51,10 +51,10 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// Keywords that the target for small models omits.
+/// Some keywords that the target for small models omits.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
-/// The violations of the target's rules in a converted schema.
+/// Returns descriptions of all violations of the target's rules in a converted schema.
 pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
     if converted.value["type"] != "object" {
@@ -76,7 +76,7 @@ pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<St
     broken
 }
 
-/// Applies a rule to each subschema.
+/// Applies a rule to each subschema. Adds the violations to `broken`, with their JSON pointers.
 fn each(at: &str, schema: &Value, broken: &mut Vec<String>, rule: &impl Fn(&Value) -> Vec<String>) {
     broken.extend(rule(schema).into_iter().map(|problem| format!("{at}: {problem}")));
     for holder in ["properties", "$defs"] {

@@ -1,8 +1,8 @@
-//! The subschemas that apply to a value.
+//! Finds the subschemas that apply to a value.
 
 use serde_json::{Map, Value};
 
-/// Keywords with constraints. Keywords that only contain other subschemas are not listed.
+/// The keywords that constrain a value. Keywords that only contain other subschemas are not listed.
 const ASSERTIONS: [&str; 38] = [
     "additionalItems",
     "additionalProperties",
@@ -44,22 +44,22 @@ const ASSERTIONS: [&str; 38] = [
     "unevaluatedProperties",
 ];
 
-/// A schema document.
+/// A complete schema document.
 #[derive(Clone, Copy)]
 pub(super) struct Document<'v> {
     root: &'v Value,
-    /// In draft 7, keywords beside `$ref` are ignored.
+    /// Set for draft 7, in which keywords beside `$ref` are ignored.
     is_draft_7: bool,
 }
 
-/// A subschema and its JSON pointer.
+/// A subschema with its JSON pointer in the document.
 #[derive(Clone)]
 pub(super) struct Part<'v> {
     pub(super) pointer: String,
     pub(super) schema: &'v Value,
 }
 
-/// The subschemas that apply to a value, alternatives included.
+/// The subschemas that apply to the same value, including alternatives.
 #[derive(Clone, Default)]
 pub(super) struct Parts<'v>(pub(super) Vec<Part<'v>>);
 
@@ -75,7 +75,7 @@ impl<'v> Document<'v> {
         parts
     }
 
-    /// Adds a subschema with the target of its reference, its parts and its alternatives.
+    /// Adds a subschema, the target of its reference, its parts and its alternatives.
     fn add(self, pointer: String, schema: &'v Value, parts: &mut Parts<'v>) {
         if parts.0.iter().any(|known| std::ptr::eq(known.schema, schema)) {
             return;
@@ -97,7 +97,7 @@ impl<'v> Document<'v> {
         }
     }
 
-    /// The subschemas under a keyword, from each part.
+    /// Returns the subschemas that are the value of a keyword in one of `parts`.
     pub(super) fn below(self, parts: &Parts<'v>, keyword: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -108,7 +108,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// The subschemas of a property.
+    /// Returns the subschemas of the property `name`.
     pub(super) fn property(self, parts: &Parts<'v>, name: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -120,7 +120,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// The keywords of a part with constraints.
+    /// Returns the keywords of a part that constrain a value.
     pub(super) fn assertions(self, part: &Part<'v>) -> impl Iterator<Item = (&'v str, &'v Value)> {
         let counts = !(self.is_draft_7 && part.schema.get("$ref").is_some());
         let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);
@@ -131,12 +131,12 @@ impl<'v> Document<'v> {
 }
 
 impl<'v> Parts<'v> {
-    /// The values of a keyword.
+    /// Returns the values of a keyword in all parts.
     pub(super) fn all(&self, keyword: &str) -> impl Iterator<Item = &'v Value> {
         self.0.iter().filter_map(move |part| part.schema.get(keyword))
     }
 
-    /// The items of a keyword with a list, or its single value.
+    /// Returns the values of a keyword in all parts. If a value is a list, returns its items.
     pub(super) fn items(&self, keyword: &str) -> Vec<&'v Value> {
         let each = |value: &'v Value| match value {
             Value::Array(items) => items.iter().collect(),
@@ -145,7 +145,7 @@ impl<'v> Parts<'v> {
         self.all(keyword).flat_map(each).collect()
     }
 
-    /// The names of all properties.
+    /// Returns the names of all properties, sorted.
     pub(super) fn names(&self) -> Vec<&'v str> {
         let mut names: Vec<&str> = self
             .all("properties")

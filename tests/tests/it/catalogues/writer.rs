@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use haft_core::Schema;
 use serde_json::{Map, Number, Value, json};
 
-/// Texts for the usual formats, patterns and lengths.
+/// Candidate texts that match common formats, patterns and lengths.
 const TEXTS: [&str; 22] = [
     "a",
     "text",
@@ -31,18 +31,18 @@ const TEXTS: [&str; 22] = [
     "a_b-c.d",
 ];
 
-/// The depth limit for optional values.
+/// The nesting depth from which on optional values are omitted.
 const DEPTH: usize = 8;
 
-/// Generates values of a schema.
+/// A generator of values for a schema.
 pub(super) struct Writer<'s> {
     root: &'s Value,
-    /// The choice among alternatives. An even variant has required properties only.
+    /// Selects among alternatives. If it is even, only required properties are generated.
     variant: usize,
     texts: &'s mut Texts,
 }
 
-/// A valid text for each string schema, by the schema's JSON.
+/// A cache of valid texts. The key is the JSON of a string schema.
 pub(super) type Texts = HashMap<String, Option<&'static str>>;
 
 impl<'s> Writer<'s> {
@@ -72,7 +72,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// A schema merged with the target of its reference, its parts, and one of its alternatives.
+    /// Merges a schema with the target of its reference, its parts, and one of its alternatives.
     fn whole(&mut self, schema: &Value, depth: usize) -> Value {
         let mut whole = schema.clone();
         let mut parts = Vec::new();
@@ -152,7 +152,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Merges another schema of the same value.
+/// Merges `part` into `whole`. Both schemas apply to the same value.
 fn merge(whole: &mut Value, part: &Value) {
     let (Value::Object(whole), Value::Object(part)) = (whole, part) else { return };
     for (keyword, value) in part {
@@ -164,7 +164,7 @@ fn merge(whole: &mut Value, part: &Value) {
                 }
             }
             ("required", Some(Value::Array(known)), Value::Array(more)) => known.extend(more.iter().cloned()),
-            // The single type is the intersection.
+            // If a part allows only one type, the merged schema allows only that type.
             ("type", Some(known), Value::String(_)) => *known = value.clone(),
             _ => {}
         }
@@ -184,8 +184,8 @@ fn number(schema: &Value) -> Value {
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// The forms of a value under a strict schema, with `null` for absent properties. There may be
-/// several, or none.
+/// Returns the forms that a value can take in a strict schema, in which absent properties become
+/// `null`. With several alternatives in the schema there may be several forms, or none.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -217,10 +217,11 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
     }
 }
 
-/// The limit on alternatives.
+/// The maximum number of forms of a value.
 const WAYS: usize = 50;
 
-/// The combinations of values and additions, up to the limit.
+/// Combines each value with each form in `ways`, by calling `add`. Returns at most [`WAYS`]
+/// results.
 fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, way) in values.iter().flat_map(|value| ways.iter().map(move |way| (value, way))).take(WAYS) {

@@ -1,4 +1,4 @@
-//! `aimock`: a server with fixtures in the exact format of OpenAI's APIs.
+//! Tests with `aimock`, a server that sends fixtures in the exact format of OpenAI's APIs.
 
 use std::{fs, path::Path, process::Command};
 
@@ -13,7 +13,7 @@ use super::{Server, agents, answer, at, installed};
 
 fn start() -> Option<Server> {
     let place = installed("aimock")?;
-    // Chunks have five UTF-16 code units: the surrogate pair of the globe is split.
+    // Each chunk has five UTF-16 code units. This splits the surrogate pair of the globe.
     let fixtures = json!({"fixtures": [
         {"match": {"userMessage": "17 plus 25", "hasToolResult": true}, "response": {"content": "It is 42."}},
         {"match": {"userMessage": "17 plus 25"}, "response": {

@@ -1,4 +1,4 @@
-//! `xllamacpp`: the llama.cpp server with a real model.
+//! Tests with `xllamacpp`, the llama.cpp server with a real model.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::{Server, at, installed, is_required};
 use crate::Add;
 
-/// Serves one model to one client, with a context of 2,048 tokens, so a test can overflow it.
+/// A Python program that serves a model to one client. The context has only 2,048 tokens, so a test
+/// can overflow it.
 const SERVE: &str = "
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
@@ -42,7 +43,7 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// The model from `cargo xtask setup --judges`, or the one in `HAFT_MODEL`.
+/// Returns the file in `HAFT_MODEL`, or the model that `cargo xtask setup --judges` downloads.
 fn model() -> Option<PathBuf> {
     if let Some(file) = env::var_os("HAFT_MODEL") {
         return Some(file.into());
@@ -51,8 +52,8 @@ fn model() -> Option<PathBuf> {
     ModelStore::new().ok()?.get(known)
 }
 
-/// A test with several parts, because the server has one slot. The model is small: the test
-/// checks the transfer of its replies, not their content.
+/// One test has several parts, because the server has only one slot. The test checks the transfer
+/// of replies and not their content, because the model is small.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_errors_and_schemas_are_read() {
     let Some(server) = start() else { return };
@@ -72,7 +73,7 @@ async fn replies_errors_and_schemas_are_read() {
         assert_eq!(streamed.usage.output_tokens, whole.usage.output_tokens);
         assert!(whole.usage.input_tokens > 0);
 
-        // The error codes of llama.cpp are numbers.
+        // The error codes of llama.cpp are numbers, unlike those of OpenAI.
         let long = ask(&"word ".repeat(4000));
         let whole = model.chat(&long).await.unwrap_err();
         let streamed = model.stream(&long).try_collect::<Vec<_>>().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! `llmock`: a server that injects failures and reports violations by its client.
+//! Tests with `llmock`, a server that injects failures and reports violations by its client.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
@@ -22,18 +22,18 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// Sets the behaviour of the server for the next requests.
+/// Sets the behaviour of the server for the following requests.
 fn script(server: &Server, behaviors: &Value) {
     server.post("/_llmock/scenario", &json!({"behaviors": behaviors}));
 }
 
-/// Asserts the number of requests, and that the server reports no violation.
+/// Asserts that the server received `attempts` requests and reports no violation.
 #[track_caller]
 fn assert_no_violations(server: &Server, attempts: u64) {
     let verdict = server.get("/_llmock/verdict");
     let findings = verdict["findings"].as_array().unwrap();
-    // llmock notices a closed connection only with its next chunk, and reports this code before.
-    // The tests assert the error themselves.
+    // llmock detects a closed connection only when it sends the next chunk. Until then it reports
+    // this code. The tests check the error of the client themselves.
     let is_violation = |finding: &&Value| finding["code"] != "malformed_chunk_ignored";
     assert_eq!(findings.iter().find(is_violation), None, "{verdict:#}");
     assert_eq!(verdict["attempts"], attempts, "{verdict:#}");
@@ -81,7 +81,7 @@ async fn only_transient_failures_are_retried() {
     }
 }
 
-/// Each kind of broken stream is an error, and a second request gets the whole reply.
+/// Each kind of broken stream results in an error. A second request then gets the complete reply.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_stream_is_an_error() {
     let Some(server) = start() else { return };
@@ -112,7 +112,8 @@ fn is_truncated(error: &ModelError) -> bool {
     matches!(error, ModelError::Truncated { partial, .. } if partial.tool_calls.is_empty())
 }
 
-/// The faults are rate limits, calls of unknown tools, and arguments that are not JSON.
+/// The server injects rate limits, calls of unknown tools, and arguments that are not JSON. The
+/// agent recovers from each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_recovers_from_rate_limits_and_invalid_calls() {
     let Some(server) = start() else { return };
