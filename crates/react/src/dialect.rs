@@ -35,15 +35,15 @@ pub trait Dialect: Send + Sync {
     /// Returns the name of the dialect, such as `native`.
     fn name(&self) -> &'static str;
 
-    /// Converts a prompt to a request to the chat model.
+    /// Converts a prompt to a model request.
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
 
-    /// Parses a complete reply from the model. `outputs` is the value of [`Prompt::outputs`] in the
+    /// Parses a complete reply from the model. `outputs` must be the [`Prompt::outputs`] of the
     /// request.
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
-    /// Creates a parser for one streamed reply. `outputs` is the value of [`Prompt::outputs`] in
-    /// the request.
+    /// Creates a parser for one streamed reply. `outputs` must be the [`Prompt::outputs`] of the
+    /// request.
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
 
     /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`]. Returns

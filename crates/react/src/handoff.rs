@@ -101,7 +101,7 @@ pub enum HandoffError {
     Agent {
         /// The name of the agent.
         agent: String,
-        /// The cause.
+        /// The error of adding the hand-off tools to the agent.
         source: BuildError,
     },
     /// An agent takes named inputs. A hand-off cannot provide them.

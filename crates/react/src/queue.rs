@@ -184,7 +184,7 @@ impl PendingQueue {
         open.finish(id, result).map(|_| ())
     }
 
-    /// Records that a call is suspended until a decision.
+    /// Records that a call is suspended and waits for a decision.
     ///
     /// # Errors
     ///

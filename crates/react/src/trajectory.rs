@@ -17,7 +17,7 @@ use crate::{
     run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
-/// The observation of the last step, which is the answer.
+/// The observation of the step that contains the answer.
 const COMPLETED: &str = "Completed.";
 
 /// A ReAct trajectory. It has one step per tool call, and a last step for the answer.

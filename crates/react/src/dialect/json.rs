@@ -109,7 +109,7 @@ impl StepFormat for JsonFormat {
     }
 }
 
-/// The keys of a step object.
+/// The JSON keys of a step.
 mod key {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const TOOL_NAME: &str = "tool_name";

@@ -37,7 +37,7 @@ impl Dialect for NativeCalls {
             (Some(outputs), ToolChoice::None) => {
                 (FinishTools::cached(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
             }
-            // Without `FINISH`: a call of it would satisfy the API, although a real tool is
+            // `FINISH` is not offered: its call would satisfy the API, although a real tool is
             // required.
             (Some(outputs), ToolChoice::Required) => {
                 (FinishTools::cached(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
@@ -79,7 +79,8 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The variants of a tool list with and without [`FINISH`], cached with the tool list.
+/// The tool lists for a request: with [`FINISH`], without it, and with [`FINISH`] only. They are
+/// cached with the original tool list.
 struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,

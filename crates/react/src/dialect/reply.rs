@@ -23,7 +23,7 @@ pub struct Reply {
     pub problem: Option<String>,
 }
 
-/// Converts a response without parsing its text, as is right for native function calls.
+/// Converts a response whose text needs no parsing, as in native function calling.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

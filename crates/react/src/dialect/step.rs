@@ -24,7 +24,7 @@ pub(super) const ANSWER: &str = "answer";
 
 /// A text format of ReAct steps, such as one JSON object or three lines.
 pub(super) trait StepFormat: Send + Sync + 'static {
-    /// A description of the format, for the prompt.
+    /// A description of the format for the prompt, such as `one JSON object and nothing else`.
     const DESCRIPTION: &'static str;
 
     /// Returns the text of one ReAct step, with the given placeholders in place of the thought and
@@ -64,7 +64,7 @@ pub(super) enum StepAction {
     Answer(String),
 }
 
-/// Converts a prompt to a model request in the format `F`.
+/// Converts a prompt to a model request with steps in the format `F`.
 pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     let step_prompt = StepPrompt::<F>::cached(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };

@@ -21,8 +21,8 @@ use super::{
 use crate::dialect::Reply;
 use listener::TextListener;
 
-/// Stop sequences at the start of an observation, which the model would make up otherwise. They do
-/// not match a thought about observations.
+/// Stop sequences that match the start of an observation. Without them, the model would make up an
+/// observation. They do not match a thought about observations.
 const STOP_SEQUENCES: [&str; 2] = ["\nObservation from", "\nObservation:"];
 
 /// Maximum number of stop sequences in one request. OpenAI accepts four.
@@ -51,8 +51,8 @@ impl Dialect for TextReact {
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
-        // The caller's stop sequences have precedence. Without ours, the parser ignores the
-        // observation.
+        // The caller's stop sequences have precedence. If ours are missing, the parser still
+        // ignores an observation that the model makes up.
         let free = MAX_STOP_SEQUENCES.saturating_sub(stop.len());
         stop.extend(STOP_SEQUENCES.into_iter().take(free).map(str::to_owned));
         request

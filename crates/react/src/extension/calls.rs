@@ -1,4 +1,4 @@
-//! Implementation of [`Extension::around_calls`](super::Extension::around_calls).
+//! Runs the hooks of [`Extension::around_calls`](super::Extension::around_calls).
 
 use std::{fmt, sync::Arc};
 

@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::StepContext;
 
-/// An error of the execution of a hook.
+/// The reason why a hook did not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HookError {
     #[error("it took longer than {0:?}")]
@@ -29,7 +29,7 @@ struct ExtensionError {
 }
 
 impl HookError {
-    /// Flattens the result of a hook. Converts a failure to the error that ends the run.
+    /// Merges the two possible errors of a hook into the error that ends the run.
     pub(super) fn flatten<T>(
         result: Result<Result<T, BoxError>, Self>,
         extension: &str,

@@ -1,4 +1,4 @@
-//! The extensions of an agent.
+//! The list of an agent's extensions, and the execution of their hooks.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -62,7 +62,7 @@ impl Extensions {
         adaptors.fold(model, |model, adapt| adapt(model))
     }
 
-    /// Returns the paragraphs that all requests have in common.
+    /// Returns the paragraphs of the instructions that are the same in every request.
     pub(crate) fn paragraphs(&self) -> Vec<String> {
         self.iter().flat_map(|extension| extension.paragraphs.iter().cloned()).collect()
     }

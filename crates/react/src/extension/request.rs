@@ -127,7 +127,7 @@ impl StepRequest {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Returns the original name of the first renamed tool among the tools in `names`.
+    /// Returns the first tool in `names` that the hook has renamed, with its original name.
     pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
         let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
         let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {

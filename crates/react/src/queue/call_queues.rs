@@ -6,8 +6,10 @@ use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset:
 
 use super::{PushedCalls, QueueHandle, Quota};
 
-/// The queue of each call in a batch, by call id. The calls in a queue are used only if the pushing
-/// call succeeds: a failed call may be repeated, and a suspended call starts again.
+/// The queue of each call in a batch, by call id.
+///
+/// The calls in a queue are used only if the call that pushed them succeeds. A failed call may be
+/// repeated, and a suspended call runs again from its start. Both would push their calls again.
 pub(crate) struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
 
 impl CallQueues {
@@ -34,8 +36,8 @@ impl CallQueues {
         self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of a call that ended with `outcome`. Returns the calls that it pushed, or
-    /// no calls if it did not succeed.
+    /// Closes the queue of a call after its outcome. Returns the calls in the queue, or no calls if
+    /// the outcome is not a success.
     pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
         let Some(pushed) = self.0.get(id) else { return Vec::new() };
         match outcome {

@@ -42,7 +42,8 @@ impl QueueHandle {
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
         let call = ToolCall::new("", tool, arguments);
         match self.pipeline.validate(&self.tools, &call) {
-            // The results are not available yet, so the pipeline validates these arguments later.
+            // The pipeline validates arguments with placeholders later, when the results are
+            // available.
             Err(ToolError::InvalidArguments(_)) if contains_placeholder(&call.arguments) => {}
             checked => checked?,
         }

@@ -1,4 +1,4 @@
-//! The results of queued calls, by placeholder.
+//! The results of queued tool calls. Each has a placeholder as its key.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ pub(super) const PREFIX: &str = "pending_";
 /// The length of a placeholder in bytes: the prefix and 32 hexadecimal digits.
 pub(super) const LENGTH: usize = PREFIX.len() + 32;
 
-/// The results of queued calls, by placeholder.
+/// The results of queued tool calls, by placeholder.
 ///
 /// They are returned by a [queue](super::PendingQueue::results), or read from the
 /// [messages](super::PendingQueue::note) of a conversation.
@@ -46,7 +46,7 @@ impl QueuedResults {
         results
     }
 
-    /// Adds the results that are recorded in `messages`.
+    /// Adds the results that are recorded in `messages`. Returns the kind of change.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
@@ -90,7 +90,8 @@ impl QueuedResults {
         self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
     }
 
-    /// Creates a message with these results for a conversation.
+    /// Creates a message with these results for a conversation. Returns `None` if there are no
+    /// results.
     pub(crate) fn note(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;
@@ -150,7 +151,7 @@ impl QueuedResults {
     }
 }
 
-/// The effect of [`QueuedResults::read`] on the known results.
+/// The change of the known results by [`QueuedResults::read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
     /// The messages contained no results.

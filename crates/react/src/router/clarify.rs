@@ -1,4 +1,4 @@
-//! Clarifying questions.
+//! Clarifying questions of a router, for tasks without a clear route.
 
 use haft_core::{
     Message, Timestamp, Transcript,

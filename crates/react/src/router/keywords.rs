@@ -26,7 +26,7 @@ impl Classifier for Keywords {
     }
 }
 
-/// The score of one route.
+/// The score of one route for a task.
 struct Score<'t> {
     route: &'t Route,
     weight: f64,

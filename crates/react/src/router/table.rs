@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The routes of a [`Router`](super::Router), as data. Each route leads to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
-    /// The routes, at least one.
+    /// The routes. A router needs at least one.
     pub routes: Vec<Route>,
     /// The clarifying question for a task without a clear route. Default: a question with the
     /// descriptions of the possible routes.
@@ -64,13 +64,13 @@ pub enum RouterError {
     /// The table has no routes.
     #[error("the table has no route")]
     NoRoute,
-    /// Two routes have the same name, which is given.
+    /// Two routes have this name.
     #[error("two routes are named {0:?}: rename one")]
     DuplicateRoute(String),
-    /// There is no agent for the route with the given name.
+    /// The route with this name has no agent.
     #[error("the route {0:?} has no agent: give one of that name")]
     NoAgent(String),
-    /// Two agents have the same name, which is given.
+    /// Two agents have this name.
     #[error("two agents are named {0:?}: rename one, or leave one out")]
     DuplicateAgent(String),
     /// A keyword has no letter and no digit. It could never match.

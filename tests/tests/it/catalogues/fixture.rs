@@ -33,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// One end of a connection that transfers JSON lines.
+/// A connection end for messages as JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,

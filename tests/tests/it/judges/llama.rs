@@ -52,8 +52,8 @@ fn model() -> Option<PathBuf> {
     ModelStore::new().ok()?.get(known)
 }
 
-/// One test has several parts, because the server has only one slot. The test checks the transfer
-/// of replies and not their content, because the model is small.
+/// The test has several parts, because the server has only one slot. It checks the transfer of
+/// replies and not their content, because the model is small.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_errors_and_schemas_are_read() {
     let Some(server) = start() else { return };

@@ -8,6 +8,9 @@ use super::{embed::embed, key};
 
 /// Returns the response format of a step that calls one of `tools`.
 ///
+/// If the combined schema is not valid, for example because it is too large, the format allows any
+/// JSON object.
+///
 /// Falls back to any JSON object if the combined schema is not valid, for example because it is too
 /// large.
 pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {

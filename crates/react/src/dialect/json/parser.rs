@@ -17,8 +17,8 @@ type Object = Map<String, Value>;
 /// Maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_CANDIDATES: usize = 64;
 
-/// Keys of the thought, the tool name and the arguments. The first is ours; the others are used by
-/// models that ignore the schema.
+/// Keys of the thought, the tool name and the arguments. The first key of each list is ours. Models
+/// that ignore the schema use the other keys.
 const THOUGHTS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const NAMES: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const ARGS: [&str; 6] = [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
@@ -89,7 +89,8 @@ pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Opt
     None
 }
 
-/// Returns `true` if the `{` at the start of `text` is followed by a key. A brace in prose is not.
+/// Returns `true` if the `{` at the start of `text` is followed by a key. In prose, it usually is
+/// not.
 fn begins_object(text: &str) -> bool {
     text.get(1..).is_some_and(|text| text.trim_start().starts_with('"'))
 }

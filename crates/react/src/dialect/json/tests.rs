@@ -53,7 +53,8 @@ fn answer_is_parsed_in_all_known_spellings() {
     );
 }
 
-/// Some servers convert a call in the text to a native tool call by themselves.
+/// Some servers convert a call in the text to a native tool call by themselves. `finish` must then
+/// end the run as well.
 #[test]
 fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);

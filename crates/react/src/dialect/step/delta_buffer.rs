@@ -8,7 +8,7 @@ use super::{super::Delta, StepFormat, fold};
 
 const SEPARATOR: &str = "\n\n";
 
-/// Joins the reasoning that the server sends in a separate field with the thought of the step.
+/// Joins the reasoning, which the server sends in a separate field, with the thought of the step.
 pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
     [reasoning, thought].join(SEPARATOR)
 }
@@ -18,7 +18,7 @@ pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// Set as soon as the step's own thought begins.
+    /// Set once the thought of the step has begun.
     has_step_thought: bool,
 }
 
@@ -32,7 +32,7 @@ impl DeltaBuffer {
         }
     }
 
-    /// Appends text of the step's own thought.
+    /// Appends text of the thought in the step.
     pub(in super::super) fn push_thought(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -76,7 +76,7 @@ impl DeltaBuffer {
     }
 }
 
-/// A text, and its end that is not emitted yet.
+/// A text. Its end, `pending`, is not emitted yet.
 #[derive(Default)]
 struct TextBuffer {
     all: String,

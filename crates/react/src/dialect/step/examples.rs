@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{super::FINISH, ANSWER, StepFormat, render::observation_text};
 
-/// Returns the examples, which follow the list of tools in the prompt.
+/// Returns the few-shot examples. They follow the list of tools in the system message.
 ///
 /// If `outputs` is `true`, the answers in the examples are placeholders: the real answer must match
 /// the output schema of the conversation.

@@ -2,7 +2,7 @@
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// The expected start of the arguments, ignoring whitespace: the first key is the answer.
+/// The supported start of the arguments, without whitespace: `answer` is the first key.
 const PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for arguments in valid JSON whose first key is the answer. In other cases it emits

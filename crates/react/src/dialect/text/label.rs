@@ -1,4 +1,4 @@
-//! Labels such as `Thought:` and `Action Input:`, in all spellings that models use.
+//! Parses labels such as `Thought:` and `Action Input:` in the spellings that models use.
 
 /// Maximum length of a label with the markup around it, in bytes. A longer line start is content.
 const MAX_LABEL_LEN: usize = 48;
@@ -57,12 +57,12 @@ pub(super) struct Label {
     pub(super) section: Section,
     /// Set for a marker of DSPy, such as `[[ ## answer ## ]]`.
     pub(super) is_bracketed: bool,
-    /// Set if the label is bracketed or starts with a capital. Ordinary words and JSON keys rarely
-    /// are.
+    /// Set if the label is bracketed or starts with a capital letter. Ordinary words and JSON keys
+    /// rarely do.
     pub(super) is_marked: bool,
 }
 
-/// The result of [`line_start`].
+/// The classification of the start of a line.
 pub(super) enum LineStart {
     /// The line may become a label. More characters are needed.
     Undecided,

@@ -117,8 +117,9 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Parses a comma or the end after a member or item. Returns `Some(true)` if a member or `end`
-    /// can follow, `Some(false)` at the end of the text, and `None` at any other character.
+    /// Checks the character after a member or item, and consumes a comma. Returns `Some(true)` if
+    /// another member or `end` can follow, `Some(false)` at the end of the text, and `None` for any
+    /// other character.
     fn separator(&mut self, end: char) -> Option<bool> {
         match self.peek() {
             Some(',') => {

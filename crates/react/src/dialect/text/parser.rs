@@ -59,7 +59,7 @@ fn skip_to_object(text: &str) -> Option<&str> {
     text.get(start..)
 }
 
-/// Converts the sections of a step to its action.
+/// A converter from the sections of a step to its action.
 struct StepReader<'a> {
     sections: &'a StepSections,
     is_complete: bool,

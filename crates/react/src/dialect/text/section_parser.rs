@@ -140,7 +140,8 @@ impl SectionParser {
         }
     }
 
-    /// Decides if `line`, the start of a line, is a label or content.
+    /// Classifies `line`, the start of a line, as a label or as content, and handles it
+    /// accordingly.
     fn continue_line(&mut self, line: String) -> Position {
         match label::line_start(&line) {
             LineStart::Undecided => Position::Line(line),

@@ -164,7 +164,7 @@ fn truncated_arguments_are_not_completed() {
         "x='1',",
         "title: 'x'",
         "whatever",
-        // These are ambiguous or invalid.
+        // These arguments are ambiguous or invalid, rather than truncated.
         r#"[{"path":"a"},{"path":"b"}]"#,
         r#"{"path":"a"}, {"path":"b"}"#,
         r#"{"a":{"b":1}}, "c": 2}"#,
@@ -178,8 +178,8 @@ fn truncated_arguments_are_not_completed() {
     check_call(&format!("Action: add\nArguments: {deep}"), None, &deep);
 }
 
-/// Behaviour M8: if the finish reason is unknown, the reply may be truncated anywhere. Missing
-/// parts are not added.
+/// Behaviour M8: after an unknown finish reason, the reply may be truncated anywhere. The parser
+/// must not add missing brackets or arguments.
 #[test]
 fn aborted_reply_is_not_completed() {
     let folded = |text: &str, finish_reason| {
