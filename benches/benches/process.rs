@@ -34,7 +34,7 @@ const FIRST_REQUEST: Duration = Duration::from_millis(15);
 /// The number of process starts. Their median time is reported.
 const STARTS: usize = 41;
 
-/// The command line arguments for the child processes.
+/// The command line arguments that make this program a model server, or execute the runs.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 

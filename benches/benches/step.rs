@@ -3,9 +3,9 @@
 //!
 //! Bounds of `--check`:
 //!
-//! - a plain step: 1.3 x the reqwest loop
+//! - a plain step: 1.3 x a step of the reqwest loop
 //! - a streamed step: 2 x a plain step
-//! - with 1,000 messages, and with 1,000 tools: the reqwest loop
+//! - a step with 1,000 messages, or with 1,000 tools: the same step of the reqwest loop
 
 // Compiled as a module of this program, as it would be in a program without haft.
 #[path = "../src/by_hand.rs"]
@@ -42,7 +42,7 @@ struct Integers {
 /// The size of each model request.
 #[derive(Clone, Copy, Default)]
 struct Load {
-    /// The number of messages before the question.
+    /// The number of messages in the conversation before the question.
     earlier: usize,
     /// The number of tools in addition to the called tool.
     tools: usize,

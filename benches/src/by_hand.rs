@@ -26,11 +26,11 @@ struct Integers {
 
 /// Installs the TLS provider for `reqwest::Client::new()`, which panics without one.
 fn install_tls() {
-    // The call fails only if a provider is installed already.
+    // `install_default` fails only if a TLS provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// The work of every tool in the benchmarks.
+/// Adds two integers. In the benches, all tools do this work.
 async fn add(x: i64, y: i64) -> i64 {
     x + y
 }

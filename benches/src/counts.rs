@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 0.03;
 /// because the number of bytes that a socket accepts at once varies.
 const RETRIES: u32 = 3;
 
-/// Instructions per round. The outer key is the bench, the inner key is the case.
+/// Instructions per round, by bench and by case.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Counts the instructions of all cases and compares them with their limits.

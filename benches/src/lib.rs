@@ -52,7 +52,7 @@ fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options { filter: String::new(), task: Task::Show };
     for argument in arguments {
         match argument.as_str() {
-            // Cargo passes this flag to every bench.
+            // Cargo passes `--bench` to every bench.
             "--bench" => {}
             "--check" => options.task = Task::Check,
             "--update" => options.task = Task::Update,

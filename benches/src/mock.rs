@@ -57,9 +57,10 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Returns the reply to a model request, after its media type. The reply is the answer or two tool
-/// calls, whose arguments are the numbers of the run and of the step. The run number is the text of
-/// the question.
+/// Returns the media type and the body of the reply to a model request.
+///
+/// The body contains two tool calls or the answer. The arguments of a call are the number of the
+/// run and the number of the step. The number of the run is the text of the question.
 fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);

@@ -13,7 +13,7 @@ const MAX_TIME: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
-    /// The time in the fastest batch, the one with the least interference by other processes.
+    /// The time in the fastest batch, which has the least interference by other processes.
     pub(crate) fastest: f64,
 }
 

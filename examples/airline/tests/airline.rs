@@ -1,4 +1,4 @@
-//! The agent with scripted models. The MCP server is the real one, as a child process.
+//! Tests of the agent with scripted models. The MCP server is real and runs as a child process.
 
 use std::{error::Error, path::Path, process::Command};
 

@@ -30,8 +30,8 @@ const MAX_STEPS: usize = 10;
 /// Sends the conversation to the model and executes the requested calls, until the model answers.
 async fn answer(question: String) -> Result<String, Box<dyn Error>> {
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
-    // TLS for the `reqwest` of async-openai, if the program enables none of its TLS features. The
-    // call fails only if a provider is installed already.
+    // Installs TLS for the `reqwest` of async-openai, if the program enables none of its TLS
+    // features. This fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::new();
 

@@ -1,4 +1,4 @@
-//! The router with scripted models. The drawings are real.
+//! Tests of the router with scripted models. The SVG files are really drawn.
 
 use std::{
     error::Error,

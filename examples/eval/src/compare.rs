@@ -87,7 +87,7 @@ impl Comparison {
         println!("{}", table::comparison_row(&row));
     }
 
-    /// Prints the calls and the answer of a run that is not completely right.
+    /// Prints the calls and the answer of a run if its score is not perfect. Returns the score.
     fn reported(model: &str, way: &str, case: &Case, score: Score) -> Score {
         if !(score.tool && score.arguments && score.answer) {
             eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.summary);

@@ -58,7 +58,8 @@ enum Dialect {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // TLS for `reqwest::Client::new()`. The call fails only if a provider is installed already.
+    // Installs TLS for `reqwest::Client::new()`. This fails only if a provider is installed
+    // already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     run(Options::parse()).await.unwrap_or_else(|error| {
         eprintln!("error: {}", ErrorChain(&*error));

@@ -20,7 +20,7 @@ pub(crate) struct PlainLoop {
 impl PlainLoop {
     pub(crate) fn new(base_url: &str, tools: &ToolList) -> Self {
         let url = format!("{base_url}/v1/chat/completions");
-        // The call fails only if a provider is installed already.
+        // `install_default` fails only if a TLS provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::tools(tools)) }
     }

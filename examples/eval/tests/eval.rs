@@ -1,4 +1,4 @@
-//! Errors at the start of the program.
+//! Tests of errors at the start of the evaluation.
 
 use std::{io, process::Command};
 

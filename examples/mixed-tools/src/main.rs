@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a local model gets a question that needs tools from both sources.
+//! Run `cargo xtask demo`. A local model gets a question that needs tools from both sources.
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 

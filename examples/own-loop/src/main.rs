@@ -65,7 +65,8 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // TLS for `reqwest::Client::new()`. The call fails only if a provider is installed already.
+    // Installs TLS for `reqwest::Client::new()`. This fails only if a provider is installed
+    // already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let question = env::args().nth(1).unwrap_or_else(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

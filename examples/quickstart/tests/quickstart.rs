@@ -1,4 +1,4 @@
-//! The quickstart with a scripted model, so nothing is downloaded.
+//! Tests of the quickstart with a scripted model, so nothing is downloaded.
 
 include!("../src/main.rs");
 

@@ -1,4 +1,4 @@
-//! Both processes of the example, with scripted models and a real file.
+//! Tests of both processes of the example, with scripted models and a real file.
 
 use std::{error::Error, fs, path::PathBuf, process::Command};
 

@@ -1,4 +1,4 @@
-//! Random JSON values and schemas, from a small vocabulary of names and texts that matter.
+//! Random JSON values and schemas, built from a small vocabulary of names and texts.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};

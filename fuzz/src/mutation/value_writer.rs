@@ -1,4 +1,4 @@
-//! Generates values for a schema, like a model would write them. Most of them are valid.
+//! Generates values for a schema, as a model would write them. Most of the values are valid.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};

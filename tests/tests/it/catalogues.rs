@@ -52,8 +52,8 @@ fn every_tool_builds_converts_and_round_trips() {
     expect_file!["../../catalogues/not-strict.txt"].assert_eq(&lines(&report.not_strict));
 }
 
-/// [`TestModel`](haft_testing::TestModel) calls tools with generated examples, so every schema
-/// needs a valid example.
+/// [`TestModel`](haft_testing::TestModel) calls tools with generated examples. Every schema must
+/// therefore have a valid example.
 #[test]
 fn every_schema_has_a_valid_example() {
     let (mut made, mut missing) = (0, Vec::new());
@@ -238,8 +238,8 @@ fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &V
     Some(format!("no change is reported, and {arguments} is invalid"))
 }
 
-/// Returns `true` if `arguments` are valid for the converted schema, or if the conversion reported
-/// that it excludes values. The arguments are valid for the original schema.
+/// Returns `true` if `arguments`, which are valid for the original schema, are also valid for the
+/// converted schema. Also returns `true` if the conversion reported that it excludes values.
 fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
     // The kinds of changes that exclude values.
     let is_narrower = |kind: &SchemaChangeKind| {

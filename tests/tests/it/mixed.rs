@@ -1,4 +1,4 @@
-//! An agent with tools from Rust functions, from haft-tools, and from a child process.
+//! Tests of an agent with tools from Rust functions, from haft-tools, and from a child process.
 
 use expect_test::expect;
 use haft_core::{Toolset, call::FailureKind};
@@ -14,7 +14,7 @@ async fn tools() -> Toolset {
     Toolset::new().with(Add).with(Calculator).with_source(server)
 }
 
-/// Behaviour F41: a tool of an MCP server over stdio is called like a tool in the process.
+/// Behaviour F41: a tool of an MCP server over stdio is called like a tool in this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_reply_go_to_a_function_and_to_a_server() {
     let model = ScriptedModel::new()

@@ -1,4 +1,4 @@
-//! Agents with fallback models and with cached replies.
+//! Tests of agents with fallback models and with cached replies.
 
 use std::time::Duration;
 

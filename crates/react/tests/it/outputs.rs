@@ -1,4 +1,4 @@
-//! Typed outputs, and the trajectories of such runs.
+//! Tests of typed outputs, and of the trajectories of runs with typed outputs.
 
 use expect_test::expect;
 use haft_core::{

@@ -47,9 +47,10 @@ struct Scenario {
     earlier: Transcript,
     /// For each summary, `true` if the model completes it, or `false` if it is truncated.
     summaries: Vec<bool>,
-    /// Repeats cyclically over the events. If `true`, a call pushes another call before it ends.
+    /// For each event, `true` if a call pushes another call before it ends. The list is repeated.
     pushes: Vec<bool>,
-    /// Repeats cyclically over the events. A value enqueues a message after the event.
+    /// For each event, the delivery of a message that is enqueued after the event, if any. The list
+    /// is repeated.
     messages: Vec<Option<When>>,
 }
 

@@ -41,7 +41,7 @@ fn tools() -> Toolset {
     calculator().with(label()).with(fails())
 }
 
-/// Returns a copy of a queue that went through JSON.
+/// Returns a copy of a queue after a round trip through JSON.
 fn reloaded(queue: &PendingQueue) -> PendingQueue {
     serde_json::from_str(&serde_json::to_string(queue).unwrap()).unwrap()
 }
@@ -547,7 +547,7 @@ async fn queued_calls_count_towards_the_limits() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// A queued call can push calls, but at most [`limits::QUEUED_CALLS`] calls run in total.
+/// A queued call can push more calls. A run executes at most [`limits::QUEUED_CALLS`] queued calls.
 #[tokio::test]
 async fn recursive_pushes_are_limited() {
     let again = DynamicTool::new(plain("again", || async {}).definition().clone(), |_, cx| async move {

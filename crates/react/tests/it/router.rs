@@ -151,7 +151,7 @@ async fn classifier_chooses_an_existing_route() {
         - unclear: it is not clear which of them is meant
         Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
 
-    // After a second invalid reply, no route is chosen.
+    // The second reply is invalid too, so no route is chosen.
     expect![[r#"
         None: the model chose an unknown route
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
@@ -221,7 +221,7 @@ async fn run_without_a_stream_does_not_stream() {
     assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
-/// A suspended run goes through JSON, and is then resumed by the agent that suspended it.
+/// A suspended run is saved as JSON, loaded, and resumed by the agent that suspended it.
 #[tokio::test]
 async fn suspended_run_is_resumed_by_its_route() {
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();

@@ -1,4 +1,4 @@
-//! Saving and loading of runs as JSON between any two steps.
+//! Tests that a run can be saved as JSON and loaded between any two steps.
 
 use std::time::Duration;
 
@@ -292,7 +292,8 @@ fn assert_round_trip(run: &Run) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D39: a run with any content and in any state is equal after it went through JSON.
+    /// Behaviour D39: a run with any content, in any state, is equal after a round trip through
+    /// JSON.
     #[test]
     fn run_is_equal_after_a_round_trip(
         (earlier, question, config) in (vec(messages(), 0..3), vec(contents(), 1..3), configs()),

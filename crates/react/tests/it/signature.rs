@@ -1,4 +1,4 @@
-//! Named inputs and outputs, and the strategies for requesting outputs.
+//! Tests of named inputs and outputs, and of the strategies for requesting outputs.
 
 use expect_test::expect;
 use haft_core::{
@@ -226,7 +226,8 @@ async fn extraction_counts_towards_the_limits() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(5))), "{error}");
 }
 
-/// A run that was saved during its extraction continues with the extraction, and repeats no step.
+/// A run is saved and loaded while its outputs are extracted. It then continues with the
+/// extraction.
 #[tokio::test]
 async fn extraction_is_saved_with_the_run() {
     let model = ScriptedModel::new()

@@ -1,4 +1,4 @@
-//! Tracing spans and events of a run, with the names of the OpenTelemetry conventions.
+//! Tests of tracing spans and events, which use the names of the OpenTelemetry conventions.
 
 use std::{
     io::{self, Write},

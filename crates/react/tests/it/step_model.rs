@@ -1,4 +1,4 @@
-//! A `prepare` hook selects the model and the dialect of a single step.
+//! Tests of `prepare` hooks that select the model and the dialect of a single step.
 
 use haft_core::{
     RunInput, RunOutput, ToolExt as _, Toolset,

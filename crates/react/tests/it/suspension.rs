@@ -1,4 +1,4 @@
-//! Suspended runs, and the decisions that resume them.
+//! Tests of suspended runs, and of the decisions that resume them.
 
 use expect_test::expect;
 use futures::StreamExt as _;
@@ -29,7 +29,7 @@ fn external() -> DynamicTool {
     plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
 }
 
-/// Returns the suspended run of an output, after it went through JSON.
+/// Returns the suspended run of an output, after a round trip through JSON.
 fn suspended(output: RunOutput) -> SuspendedRun {
     let suspended = output.into_answer().unwrap_err();
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! Complete runs with `TestModel`, which calls every tool once.
+//! Tests of complete runs with `TestModel`, which calls every tool once.
 
 use haft_core::{
     Schema, ToolError, ToolOutput, Toolset,

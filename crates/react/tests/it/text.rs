@@ -1,4 +1,4 @@
-//! Runs in the text dialect, for models without native calls and structured output.
+//! Tests of runs in the text dialect, for models without native calls and structured output.
 
 use expect_test::expect;
 use haft_core::{

@@ -1,4 +1,5 @@
-//! The short forms of the API: questions, typed outputs, follow-up turns, decisions, state per run.
+//! Tests of the short forms of the API: questions, typed outputs, follow-up turns, decisions, state
+//! per run.
 
 use expect_test::expect;
 use futures::TryStreamExt as _;

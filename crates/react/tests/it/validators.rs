@@ -1,4 +1,4 @@
-//! Output validators: hooks of the host that check an answer before the run ends.
+//! Tests of output validators, the hooks that check an answer before the run ends.
 
 use std::{
     future::{pending, ready},
@@ -124,7 +124,7 @@ async fn outputs_are_validated_in_every_dialect() {
     }
 }
 
-/// In the text dialect, the next request shows a rejected answer as a `finish` step.
+/// In the text dialect, a rejected answer is part of the next request as a `finish` step.
 #[tokio::test]
 async fn rejected_text_remains_a_step_in_the_view() {
     let answer = |text: &str| format!("Thought: So.\nAction: finish\nArguments: {{\"answer\": \"{text}\"}}");
@@ -172,7 +172,7 @@ async fn validators_run_in_order_and_can_change_the_answer() {
     let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "yes, a, b");
-    // The transcript has the original message from the model.
+    // In the transcript, the message from the model is unchanged.
     assert_eq!(answer.transcript.messages().last().unwrap().text(), "yes");
 }
 

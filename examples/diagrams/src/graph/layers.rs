@@ -1,6 +1,6 @@
 //! Assigns the nodes of a graph to layers, and orders the nodes in each layer.
 
-/// The number of passes over the layers that reduce crossings of arrows.
+/// The number of passes over the layers. Each pass reduces the crossings of arrows.
 const SWEEPS: usize = 8;
 
 /// The nodes of a graph in layers. An arrow that crosses a layer has a bend in it. The numbers of

@@ -118,7 +118,7 @@ impl<'v> Comparison<'v> {
     }
 }
 
-/// Returns `true` if the conversion keeps the constraint of a keyword.
+/// Returns `true` if the converted schema still has the constraint of a keyword.
 fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> bool {
     let types = sent.items("type");
     let has_type = |name: &str| types.iter().any(|it| *it == name);

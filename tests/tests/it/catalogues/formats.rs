@@ -7,7 +7,7 @@ use haft_core::{
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
 
-/// Returns the names of the provider formats whose definition of the tool is wrong.
+/// Returns the names of the provider formats in which the definition of the tool is wrong.
 pub(super) fn mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,

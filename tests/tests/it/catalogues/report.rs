@@ -1,10 +1,10 @@
-//! The results for all catalogues.
+//! The results of checking the catalogues.
 
 use std::collections::BTreeSet;
 
 use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 
-/// The results for several catalogues. Tools are given as `package tool`.
+/// The results of checking one or more catalogues. Tools are named `package tool`.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) servers: usize,

@@ -44,7 +44,7 @@ const ASSERTIONS: [&str; 38] = [
     "unevaluatedProperties",
 ];
 
-/// A complete schema document.
+/// The root of a schema document.
 #[derive(Clone, Copy)]
 pub(super) struct Document<'v> {
     root: &'v Value,

@@ -37,7 +37,8 @@ const DEPTH: usize = 8;
 /// A generator of values for a schema.
 pub(super) struct Writer<'s> {
     root: &'s Value,
-    /// Selects among alternatives. If it is even, only required properties are generated.
+    /// Selects one of several alternatives, for example of `anyOf`. If it is even, only required
+    /// properties are generated.
     variant: usize,
     texts: &'s mut Texts,
 }
@@ -184,8 +185,8 @@ fn number(schema: &Value) -> Value {
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// Returns the forms that a value can take in a strict schema, in which absent properties become
-/// `null`. With several alternatives in the schema there may be several forms, or none.
+/// Returns the forms of a value in a strict schema, where absent properties are `null`. If the
+/// schema has alternatives, there may be several forms or none.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
