@@ -26,10 +26,10 @@ use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 const RUNS: u64 = 512;
 
 /// The limit on the peak memory in MiB. `--check` fails if it is exceeded.
-const MEMORY: f64 = 64.0;
+const MAX_MEMORY_MIB: f64 = 64.0;
 
 /// The goal for the time from the start of a process to its first request.
-const FIRST_REQUEST: Duration = Duration::from_millis(15);
+const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 
 /// The number of process starts. Their median time is reported.
 const STARTS: usize = 41;
@@ -83,9 +83,9 @@ fn measure() -> Result<(), Failure> {
         println!("  {name:20}  {memory:5.1} MiB at most  {:5.1} ms", first.as_secs_f64() * 1_000.0);
     }
     println!(
-        "  {:20}  {MEMORY:5.1} MiB          {:5.1} ms",
+        "  {:20}  {MAX_MEMORY_MIB:5.1} MiB          {:5.1} ms",
         "the goal",
-        FIRST_REQUEST.as_secs_f64() * 1_000.0
+        FIRST_REQUEST_GOAL.as_secs_f64() * 1_000.0
     );
     Ok(())
 }
@@ -93,8 +93,8 @@ fn measure() -> Result<(), Failure> {
 /// Fails if the peak memory of the agent exceeds the limit.
 fn check() -> Result<(), Failure> {
     let memory = memory("haft")?;
-    println!("process: {RUNS} runs at a time: {memory:.1} MiB, at most {MEMORY:.1} MiB");
-    if memory > MEMORY { Err("the runs use too much memory".into()) } else { Ok(()) }
+    println!("process: {RUNS} runs at a time: {memory:.1} MiB, at most {MAX_MEMORY_MIB:.1} MiB");
+    if memory > MAX_MEMORY_MIB { Err("the runs use too much memory".into()) } else { Ok(()) }
 }
 
 /// Measures the peak memory of a process that executes all runs, in MiB.

@@ -29,7 +29,7 @@ const RUNS: u64 = 1000;
 const CALLS: u64 = 2;
 
 /// The limit on the peak memory of this process in MiB.
-const MEMORY: f64 = 256.0;
+const MAX_MEMORY_MIB: f64 = 256.0;
 
 /// The command line argument that starts this program as the model server.
 const SERVE: &str = "--serve";
@@ -101,7 +101,7 @@ fn report(
     println!("  answers   {answers} of {RUNS} are right");
     println!("  results   {results} of {} are right", RUNS * STEPS * CALLS);
     match memory {
-        Some(memory) => println!("  memory    {memory:.0} MiB at most; the goal is {MEMORY:.0} MiB"),
+        Some(memory) => println!("  memory    {memory:.0} MiB at most; the goal is {MAX_MEMORY_MIB:.0} MiB"),
         None => println!("  memory    not reported by this system"),
     }
     for error in ended.iter().filter_map(|(_, ended)| ended.as_ref().err()).take(3) {
@@ -110,7 +110,7 @@ fn report(
     if answers < RUNS || results < RUNS * STEPS * CALLS {
         return Err("answers or results are missing".into());
     }
-    if memory.is_some_and(|memory| memory > MEMORY) {
+    if memory.is_some_and(|memory| memory > MAX_MEMORY_MIB) {
         return Err("the memory limit is exceeded".into());
     }
     Ok(())

@@ -3,10 +3,10 @@ use std::{collections::BTreeMap, fs};
 use crate::{Case, instructions};
 
 /// The path of the file with the recorded instruction counts.
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
+const COUNTS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
 /// The allowed growth of the instruction count, for cases without a bound.
-const TOLERANCE: f64 = 0.03;
+const MAX_GROWTH: f64 = 0.03;
 
 /// The number of times that a case over its limit is counted again. The lowest count is used,
 /// because the number of bytes that a socket accepts at once varies.
@@ -71,7 +71,7 @@ impl Verdict {
         let growths = [own - 1.0, own / floor - 1.0];
         let text =
             format!("{:+.1} %, {:+.1} % relative to its floor", growths[0] * 100.0, growths[1] * 100.0);
-        Self { is_exceeded: growths.iter().all(|growth| *growth > TOLERANCE), text }
+        Self { is_exceeded: growths.iter().all(|growth| *growth > MAX_GROWTH), text }
     }
 }
 
@@ -86,13 +86,15 @@ pub(crate) fn update(bench: &str, cases: &[&Case]) -> Result<(), String> {
 }
 
 fn read() -> Result<Counts, String> {
-    match fs::read_to_string(FILE) {
-        Ok(text) => serde_json::from_str(&text).map_err(|error| format!("cannot read {FILE}: {error}")),
-        Err(error) => Err(format!("cannot read {FILE}: {error}")),
+    match fs::read_to_string(COUNTS_FILE) {
+        Ok(text) => {
+            serde_json::from_str(&text).map_err(|error| format!("cannot read {COUNTS_FILE}: {error}"))
+        }
+        Err(error) => Err(format!("cannot read {COUNTS_FILE}: {error}")),
     }
 }
 
 fn write(counts: &Counts) -> Result<(), String> {
     let text = serde_json::to_string_pretty(counts).map_err(|error| error.to_string())?;
-    fs::write(FILE, text + "\n").map_err(|error| format!("cannot write {FILE}: {error}"))
+    fs::write(COUNTS_FILE, text + "\n").map_err(|error| format!("cannot write {COUNTS_FILE}: {error}"))
 }

@@ -3,9 +3,9 @@ use std::time::{Duration, Instant};
 use crate::{Case, Work};
 
 /// The minimum duration of a batch. It is long compared with the time for reading the clock.
-const BATCH: Duration = Duration::from_micros(500);
+const MIN_BATCH_TIME: Duration = Duration::from_micros(500);
 /// The number of batches. With so many, a busy machine has little effect on the median.
-const BATCHES: usize = 201;
+const MAX_BATCHES: usize = 201;
 /// The maximum duration of all batches of a measurement.
 const MAX_TIME: Duration = Duration::from_secs(3);
 
@@ -21,7 +21,7 @@ pub(crate) struct Time {
 pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
     let mut series = cases.map(Series::new);
     let begun = Instant::now();
-    while series.iter().all(|series| series.batches.len() < BATCHES) {
+    while series.iter().all(|series| series.batches.len() < MAX_BATCHES) {
         series.iter_mut().for_each(Series::take_turn);
         if begun.elapsed() > MAX_TIME {
             break;
@@ -40,8 +40,8 @@ struct Series {
 impl Series {
     fn new(case: &Case) -> Self {
         let (work, parts) = (case.warm(), case.parts);
-        let mut series = Self { work, rounds: 1, parts, batches: Vec::with_capacity(BATCHES) };
-        while series.took() < BATCH {
+        let mut series = Self { work, rounds: 1, parts, batches: Vec::with_capacity(MAX_BATCHES) };
+        while series.took() < MIN_BATCH_TIME {
             series.rounds *= 2;
         }
         series

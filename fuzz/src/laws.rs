@@ -16,7 +16,7 @@ pub use self::repair::repair;
 pub use self::schema::schema;
 
 /// The default stack size of Rust threads, 2 MiB. No input may overflow a stack of this size.
-const STACK: usize = 2 << 20;
+const STACK_BYTES: usize = 2 << 20;
 
 /// Checks a law with an input, on a thread with the default stack size.
 ///
@@ -25,7 +25,7 @@ const STACK: usize = 2 << 20;
 /// Panics if the law is violated. A stack overflow aborts the process.
 pub fn check(law: fn(&[u8]), input: &[u8]) {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || law(input));
+        let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, || law(input));
         thread.expect("a thread").join().expect("the law holds");
     });
 }

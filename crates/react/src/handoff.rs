@@ -260,14 +260,15 @@ impl Handoffs {
             let agent = self.agent(&handoff.agent)?;
             let turn = HandoffSlot::new(self.0.limit, handoff.count);
             let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
-            let has_handoff = |run: &Run| transfer::result(run, agent.transfers()).is_some();
+            let has_handoff = |run: &Run| transfer::pending_handoff(run, agent.transfers()).is_some();
             let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
             if let Some(output) = output {
                 return Ok(handoff.finish(output));
             }
-            let result = transfer::result(run, agent.transfers()).ok_or(AgentErrorKind::Incomplete)?;
+            let result =
+                transfer::pending_handoff(run, agent.transfers()).ok_or(AgentErrorKind::Incomplete)?;
             let to = self.target(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
-            reason = transfer::reason(&handoff.agent, run.transcript(), &result);
+            reason = transfer::handoff_reason(&handoff.agent, run.transcript(), &result);
             self.hand_off(run, &to, &reason)?;
             handoff = HandoffState { agent: to, count: handoff.count + 1, state: Value::Null };
         }
@@ -278,7 +279,7 @@ impl Handoffs {
         if self.0.carried == Carried::Question {
             run.hide_steps();
         }
-        run.append(transfer::note(to, reason))?;
+        run.append(transfer::handoff_note(to, reason))?;
         Ok(())
     }
 }

@@ -105,7 +105,7 @@ impl PendingQueue {
 
     /// Creates a handle that can push calls of the tools available for `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
-        QueueHandle::new(&self.pushed, tools.list(&listing(run)).await, tools.pipeline().clone())
+        QueueHandle::new(&self.pushed, tools.list(&list_context(run)).await, tools.pipeline().clone())
     }
 
     /// Executes all calls, including those that are pushed during the execution. A call is executed
@@ -120,7 +120,7 @@ impl PendingQueue {
     /// next execution repeats the interrupted calls of idempotent tools and marks the other
     /// interrupted calls as unconfirmed.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
-        let list = tools.list(&listing(&run)).await;
+        let list = tools.list(&list_context(&run)).await;
         self.recover(&list);
         let run = Arc::new(run);
         while let Some(CallBatch { calls, resumed, .. }) = self.hand_out(&list) {
@@ -264,6 +264,6 @@ impl PendingQueue {
     }
 }
 
-fn listing(run: &RunContext) -> ListContext {
+fn list_context(run: &RunContext) -> ListContext {
     ListContext { state: run.state.clone(), run_id: run.run_id.clone(), ..ListContext::default() }
 }

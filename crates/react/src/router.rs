@@ -190,8 +190,8 @@ impl Router {
         tracing::info!(route, reason = choice.reason, "a task is routed");
         let routed = RunEvent::Routed { route: route.clone(), reason: choice.reason };
         if route.is_none() && self.0.fallback.is_none() {
-            let question = clarify::question(&self.0.table, &choice.candidates);
-            let answer = clarify::answer(conversation, question, choice.usage);
+            let question = clarify::clarifying_question(&self.0.table, &choice.candidates);
+            let answer = clarify::clarifying_answer(conversation, question, choice.usage);
             return Ok((routed, Dispatch::Question(Box::new(answer))));
         }
         let agent = self.agent(route.as_deref())?;

@@ -10,7 +10,7 @@ use crate::{
 use layers::Layers;
 
 /// The maximum number of boxes, and of arrows.
-const MOST: usize = 200;
+const MAX_ITEMS: usize = 200;
 
 const BOX_HEIGHT: f64 = 40.0;
 const BETWEEN_BOXES: f64 = 40.0;
@@ -42,8 +42,8 @@ impl Graph {
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let graph = parse::parse(source)?;
         for (found, of) in [(graph.nodes.len(), "boxes"), (graph.edges.len(), "arrows")] {
-            if found > MOST {
-                return Err(DiagramError::TooMany { found, of, most: MOST });
+            if found > MAX_ITEMS {
+                return Err(DiagramError::TooMany { found, of, most: MAX_ITEMS });
             }
         }
         if graph.nodes.is_empty() {

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The maximum number of participants, and of messages.
-const MOST: usize = 100;
+const MAX_ITEMS: usize = 100;
 
 const BOX_HEIGHT: f64 = 36.0;
 const BETWEEN_MESSAGES: f64 = 48.0;
@@ -47,7 +47,7 @@ const ARROWS: [(&str, bool); 8] = [
 ];
 
 /// The first words of Mermaid statements that are accepted and not drawn, in lower case.
-const LEFT_OUT: [&str; 12] = [
+const IGNORED_STATEMENTS: [&str; 12] = [
     "sequencediagram",
     "note",
     "activate",
@@ -69,7 +69,7 @@ impl Sequence {
         for (line, text) in (1..).zip(source.lines()) {
             let text = text.trim().trim_end_matches(';');
             let first = text.split_whitespace().next().unwrap_or_default().to_lowercase();
-            if text.is_empty() || text.starts_with("%%") || LEFT_OUT.contains(&first.as_str()) {
+            if text.is_empty() || text.starts_with("%%") || IGNORED_STATEMENTS.contains(&first.as_str()) {
                 continue;
             }
             match first.as_str() {
@@ -83,8 +83,8 @@ impl Sequence {
         for (found, of) in
             [(sequence.participants.len(), "participants"), (sequence.messages.len(), "messages")]
         {
-            if found > MOST {
-                return Err(DiagramError::TooMany { found, of, most: MOST });
+            if found > MAX_ITEMS {
+                return Err(DiagramError::TooMany { found, of, most: MAX_ITEMS });
             }
         }
         if sequence.messages.is_empty() {

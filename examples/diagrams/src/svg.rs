@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// The approximate width of a letter in SVG units.
-const LETTER: f64 = 8.0;
+const LETTER_WIDTH: f64 = 8.0;
 
 /// An SVG picture under construction. It grows with its contents.
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl Svg {
 
 /// Returns the approximate width of a text in SVG units.
 pub(crate) fn width_of(words: &str) -> f64 {
-    LETTER * words.chars().count() as f64
+    LETTER_WIDTH * words.chars().count() as f64
 }
 
 /// Escapes text for SVG and removes control characters. The text may come from a model.

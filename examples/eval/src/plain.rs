@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{score::RunRecord, tools};
 
 /// The maximum number of model requests per question.
-const REQUESTS: usize = 8;
+const MAX_REQUESTS: usize = 8;
 
 pub(crate) struct PlainLoop {
     client: reqwest::Client,
@@ -29,7 +29,7 @@ impl PlainLoop {
     pub(crate) async fn run(&self, question: &str) -> RunRecord {
         let mut record = RunRecord::default();
         let mut messages = vec![json!({"role": "user", "content": question})];
-        for _ in 0..REQUESTS {
+        for _ in 0..MAX_REQUESTS {
             let message = match self.ask(&messages, &mut record).await {
                 Ok(message) => message,
                 Err(error) => return RunRecord { answer: Err(error.to_string()), ..record },
@@ -51,7 +51,7 @@ impl PlainLoop {
                 record.calls.push((name, arguments));
             }
         }
-        RunRecord { answer: Err(format!("no answer after {REQUESTS} requests")), ..record }
+        RunRecord { answer: Err(format!("no answer after {MAX_REQUESTS} requests")), ..record }
     }
 
     async fn ask(&self, messages: &[Value], record: &mut RunRecord) -> Result<Value, Box<dyn Error>> {

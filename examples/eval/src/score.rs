@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::case::{Call, Case};
 
 /// The number of right answers that is required, out of nine.
-const ANSWERS: usize = 8;
+const MIN_RIGHT_ANSWERS: usize = 8;
 
 /// The calls, the answer and the usage of one run of an agent or of the plain loop.
 pub(crate) struct RunRecord {
@@ -112,10 +112,10 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns `true` if the evaluation passes: all calls are right, and at least [`ANSWERS`] answers.
+/// Returns `true` if the evaluation passes: all calls are right, and at least [`MIN_RIGHT_ANSWERS`] answers.
 pub(crate) fn pass(scores: &[Score]) -> bool {
     let answers = scores.iter().filter(|score| score.answer).count();
-    scores.iter().all(|score| score.tool && score.arguments) && answers >= ANSWERS
+    scores.iter().all(|score| score.tool && score.arguments) && answers >= MIN_RIGHT_ANSWERS
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use listener::JsonListener;
 
 pub(super) use listener::StringScanner;
 pub(crate) use parser::json_object;
-pub(super) use parser::step as parse_step;
+pub(super) use parser::parse_step;
 
 /// A ReAct dialect with one JSON object per reply: a thought, a tool name and the arguments. For
 /// models without function calling.
@@ -101,7 +101,7 @@ impl StepFormat for JsonFormat {
     }
 
     fn parse(text: &str, _is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
-        parser::step(text, outputs)
+        parse_step(text, outputs)
     }
 
     fn response_format(tools: &[&ToolDefinition]) -> ResponseFormat {

@@ -95,7 +95,7 @@ impl FinishTools {
     }
 
     fn new(tools: &ToolList, outputs: &Schema) -> Self {
-        let finish: Arc<dyn Tool> = Arc::new(finish(outputs));
+        let finish: Arc<dyn Tool> = Arc::new(finish_tool(outputs));
         let others = || tools.tools().iter().filter(|tool| *tool.definition().name() != *FINISH);
         let gather = |tools: &mut dyn Iterator<Item = &Arc<dyn Tool>>| {
             ToolList::gather(tools.map(|tool| ("react", Arc::clone(tool))), Vec::new())
@@ -109,7 +109,7 @@ impl FinishTools {
     }
 }
 
-fn finish(outputs: &Schema) -> DynamicTool {
+fn finish_tool(outputs: &Schema) -> DynamicTool {
     let definition = ToolDefinition::new(ToolName::sanitize(FINISH), outputs.clone())
         .with_description("Gives the final answer. Use it alone, as soon as everything is known.");
     DynamicTool::new(definition, |_, _| async {

@@ -71,7 +71,7 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     // The directive is the last message: the messages before it stay the same from request to
     // request, and the provider can cache them.
     let directive = if prompt.must_answer { None } else { prompt::directive(choice) };
-    let messages = prompt.messages.iter().map(render::message::<F>);
+    let messages = prompt.messages.iter().map(render::render_message::<F>);
     ChatRequest {
         instructions: Some(step_prompt.system_message(prompt)),
         messages: messages.chain(directive.map(Arc::new)).collect(),
@@ -92,7 +92,7 @@ pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schem
     // Some servers convert a call in the text to a native tool call by themselves.
     if !reply.message.tool_calls.is_empty() {
         if let Some(arguments) = take_finish(&mut reply.message) {
-            finish::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
+            set_finish_answer::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
         }
         return reply;
     }
@@ -115,24 +115,26 @@ pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schem
             reply.message.content.clear();
             reply.message.tool_calls = vec![ToolCall::new("", name, arguments)];
         }
-        StepAction::Finish(arguments) => finish::<F>(&mut reply, arguments, outputs),
-        StepAction::Answer(text) => conclude::<F>(&mut reply, plain(Value::String(text)).map(Content::text)),
+        StepAction::Finish(arguments) => set_finish_answer::<F>(&mut reply, arguments, outputs),
+        StepAction::Answer(text) => {
+            set_answer::<F>(&mut reply, answer_to_text(Value::String(text)).map(Content::text))
+        }
     }
     reply
 }
 
 /// Sets the answer of a reply from the arguments of its [`FINISH`] call.
-fn finish<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
+fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
     let answer = match outputs {
         // The run validates the value against the schema.
         Some(_) => Some(Content::Json { value: arguments }),
         None => answer_text(arguments).map(Content::text),
     };
-    conclude::<F>(reply, answer);
+    set_answer::<F>(reply, answer);
 }
 
 /// Sets the answer of a reply. Without an answer, sets the problem of the reply instead.
-fn conclude<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
+fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
         None => {
@@ -147,22 +149,22 @@ fn conclude<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
 fn answer_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Object(mut arguments) => match arguments.shift_remove(ANSWER) {
-            Some(answer) => plain(answer),
+            Some(answer) => answer_to_text(answer),
             None if arguments.len() == 1 => {
-                arguments.into_iter().next().and_then(|(_, answer)| plain(answer))
+                arguments.into_iter().next().and_then(|(_, answer)| answer_to_text(answer))
             }
             None => None,
         },
         Value::String(text) => match serde_json::from_str(&text) {
             Ok(arguments @ Value::Object(_)) => answer_text(arguments),
-            _ => plain(Value::String(text)),
+            _ => answer_to_text(Value::String(text)),
         },
-        other => plain(other),
+        other => answer_to_text(other),
     }
 }
 
 /// Converts an answer to text. Returns `None` if the answer is null or blank.
-pub(super) fn plain(answer: Value) -> Option<String> {
+pub(super) fn answer_to_text(answer: Value) -> Option<String> {
     match answer {
         Value::Null => None,
         Value::String(text) => Some(text).filter(|text| !text.trim().is_empty()),

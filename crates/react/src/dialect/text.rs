@@ -78,21 +78,21 @@ impl StepFormat for TextFormat {
     const DESCRIPTION: &'static str = "three lines, of which the last is one JSON object";
 
     fn template(thought: &str, tool_name: &str) -> String {
-        lines(thought, tool_name, "{its arguments, as JSON}")
+        format_step(thought, tool_name, "{its arguments, as JSON}")
     }
 
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
         // The thought is written as one line: none of its lines can look like a label.
         let thought: Vec<_> = thought.split_whitespace().collect();
-        lines(&thought.join(" "), tool_name, &tool_args.to_string())
+        format_step(&thought.join(" "), tool_name, &tool_args.to_string())
     }
 
     fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
-        parser::step(text, is_complete, outputs)
+        parser::parse_step(text, is_complete, outputs)
     }
 }
 
-fn lines(thought: &str, tool_name: &str, tool_args: &str) -> String {
+fn format_step(thought: &str, tool_name: &str, tool_args: &str) -> String {
     format!("Thought: {thought}\nAction: {tool_name}\nArguments: {tool_args}")
 }
 

@@ -36,13 +36,13 @@ impl HookError {
         hook: &'static str,
     ) -> Result<T, AgentErrorKind> {
         let result = result.map_err(BoxError::from).and_then(|result| result);
-        result.map_err(|source| AgentErrorKind::Hook { hook, source: named(extension, source) })
+        result.map_err(|source| AgentErrorKind::Hook { hook, source: with_extension_name(extension, source) })
     }
 }
 
 /// Adds the name of the extension to an error. The hooks of the builder have an empty name, and
 /// their errors are unchanged.
-pub(super) fn named(extension: &str, source: impl Into<BoxError>) -> BoxError {
+pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) -> BoxError {
     match extension {
         "" => source.into(),
         name => ExtensionError { extension: name.to_owned(), source: source.into() }.into(),
@@ -63,14 +63,14 @@ pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     let task = AbortOnDropHandle::new(runtime.spawn(async move { hook(cx).await }.in_current_span()));
     tokio::select! {
         biased;
-        ended = task => ended.map_err(panicked),
+        ended = task => ended.map_err(log_panic),
         () = timer => Err(HookError::TimedOut(timeout)),
     }
 }
 
 /// Logs a panic of a hook. The message is not part of the error, because it may contain sensitive
 /// data.
-fn panicked(error: JoinError) -> HookError {
+fn log_panic(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

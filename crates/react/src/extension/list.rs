@@ -10,7 +10,7 @@ use haft_core::{
 
 use super::{
     Extension, StepContext, StepRequest,
-    hook::{HookError, named, run_hook},
+    hook::{HookError, run_hook, with_extension_name},
 };
 use crate::{Output, OutputError, dialect::Reply, extension::request::PreparedLists};
 
@@ -68,7 +68,7 @@ impl Extensions {
     }
 
     pub(crate) fn limits(&self, own: RunLimits) -> RunLimits {
-        self.iter().fold(own, |limits, extension| lowest(limits, extension.limits))
+        self.iter().fold(own, |limits, extension| lowest_limits(limits, extension.limits))
     }
 
     pub(crate) fn has_validators(&self) -> bool {
@@ -135,14 +135,15 @@ impl Extensions {
             for validator in &extension.validators {
                 let validator = Arc::clone(validator);
                 let checked = run_hook(self.timeout, &cx, move |cx| validator(output, cx)).await;
-                output = checked.map_err(|error| OutputError::Failed(named(&extension.name, error)))??;
+                output = checked
+                    .map_err(|error| OutputError::Failed(with_extension_name(&extension.name, error)))??;
             }
         }
         Ok(output)
     }
 }
 
-fn lowest(a: RunLimits, b: RunLimits) -> RunLimits {
+fn lowest_limits(a: RunLimits, b: RunLimits) -> RunLimits {
     fn min_limit<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
         match (a, b) {
             (Some(a), Some(b)) => Some(if b < a { b } else { a }),

@@ -163,7 +163,7 @@ impl fmt::Debug for StepRequest {
 }
 
 /// Maximum number of lists in a [`PreparedLists`] cache.
-const CACHED_LISTS: usize = 8;
+const MAX_CACHED_LISTS: usize = 8;
 
 /// A cache of prepared tool lists, most recently used first. Reusing an equal list also reuses its
 /// cached rendering.
@@ -180,7 +180,7 @@ impl PreparedLists {
         let entry = position.and_then(|position| lists.remove(position));
         let entry = entry.unwrap_or_else(|| (all.id(), prepared.to_vec(), prepared_list(all, prepared)));
         let list = entry.2.clone();
-        lists.truncate(CACHED_LISTS - 1);
+        lists.truncate(MAX_CACHED_LISTS - 1);
         lists.push_front(entry);
         list
     }

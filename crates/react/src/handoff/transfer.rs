@@ -100,7 +100,7 @@ impl HandoffSlot {
 /// yet. If the step has several such calls, returns the first successful result.
 ///
 /// Returns `None` if the step also has the result of a stop tool: that result ends the run.
-pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
+pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;
     }
@@ -122,7 +122,7 @@ pub(super) fn result(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<Tool
 }
 
 /// Creates the message about the hand-off for the model of the next agent.
-pub(super) fn note(to: &str, reason: &str) -> Message {
+pub(super) fn handoff_note(to: &str, reason: &str) -> Message {
     let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();
     metadata.insert(HANDOFF_TARGET.to_owned(), to.into());
@@ -135,7 +135,7 @@ pub(super) fn handoff_target(message: &Message) -> Option<&str> {
 }
 
 /// Returns the reason of a hand-off, taken from the arguments of its call.
-pub(super) fn reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
+pub(super) fn handoff_reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);
     let arguments = call.and_then(|call| call.arguments.value().ok());

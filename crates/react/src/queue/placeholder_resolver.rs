@@ -12,15 +12,15 @@ use serde_json::Value;
 
 use super::{
     Queued, QueuedResults,
-    results::{LENGTH, PREFIX, placeholder_at},
+    results::{PLACEHOLDER_LEN, PREFIX, placeholder_at},
 };
 
 /// Maximum number of bytes that are inserted into one text or value. Without this limit, a text
 /// that repeats a placeholder could grow without bound.
-pub(super) const INSERTED: usize = 1 << 20;
+pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 
 /// Maximum nesting depth: a result can contain placeholders of other results.
-pub(super) const DEPTH: usize = 8;
+pub(super) const MAX_DEPTH: usize = 8;
 
 /// Replaces the placeholders in one message or text.
 ///
@@ -29,69 +29,69 @@ pub(super) const DEPTH: usize = 8;
 pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
     /// Number of bytes that can still be inserted.
-    room: usize,
+    remaining_bytes: usize,
     texts: HashMap<(&'r str, usize), String>,
     /// Resolved values, with their sizes as JSON text in bytes.
     values: HashMap<(&'r str, usize), (Value, usize)>,
     /// Set if a placeholder is unresolved: it has no result yet, or its result was omitted. The
     /// text may change when more results arrive.
-    is_open: bool,
+    is_unresolved: bool,
 }
 
 impl<'r> PlaceholderResolver<'r> {
-    pub(super) fn new(results: &'r QueuedResults, room: usize) -> Self {
-        Self { results, room, texts: HashMap::new(), values: HashMap::new(), is_open: false }
+    pub(super) fn new(results: &'r QueuedResults, remaining_bytes: usize) -> Self {
+        Self { results, remaining_bytes, texts: HashMap::new(), values: HashMap::new(), is_unresolved: false }
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open
+    pub(super) fn is_unresolved(&self) -> bool {
+        self.is_unresolved
     }
 
     /// Replaces the placeholders in a text. Returns `None` if no placeholder was replaced.
-    pub(super) fn text(&mut self, text: &str, depth: usize) -> Option<String> {
+    pub(super) fn resolve_text(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut places = text.match_indices(PREFIX).peekable();
         places.peek()?;
         let Some(depth) = depth.checked_sub(1) else {
-            self.is_open = true;
+            self.is_unresolved = true;
             return None;
         };
         let (mut filled, mut end) = (String::new(), 0);
         for (at, _) in places {
             let Some(place) = text.get(at..).and_then(placeholder_at) else { continue };
             let Some((id, queued)) = self.results.find(place) else {
-                self.is_open = true;
+                self.is_unresolved = true;
                 continue;
             };
             filled += text.get(end..at).unwrap_or_default();
-            filled += &self.inserted(id, queued, depth);
-            end = at + LENGTH;
+            filled += &self.insertion(id, queued, depth);
+            end = at + PLACEHOLDER_LEN;
         }
         filled += text.get(end..).unwrap_or_default();
         (end > 0).then_some(filled)
     }
 
-    fn inserted(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> String {
+    fn insertion(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> String {
         let memoized = self.texts.remove(&(id, depth));
         let text = memoized.unwrap_or_else(|| {
             let text = queued.text();
-            self.text(&text, depth).unwrap_or_else(|| text.into_owned())
+            self.resolve_text(&text, depth).unwrap_or_else(|| text.into_owned())
         });
         let inserted = if self.reserve(text.len()) { text.clone() } else { omitted_text(queued) };
         self.texts.insert((id, depth), text);
         inserted
     }
 
-    /// Reserves `bytes` of the remaining room. Returns `false` if there is not enough room.
+    /// Reserves `bytes` of the remaining remaining_bytes. Returns `false` if there is not enough remaining_bytes.
     fn reserve(&mut self, bytes: usize) -> bool {
-        let left = self.room.checked_sub(bytes);
-        self.is_open |= left.is_none();
-        self.room = left.unwrap_or(self.room);
+        let left = self.remaining_bytes.checked_sub(bytes);
+        self.is_unresolved |= left.is_none();
+        self.remaining_bytes = left.unwrap_or(self.remaining_bytes);
         left.is_some()
     }
 
     /// Replaces the placeholders in a JSON value. Returns `false` if no placeholder was replaced. A
     /// string that consists of one placeholder becomes the JSON value of the result.
-    pub(super) fn value(&mut self, value: &mut Value, depth: usize) -> bool {
+    pub(super) fn resolve_value(&mut self, value: &mut Value, depth: usize) -> bool {
         match value {
             Value::String(text) => match self.results.find(text) {
                 Some((id, queued)) => match depth.checked_sub(1) {
@@ -100,18 +100,18 @@ impl<'r> PlaceholderResolver<'r> {
                         true
                     }
                     None => {
-                        self.is_open = true;
+                        self.is_unresolved = true;
                         false
                     }
                 },
-                None => self.text(text, depth).map(|filled| *text = filled).is_some(),
+                None => self.resolve_text(text, depth).map(|filled| *text = filled).is_some(),
             },
             // `any` would stop at the first replaced element.
             Value::Array(values) => {
-                values.iter_mut().filter_map(|it| self.value(it, depth).then_some(())).count() > 0
+                values.iter_mut().filter_map(|it| self.resolve_value(it, depth).then_some(())).count() > 0
             }
             Value::Object(map) => {
-                map.values_mut().filter_map(|it| self.value(it, depth).then_some(())).count() > 0
+                map.values_mut().filter_map(|it| self.resolve_value(it, depth).then_some(())).count() > 0
             }
             _ => false,
         }
@@ -121,7 +121,7 @@ impl<'r> PlaceholderResolver<'r> {
         let memoized = self.values.remove(&(id, depth));
         let (value, bytes) = memoized.unwrap_or_else(|| {
             let mut value = queued.value();
-            self.value(&mut value, depth);
+            self.resolve_value(&mut value, depth);
             let bytes = value.to_string().len();
             (value, bytes)
         });
@@ -130,42 +130,44 @@ impl<'r> PlaceholderResolver<'r> {
         inserted
     }
 
-    pub(super) fn content(&mut self, content: &[Content]) -> Option<Vec<Content>> {
-        if !content.iter().any(content_may_refer) {
+    pub(super) fn resolve_content(&mut self, content: &[Content]) -> Option<Vec<Content>> {
+        if !content.iter().any(may_contain_placeholder) {
             return None;
         }
         let mut filled = content.to_vec();
-        let places = filled.iter_mut().filter_map(|part| self.part(part).then_some(())).count();
+        let places = filled.iter_mut().filter_map(|part| self.resolve_part(part).then_some(())).count();
         (places > 0).then_some(filled)
     }
 
-    pub(super) fn body(&mut self, body: &MessageBody) -> Option<MessageBody> {
+    pub(super) fn resolve_body(&mut self, body: &MessageBody) -> Option<MessageBody> {
         Some(match body {
-            MessageBody::System { content } => MessageBody::System { content: self.content(content)? },
-            MessageBody::User { content } => MessageBody::User { content: self.content(content)? },
+            MessageBody::System { content } => {
+                MessageBody::System { content: self.resolve_content(content)? }
+            }
+            MessageBody::User { content } => MessageBody::User { content: self.resolve_content(content)? },
             MessageBody::Assistant(reply) => {
-                let content = self.content(&reply.content)?;
+                let content = self.resolve_content(&reply.content)?;
                 MessageBody::Assistant(AssistantMessage { content, ..reply.clone() })
             }
-            MessageBody::Tool(result) => MessageBody::Tool(self.result(result)?.into()),
+            MessageBody::Tool(result) => MessageBody::Tool(self.resolve_result(result)?.into()),
         })
     }
 
-    fn part(&mut self, part: &mut Content) -> bool {
+    fn resolve_part(&mut self, part: &mut Content) -> bool {
         match part {
             Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
-                self.text(text, DEPTH).map(|filled| *text = filled).is_some()
+                self.resolve_text(text, MAX_DEPTH).map(|filled| *text = filled).is_some()
             }
-            Content::Json { value } => self.value(value, DEPTH),
+            Content::Json { value } => self.resolve_value(value, MAX_DEPTH),
             _ => false,
         }
     }
 
-    pub(super) fn result(&mut self, result: &ToolResult) -> Option<ToolResult> {
+    pub(super) fn resolve_result(&mut self, result: &ToolResult) -> Option<ToolResult> {
         let outcome = match &result.outcome {
-            Outcome::Done(output) => Outcome::Done(self.output(output)?),
+            Outcome::Done(output) => Outcome::Done(self.resolve_output(output)?),
             Outcome::Failed(failure) => {
-                let message = self.text(&failure.message, DEPTH)?;
+                let message = self.resolve_text(&failure.message, MAX_DEPTH)?;
                 Outcome::Failed(haft_core::call::Failure { message, ..failure.clone() })
             }
         };
@@ -174,17 +176,19 @@ impl<'r> PlaceholderResolver<'r> {
 
     /// Replaces the placeholders in the output of a tool. Structured output is read by programs, so
     /// more bytes may be inserted than into the text for the model.
-    fn output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
-        let mut data = PlaceholderResolver::new(self.results, INSERTED);
-        let structured = output.structured.as_ref().and_then(|value| data.filled(value));
-        self.is_open |= data.is_open;
+    fn resolve_output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
+        let mut data = PlaceholderResolver::new(self.results, MAX_INSERTED_BYTES);
+        let structured = output.structured.as_ref().and_then(|value| data.resolved_copy(value));
+        self.is_unresolved |= data.is_unresolved;
         let is_json_text = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
         // If the text is the JSON of the structured output, it is generated again. An insertion
         // into the text could make the JSON invalid.
         let json_text = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_json_text));
         let json_text = json_text.map(|filled| ToolOutput::structured(filled.clone()).content);
-        let max_bytes = bytes(&output.content).saturating_add(self.room);
-        let content = json_text.filter(|it| bytes(it) <= max_bytes).or_else(|| self.content(&output.content));
+        let max_bytes = text_bytes(&output.content).saturating_add(self.remaining_bytes);
+        let content = json_text
+            .filter(|it| text_bytes(it) <= max_bytes)
+            .or_else(|| self.resolve_content(&output.content));
         (content.is_some() || structured.is_some()).then(|| ToolOutput {
             content: content.unwrap_or_else(|| output.content.clone()),
             structured: structured.or_else(|| output.structured.clone()),
@@ -194,12 +198,12 @@ impl<'r> PlaceholderResolver<'r> {
 
     /// Replaces the placeholders in a copy of a value. Returns `None` if no placeholder was
     /// replaced.
-    pub(super) fn filled(&mut self, value: &Value) -> Option<Value> {
-        if !may_refer(value) {
+    pub(super) fn resolved_copy(&mut self, value: &Value) -> Option<Value> {
+        if !value_may_contain_placeholder(value) {
             return None;
         }
         let mut filled = value.clone();
-        self.value(&mut filled, DEPTH).then_some(filled)
+        self.resolve_value(&mut filled, MAX_DEPTH).then_some(filled)
     }
 }
 
@@ -212,26 +216,26 @@ fn omitted_text(queued: &Queued) -> String {
     }
 }
 
-fn bytes(content: &[Content]) -> usize {
+fn text_bytes(content: &[Content]) -> usize {
     content.iter().map(|part| part.as_text().len()).sum()
 }
 
 /// Returns `true` if a part of a message may contain a placeholder. Other parts are not copied.
-fn content_may_refer(part: &Content) -> bool {
+fn may_contain_placeholder(part: &Content) -> bool {
     match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {
             text.contains(PREFIX)
         }
-        Content::Json { value } => may_refer(value),
+        Content::Json { value } => value_may_contain_placeholder(value),
         _ => false,
     }
 }
 
-fn may_refer(value: &Value) -> bool {
+fn value_may_contain_placeholder(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(PREFIX),
-        Value::Array(values) => values.iter().any(may_refer),
-        Value::Object(map) => map.values().any(may_refer),
+        Value::Array(values) => values.iter().any(value_may_contain_placeholder),
+        Value::Object(map) => map.values().any(value_may_contain_placeholder),
         _ => false,
     }
 }

@@ -40,9 +40,9 @@ struct PlaceholderIndex {
     /// The messages whose placeholders are replaced, by index in the transcript.
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
     /// The indices of messages with a placeholder that has no result yet.
-    open: BTreeSet<usize>,
+    unresolved: BTreeSet<usize>,
     /// Number of messages of the transcript that have been read.
-    read: usize,
+    read_count: usize,
 }
 
 impl Placeholders {
@@ -94,38 +94,38 @@ impl Resolver for Placeholders {
 }
 
 impl PlaceholderIndex {
-    /// Reads the new messages. Resolves earlier messages again if new results may change them.
+    /// Reads the new messages. Resolves earlier messages indices if new results may change them.
     fn update(&mut self, transcript: &Transcript) {
         let messages = transcript.messages();
-        if messages.len() < self.read {
+        if messages.len() < self.read_count {
             *self = Self::default();
         }
         let had_results = !self.results.is_empty();
-        let new_results = self.results.read(messages.get(self.read..).unwrap_or_default());
+        let new_results = self.results.read(messages.get(self.read_count..).unwrap_or_default());
         if self.results.is_empty() {
-            self.read = messages.len();
+            self.read_count = messages.len();
             return;
         }
-        let again = match new_results {
+        let indices = match new_results {
             // No message was resolved before the first result.
-            _ if !had_results => (0..self.read).collect(),
+            _ if !had_results => (0..self.read_count).collect(),
             NewResults::None => BTreeSet::new(),
-            NewResults::Added => mem::take(&mut self.open),
-            NewResults::Changed => (0..self.read).collect(),
+            NewResults::Added => mem::take(&mut self.unresolved),
+            NewResults::Changed => (0..self.read_count).collect(),
         };
-        self.open.retain(|index| !again.contains(index));
-        for index in again.into_iter().chain(self.read..messages.len()) {
+        self.unresolved.retain(|index| !indices.contains(index));
+        for index in indices.into_iter().chain(self.read_count..messages.len()) {
             if let Some(message) = messages.get(index).filter(|message| call_results(message).is_none()) {
                 self.resolve(index, message);
             }
         }
-        self.read = messages.len();
+        self.read_count = messages.len();
     }
 
     fn resolve(&mut self, index: usize, message: &Message) {
-        let (resolved, is_open) = self.results.message(message);
-        if is_open {
-            self.open.insert(index);
+        let (resolved, is_unresolved) = self.results.message(message);
+        if is_unresolved {
+            self.unresolved.insert(index);
         }
         let Some(resolved) = resolved else { return };
         // An unchanged message keeps its cached rendering.

@@ -6,7 +6,7 @@ use haft_core::{Message, ToolCall, ToolOutput, ToolResult, Transcript, limits, m
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::placeholder_resolver::{DEPTH, INSERTED, PlaceholderResolver};
+use super::placeholder_resolver::{MAX_DEPTH, MAX_INSERTED_BYTES, PlaceholderResolver};
 use crate::run::{call_results, call_results_note};
 
 /// The prefix of a placeholder. It has only letters and `_`, which templates, JSON, HTML and URLs
@@ -14,7 +14,7 @@ use crate::run::{call_results, call_results_note};
 pub(super) const PREFIX: &str = "pending_";
 
 /// The length of a placeholder in bytes: the prefix and 32 hexadecimal digits.
-pub(super) const LENGTH: usize = PREFIX.len() + 32;
+pub(super) const PLACEHOLDER_LEN: usize = PREFIX.len() + 32;
 
 /// The results of queued tool calls, by placeholder.
 ///
@@ -112,13 +112,15 @@ impl QueuedResults {
     /// Replaces the placeholders in a text with the outcomes of their calls. At most 1 MiB is
     /// inserted.
     pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        PlaceholderResolver::new(self, INSERTED).text(text, DEPTH).map_or(Cow::Borrowed(text), Cow::Owned)
+        PlaceholderResolver::new(self, MAX_INSERTED_BYTES)
+            .resolve_text(text, MAX_DEPTH)
+            .map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// Replaces the placeholders in a copy of a JSON value. Returns `None` if no placeholder was
     /// replaced. A string that consists of one placeholder becomes the JSON value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
-        PlaceholderResolver::new(self, INSERTED).filled(value)
+        PlaceholderResolver::new(self, MAX_INSERTED_BYTES).resolved_copy(value)
     }
 
     /// Replaces the placeholders in a copy of a message. Returns `None` if no placeholder was
@@ -130,9 +132,10 @@ impl QueuedResults {
     /// Like [`in_message`](Self::in_message). The returned flag is `true` if results that arrive
     /// later may change the message again.
     pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
-        let room = if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { INSERTED };
-        let mut resolver = PlaceholderResolver::new(self, room);
-        let body = resolver.body(message.body());
+        let max_bytes =
+            if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { MAX_INSERTED_BYTES };
+        let mut resolver = PlaceholderResolver::new(self, max_bytes);
+        let body = resolver.resolve_body(message.body());
         let resolved = body.map(|body| {
             let copy = Message::new(body).with_metadata(message.metadata().clone());
             match message.created_at() {
@@ -140,14 +143,14 @@ impl QueuedResults {
                 None => copy,
             }
         });
-        (resolved, resolver.is_open())
+        (resolved, resolver.is_unresolved())
     }
 
     /// Replaces the placeholders in a copy of a tool result. Returns `None` if no placeholder was
     /// replaced. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the
     /// text for the model.
     pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
-        PlaceholderResolver::new(self, limits::RESULT_BYTES).result(result)
+        PlaceholderResolver::new(self, limits::RESULT_BYTES).resolve_result(result)
     }
 }
 
@@ -206,7 +209,7 @@ pub(super) fn is_placeholder(id: &str) -> bool {
 
 /// Returns the placeholder at the start of a text, or `None` if there is none.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
-    let placeholder = text.get(..LENGTH)?;
+    let placeholder = text.get(..PLACEHOLDER_LEN)?;
     let is_placeholder = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());
     is_placeholder.then_some(placeholder)
 }

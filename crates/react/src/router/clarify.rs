@@ -20,7 +20,7 @@ pub(super) fn is_clarification(message: &Message) -> bool {
 
 /// Returns a clarifying question that names the candidates, or all routes if there are no
 /// candidates.
-pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
+pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> String {
     if let Some(question) = &table.question {
         return question.clone();
     }
@@ -36,7 +36,7 @@ pub(super) fn question(table: &RouteTable, candidates: &[String]) -> String {
 }
 
 /// Creates the answer of a run that consists of a clarifying question.
-pub(super) fn answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
+pub(super) fn clarifying_answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
     let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
     let message = Message::assistant(question.as_str()).with_metadata(metadata);
     transcript.push(message.at(Timestamp::now()));

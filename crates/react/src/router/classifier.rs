@@ -45,7 +45,7 @@ pub struct Choice {
 
 /// Returns the texts of the current task: the user messages after the last answer, including
 /// replies to clarifying questions.
-pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
+pub(super) fn current_task(conversation: &[Arc<Message>]) -> Vec<String> {
     let since = last_answer(conversation).map_or(0, |last| last + 1);
     let messages = conversation.iter().skip(since).filter(|message| is_from_user(message));
     messages.map(|message| message.text()).collect()
@@ -53,7 +53,7 @@ pub(super) fn task(conversation: &[Arc<Message>]) -> Vec<String> {
 
 /// Returns the current task with its context: the last answer, the user message before that answer,
 /// and the clarifying questions after it.
-pub(super) fn exchange(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
+pub(super) fn task_context(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();
     let question = earlier.iter().rfind(|message| is_from_user(message));

@@ -2,7 +2,7 @@ use std::{fmt::Write as _, sync::Arc};
 
 use haft_core::{Message, agent::AgentError, export::async_trait};
 
-use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::task};
+use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::current_task};
 
 /// A classifier that counts keywords. It selects the route whose keywords in the task have the
 /// highest total weight.
@@ -20,7 +20,7 @@ impl Classifier for Keywords {
         table: &RouteTable,
         conversation: &[Arc<Message>],
     ) -> Result<Choice, AgentError> {
-        let task = task(conversation);
+        let task = current_task(conversation);
         let last = task.last().map(|last| choose(table, last)).filter(|choice| choice.route.is_some());
         Ok(last.unwrap_or_else(|| choose(table, &task.join("\n"))))
     }
@@ -34,7 +34,7 @@ struct Score<'t> {
 }
 
 fn choose(table: &RouteTable, task: &str) -> Choice {
-    let words = words(task);
+    let words = split_words(task);
     let mut scores: Vec<_> = table.routes.iter().map(|route| score(route, &words)).collect();
     scores.retain(|score| score.weight > 0.0);
     scores.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -74,7 +74,7 @@ fn explain(score: &Score<'_>) -> String {
 /// Splits a text into lower-case words of letters and digits. A trailing `+` or `#` and a leading
 /// `.` are part of the word, as in `C++` and `.NET`. In scripts without spaces, each character is a
 /// word.
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in
         text.to_lowercase().split(|letter: char| !(letter.is_alphanumeric() || "+#.".contains(letter)))
@@ -122,7 +122,7 @@ fn is_unspaced(letter: char) -> bool {
 /// word ending.
 fn contains_phrase(keyword: &str, text: &[String]) -> bool {
     let (phrase, is_prefix) = keyword.strip_suffix('*').map_or((keyword, false), |prefix| (prefix, true));
-    let phrase = words(phrase);
+    let phrase = split_words(phrase);
     let Some((last, first)) = phrase.split_last() else { return false };
     text.windows(phrase.len()).any(|window| {
         let Some((end, before)) = window.split_last() else { return false };

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{
     Choice, Classifier, RouteTable,
-    classifier::{exchange, task},
+    classifier::{current_task, task_context},
 };
 use crate::{dialect::json_object, run::is_from_user};
 
@@ -22,7 +22,7 @@ use crate::{dialect::json_object, run::is_from_user};
 const UNCLEAR: &str = "unclear";
 
 /// Maximum length of each message before the current task, in bytes. Longer messages are truncated.
-const MESSAGE_BYTES: usize = 1_000;
+const MAX_MESSAGE_BYTES: usize = 1_000;
 
 /// Maximum number of messages in the prompt. Older messages are omitted.
 const MAX_MESSAGES: usize = 12;
@@ -52,7 +52,7 @@ impl Classifier for ModelClassifier {
         conversation: &[Arc<Message>],
     ) -> Result<Choice, AgentError> {
         let schema = reply_schema(table);
-        let mut messages = vec![Message::user(question(conversation))];
+        let mut messages = vec![Message::user(task_prompt(conversation))];
         let mut usage = Usage::default();
         for _ in 0..MAX_REQUESTS {
             let response = self.0.chat(&self.request(table, &schema, messages.clone())).await;
@@ -60,7 +60,7 @@ impl Classifier for ModelClassifier {
                 AgentError::from(error).with_run(Transcript::new(), usage + Usage::failed_request())
             })?;
             usage += response.usage.of_reply();
-            match parse(table, &schema, &response) {
+            match parse_choice(table, &schema, &response) {
                 Ok(choice) => return Ok(Choice { usage, ..choice }),
                 Err(problem) => {
                     let reply = Some(response.message).filter(|message| !message.is_empty());
@@ -87,24 +87,24 @@ impl ModelClassifier {
 }
 
 /// Returns [`UNCLEAR`], or `unclear_2` and so on if a route already has that name.
-fn unclear(table: &RouteTable) -> String {
+fn unclear_route_name(table: &RouteTable) -> String {
     let numbered = (2..).map(|number| format!("{UNCLEAR}_{number}"));
     let mut words = iter::once(UNCLEAR.to_owned()).chain(numbered);
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
 /// Returns the prompt for the model: the task, with the earlier messages that it needs as context.
-fn question(conversation: &[Arc<Message>]) -> String {
-    let messages: Vec<_> = exchange(conversation).collect();
+fn task_prompt(conversation: &[Arc<Message>]) -> String {
+    let messages: Vec<_> = task_context(conversation).collect();
     let messages = messages.get(messages.len().saturating_sub(MAX_MESSAGES)..).unwrap_or_default();
     if messages.iter().all(|message| is_from_user(message)) {
-        return task(conversation).join("\n");
+        return current_task(conversation).join("\n");
     }
     let last = messages.iter().rposition(|message| !is_from_user(message)).unwrap_or_default();
     let lines = messages.iter().enumerate().map(|(index, message)| {
         let role = if is_from_user(message) { "user" } else { "assistant" };
         let text = message.text();
-        let max_len = if index > last { text.len() } else { MESSAGE_BYTES };
+        let max_len = if index > last { text.len() } else { MAX_MESSAGE_BYTES };
         format!("{role}: {}\n", truncate_with_ellipsis(&text, max_len))
     });
     format!("This was said last:\n{}\nDecide by what the user wants now.", lines.collect::<String>())
@@ -116,14 +116,14 @@ fn instructions(table: &RouteTable, schema: &Schema) -> String {
         "Decide who is to do what the user wants. Do not do it yourself. These can be chosen:\n{}\n- {}: it is not clear which \
          of them is meant\nReply with one JSON object of this schema: {}",
         routes.join("\n"),
-        unclear(table),
+        unclear_route_name(table),
         schema.as_value()
     )
 }
 
 /// Returns the JSON schema of the model's reply.
 fn reply_schema(table: &RouteTable) -> Schema {
-    let routes: Vec<_> = table.names().map(str::to_owned).chain([unclear(table)]).collect();
+    let routes: Vec<_> = table.names().map(str::to_owned).chain([unclear_route_name(table)]).collect();
     let schema = json!({
         "type": "object",
         "properties": {"reason": {"type": "string"}, "route": {"type": "string", "enum": routes}},
@@ -134,14 +134,14 @@ fn reply_schema(table: &RouteTable) -> Schema {
 }
 
 /// Parses the decision in a reply. The error describes the problem with the reply, for the model.
-fn parse(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<Choice, String> {
+fn parse_choice(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<Choice, String> {
     let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
         return Err(format!("Reply with one JSON object of this schema: {}", schema.as_value()));
     };
     let (value, _) = repair(schema, Value::Object(object), RepairPolicy::Default);
     schema.validate(&value).map_err(|violations| violations.to_string())?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let route = Some(text("route")).filter(|route| *route != unclear(table));
+    let route = Some(text("route")).filter(|route| *route != unclear_route_name(table));
     Ok(Choice { route, reason: text("reason"), ..Choice::default() })
 }
 

@@ -32,7 +32,7 @@ const TEXTS: [&str; 22] = [
 ];
 
 /// The nesting depth from which on optional values are omitted.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// A generator of values for a schema.
 pub(super) struct Writer<'s> {
@@ -56,7 +56,7 @@ impl<'s> Writer<'s> {
     }
 
     fn write(&mut self, schema: &Value, depth: usize) -> Value {
-        let schema = self.whole(schema, depth);
+        let schema = self.merged(schema, depth);
         if let Some(only) = schema.get("const") {
             return only.clone();
         }
@@ -74,7 +74,7 @@ impl<'s> Writer<'s> {
     }
 
     /// Merges a schema with the target of its reference, its parts, and one of its alternatives.
-    fn whole(&mut self, schema: &Value, depth: usize) -> Value {
+    fn merged(&mut self, schema: &Value, depth: usize) -> Value {
         let mut whole = schema.clone();
         let mut parts = Vec::new();
         if let Some(pointer) =
@@ -85,13 +85,13 @@ impl<'s> Writer<'s> {
         parts.extend(schema["allOf"].as_array().into_iter().flatten().cloned());
         for keyword in ["anyOf", "oneOf"] {
             if let Some(alternatives) = schema[keyword].as_array() {
-                let is_end = |it: &&Value| depth > DEPTH && it["type"] == "null";
+                let is_end = |it: &&Value| depth > MAX_DEPTH && it["type"] == "null";
                 let end = alternatives.iter().find(is_end);
                 parts.extend(end.or(alternatives.get(self.variant / 2 % alternatives.len().max(1))).cloned());
             }
         }
         for part in parts {
-            let part = self.whole(&part, depth + 1);
+            let part = self.merged(&part, depth + 1);
             merge(&mut whole, &part);
         }
         whole
@@ -114,11 +114,11 @@ impl<'s> Writer<'s> {
         let none = Vec::new();
         let required = schema["required"].as_array().unwrap_or(&none);
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            if required.contains(&json!(name)) || (self.variant % 2 == 1 && depth < DEPTH) {
+            if required.contains(&json!(name)) || (self.variant % 2 == 1 && depth < MAX_DEPTH) {
                 object.insert(name.clone(), self.write(property, depth + 1));
             }
         }
-        let others = Some(&schema["additionalProperties"]).filter(|it| it.is_object() && depth < DEPTH);
+        let others = Some(&schema["additionalProperties"]).filter(|it| it.is_object() && depth < MAX_DEPTH);
         if let Some(others) = others.filter(|_| self.variant % 2 == 1 || object.is_empty()) {
             object.insert("other".to_owned(), self.write(others, depth + 1));
         }
@@ -128,8 +128,10 @@ impl<'s> Writer<'s> {
     fn array(&mut self, schema: &Value, depth: usize) -> Value {
         let first = schema["prefixItems"].as_array().into_iter().flatten();
         let mut items: Vec<_> = first.map(|item| self.write(item, depth + 1)).collect();
-        let least =
-            schema["minItems"].as_u64().unwrap_or(0).max(u64::from(self.variant % 2 == 1 && depth < DEPTH));
+        let least = schema["minItems"]
+            .as_u64()
+            .unwrap_or(0)
+            .max(u64::from(self.variant % 2 == 1 && depth < MAX_DEPTH));
         while (items.len() as u64) < least && schema["items"] != json!(false) {
             items.push(self.write(&schema["items"], depth + 1));
         }
@@ -192,7 +194,7 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
     }
     if let Some(parts) = schema["anyOf"].as_array() {
-        return parts.iter().flat_map(|part| strict_values(root, part, value)).take(WAYS).collect();
+        return parts.iter().flat_map(|part| strict_values(root, part, value)).take(MAX_FORMS).collect();
     }
     match value {
         Value::Object(members) if schema["type"] == "object" => {
@@ -219,13 +221,15 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
 }
 
 /// The maximum number of forms of a value.
-const WAYS: usize = 50;
+const MAX_FORMS: usize = 50;
 
-/// Combines each value with each form in `ways`, by calling `add`. Returns at most [`WAYS`]
+/// Combines each value with each form in `ways`, by calling `add`. Returns at most [`MAX_FORMS`]
 /// results.
 fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
-    for (value, way) in values.iter().flat_map(|value| ways.iter().map(move |way| (value, way))).take(WAYS) {
+    for (value, way) in
+        values.iter().flat_map(|value| ways.iter().map(move |way| (value, way))).take(MAX_FORMS)
+    {
         let mut value = value.clone();
         add(&mut value, way.clone());
         all.push(value);

@@ -16,7 +16,7 @@ use super::{embed::embed, key};
 pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {
     let mut definitions = Map::new();
     let alternatives: Vec<_> =
-        tools.iter().map(|definition| alternative(definition, &mut definitions)).collect();
+        tools.iter().map(|definition| step_alternative(definition, &mut definitions)).collect();
     let mut root = Map::from_iter([("anyOf".to_owned(), Value::Array(alternatives))]);
     if !definitions.is_empty() {
         root.insert("$defs".to_owned(), Value::Object(definitions));
@@ -30,7 +30,7 @@ pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {
     }
 }
 
-fn alternative(definition: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
+fn step_alternative(definition: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
     json!({
         "type": "object",
         "properties": {

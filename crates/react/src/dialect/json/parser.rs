@@ -19,39 +19,42 @@ const MAX_CANDIDATES: usize = 64;
 
 /// Keys of the thought, the tool name and the arguments. The first key of each list is ours. Models
 /// that ignore the schema use the other keys.
-const THOUGHTS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
-const NAMES: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
-const ARGS: [&str; 6] = [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
+const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
+const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
+const TOOL_ARGS_KEYS: [&str; 6] =
+    [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
 /// Keys whose value may be the whole step, as in `{"tool_call": {…}}`.
-const WRAPPERS: [&str; 3] = ["function", "tool_call", "step"];
+const WRAPPER_KEYS: [&str; 3] = ["function", "tool_call", "step"];
 
 /// Parses a step. If `outputs` is set, also accepts a structured answer without a step around it.
-pub(in super::super) fn step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
+pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut step = json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
         return Some(ParsedStep { thought: None, action: StepAction::Finish(Value::Object(step)) });
     }
-    let thought = match take(&mut step, &THOUGHTS) {
+    let thought = match remove_first(&mut step, &THOUGHT_KEYS) {
         Some(Value::String(thought)) => Some(thought),
         _ => None,
     };
-    let action = match take(&mut step, &NAMES) {
+    let action = match remove_first(&mut step, &TOOL_NAME_KEYS) {
         Some(Value::String(name)) if name != FINISH => {
-            let arguments = match take(&mut step, &ARGS) {
+            let arguments = match remove_first(&mut step, &TOOL_ARGS_KEYS) {
                 None | Some(Value::Null) => "{}".to_owned(),
                 Some(Value::String(text)) => text,
                 Some(arguments) => arguments.to_string(),
             };
             StepAction::Call { name, arguments }
         }
-        _finish => StepAction::Finish(take(&mut step, &ARGS).unwrap_or(Value::Object(step))),
+        _finish => {
+            StepAction::Finish(remove_first(&mut step, &TOOL_ARGS_KEYS).unwrap_or(Value::Object(step)))
+        }
     };
     Some(ParsedStep { thought, action })
 }
 
 fn is_step(object: &Object, outputs: Option<&Schema>) -> bool {
     object.contains_key(ANSWER)
-        || NAMES.iter().any(|name| object.get(*name).is_some_and(Value::is_string))
+        || TOOL_NAME_KEYS.iter().any(|name| object.get(*name).is_some_and(Value::is_string))
         || is_answer(object, outputs)
 }
 
@@ -61,8 +64,8 @@ fn is_answer(object: &Object, outputs: Option<&Schema>) -> bool {
         && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
 }
 
-fn take(object: &mut Object, names: &[&str]) -> Option<Value> {
-    names.iter().find_map(|name| object.shift_remove(*name))
+fn remove_first(object: &mut Object, keys: &[&str]) -> Option<Value> {
+    keys.iter().find_map(|key| object.shift_remove(*key))
 }
 
 /// Returns the first JSON object in a text for which `is_match` returns `true`. Other text is
@@ -77,7 +80,7 @@ pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Opt
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Object>();
         let length = match values.next()? {
             Ok(object) if is_match(&object) => return Some(object),
-            Ok(mut object) => match take(&mut object, &WRAPPERS) {
+            Ok(mut object) => match remove_first(&mut object, &WRAPPER_KEYS) {
                 Some(Value::Object(inner)) if is_match(&inner) => return Some(inner),
                 _ => values.byte_offset(),
             },

@@ -12,37 +12,41 @@ use super::{super::FINISH, ANSWER, StepFormat, render::observation_text};
 
 /// Returns the few-shot examples. They follow the list of tools in the system message.
 ///
-/// If `outputs` is `true`, the answers in the examples are placeholders: the real answer must match
+/// If `has_outputs` is `true`, the answers in the examples are placeholders: the real answer must match
 /// the output schema of the conversation.
-pub(super) fn examples<F: StepFormat>(outputs: bool) -> String {
+pub(super) fn examples<F: StepFormat>(has_outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"
             .to_owned(),
         F::write("I need the population of Japan.", "get_population", &json!({"country": "Japan"})),
         observation_text("get_population", "123000000"),
-        finish::<F>(
+        finish_step::<F>(
             "The observation answers the question.",
             "About 123 million people live in Japan.",
-            outputs,
+            has_outputs,
         ),
         "The question \"What does piedra mean, and how many people live in Chile?\" takes three:".to_owned(),
         F::write("I look up piedra first.", "look_up_word", &json!({"word": "piedra"})),
         observation_text("look_up_word", "stone"),
         F::write("Now I need the population of Chile.", "get_population", &json!({"country": "Chile"})),
         observation_text("get_population", "19600000"),
-        finish::<F>(
+        finish_step::<F>(
             "The observations answer both parts.",
             "Piedra means stone, and about 19.6 million people live in Chile.",
-            outputs,
+            has_outputs,
         ),
         "The question \"Who painted the Mona Lisa?\" takes one:".to_owned(),
-        finish::<F>("I know this without a tool.", "Leonardo da Vinci painted the Mona Lisa.", outputs),
+        finish_step::<F>(
+            "I know this without a tool.",
+            "Leonardo da Vinci painted the Mona Lisa.",
+            has_outputs,
+        ),
     ];
     lines.join("\n")
 }
 
-fn finish<F: StepFormat>(thought: &str, answer: &str, outputs: bool) -> String {
-    if outputs {
+fn finish_step<F: StepFormat>(thought: &str, answer: &str, has_outputs: bool) -> String {
+    if has_outputs {
         return F::write(thought, FINISH, &json!({})).replace("{}", "{its arguments}");
     }
     F::write(thought, FINISH, &json!({ANSWER: answer}))

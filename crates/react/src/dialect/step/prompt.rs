@@ -50,9 +50,9 @@ impl<F: StepFormat> StepPrompt<F> {
     }
 
     fn new(tools: &ToolList, prompt: &Prompt<'_>) -> Self {
-        let finish = finish(prompt.outputs);
+        let finish = finish_tool(prompt.outputs);
         let offered: Vec<_> = definitions(tools).chain([&finish]).collect();
-        let rules: Arc<str> = rules::<F>(prompt, &offered).into();
+        let rules: Arc<str> = write_rules::<F>(prompt, &offered).into();
         Self {
             format: PhantomData,
             outputs: prompt.outputs.cloned(),
@@ -130,7 +130,7 @@ fn definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
     })
 }
 
-fn finish(outputs: Option<&Schema>) -> ToolDefinition {
+fn finish_tool(outputs: Option<&Schema>) -> ToolDefinition {
     let schema = match outputs {
         Some(outputs) => outputs.clone(),
         None => Schema::new(json!({
@@ -146,7 +146,7 @@ fn finish(outputs: Option<&Schema>) -> ToolDefinition {
     )
 }
 
-fn rules<F: StepFormat>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
+fn write_rules<F: StepFormat>(prompt: &Prompt<'_>, offered: &[&ToolDefinition]) -> String {
     let mut text = format!(
         "You work in steps. Each of your replies is one step, written as {}:\n{}\n\
          After each step you are told the observation: what the tool returned. When the observations answer the \

@@ -15,23 +15,26 @@ use crate::run::{is_rejected, is_unusable, reasoning};
 /// A rendered message, cached with the original message.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
 
-pub(super) fn message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
+pub(super) fn render_message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
     match message.body() {
         MessageBody::Assistant(reply) => {
-            cached::<F>(message, |message| Message::assistant(steps::<F>(message, reply)))
+            cached_rendering::<F>(message, |message| Message::assistant(format_steps::<F>(message, reply)))
         }
-        MessageBody::Tool(result) => cached::<F>(message, |_| observation(result)),
+        MessageBody::Tool(result) => cached_rendering::<F>(message, |_| observation(result)),
         // Messages from users and programs are the same in each dialect.
         MessageBody::System { .. } | MessageBody::User { .. } => Arc::clone(message),
     }
 }
 
-fn cached<F: StepFormat>(message: &Message, write: impl FnOnce(&Message) -> Message) -> Arc<Message> {
+fn cached_rendering<F: StepFormat>(
+    message: &Message,
+    write: impl FnOnce(&Message) -> Message,
+) -> Arc<Message> {
     Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
 /// Formats a reply as steps in the format `F`. Unusable replies and refusals keep their text.
-fn steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
+fn format_steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
         let steps =

@@ -20,7 +20,7 @@ pub(super) enum Section {
 }
 
 /// The known labels in lower case. Underscores stand for spaces and hyphens.
-const NAMES: [(&str, Section); 28] = [
+const LABEL_NAMES: [(&str, Section); 28] = [
     ("thought", Section::Thought),
     ("thoughts", Section::Thought),
     ("next_thought", Section::Thought),
@@ -71,14 +71,14 @@ pub(super) enum LineStart {
 }
 
 /// Classifies the start of a line as a label or as the content of a section.
-pub(super) fn line_start(line: &str) -> LineStart {
+pub(super) fn classify_line_start(line: &str) -> LineStart {
     if line.ends_with('\n') {
         return LineStart::Content;
     }
     let is_bracketed = line.trim_start().starts_with("[[");
     let name = if is_bracketed { line.strip_suffix("]]") } else { line.strip_suffix([':', '：']) };
     if let Some(name) = name {
-        return label(name, is_bracketed).map_or(LineStart::Content, LineStart::Label);
+        return parse_label(name, is_bracketed).map_or(LineStart::Content, LineStart::Label);
     }
     let is_possible = |letter: char| letter.is_ascii_alphanumeric() || " \t_*#>-`.[]".contains(letter);
     if line.len() > MAX_LABEL_LEN || !line.chars().all(is_possible) {
@@ -89,7 +89,7 @@ pub(super) fn line_start(line: &str) -> LineStart {
 }
 
 /// Parses a label such as `**Thought 1`. Markup and numbers around the name are ignored.
-fn label(written: &str, is_bracketed: bool) -> Option<Label> {
+fn parse_label(written: &str, is_bracketed: bool) -> Option<Label> {
     let is_mark = |letter: char| !letter.is_ascii_alphabetic();
     let name = written.trim_matches(is_mark);
     let is_marked = is_bracketed || name.starts_with(|letter: char| letter.is_ascii_uppercase());
@@ -101,7 +101,7 @@ fn label(written: &str, is_bracketed: bool) -> Option<Label> {
     if name == "completed" && !is_bracketed {
         return None;
     }
-    let known = || NAMES.iter().find(|(known, _)| *known == name).map(|(_, section)| *section);
+    let known = || LABEL_NAMES.iter().find(|(known, _)| *known == name).map(|(_, section)| *section);
     let section = if name.starts_with("observation_from") { Some(Section::End) } else { known() };
     section.map(|section| Label { section, is_bracketed, is_marked })
 }

@@ -22,28 +22,28 @@ pub(super) struct ParsedObject<'t> {
 /// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
 /// strings, and missing closing brackets at the end. Rejects a truncated string, number or member,
 /// because the missing part could change the meaning.
-pub(super) fn object(text: &str) -> Option<ParsedObject<'_>> {
+pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
         let rest = text.get(strict.byte_offset()..).unwrap_or_default();
         return Some(ParsedObject { object, is_complete: true, rest });
     }
     let mut parser = LenientParser { rest: text, is_complete: true };
-    match parser.value(MAX_DEPTH)? {
-        Value::Object(object) => Some(parser.parsed(object)),
+    match parser.parse_value(MAX_DEPTH)? {
+        Value::Object(object) => Some(parser.into_parsed(object)),
         _ => None,
     }
 }
 
 /// Parses Python keyword arguments, such as `x=17, y="a"`.
-pub(super) fn keywords(text: &str) -> Option<ParsedObject<'_>> {
+pub(super) fn parse_keywords(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
-    let object = parser.members(MAX_DEPTH, ')', &['='])?;
+    let object = parser.parse_members(MAX_DEPTH, ')', &['='])?;
     let is_all = parser
         .rest
         .trim_matches(|character: char| character.is_whitespace() || "`;.".contains(character))
         .is_empty();
-    (!object.is_empty() && is_all).then(|| parser.parsed(object))
+    (!object.is_empty() && is_all).then(|| parser.into_parsed(object))
 }
 
 struct LenientParser<'t> {
@@ -52,32 +52,32 @@ struct LenientParser<'t> {
 }
 
 impl<'t> LenientParser<'t> {
-    fn parsed(self, object: Object) -> ParsedObject<'t> {
+    fn into_parsed(self, object: Object) -> ParsedObject<'t> {
         ParsedObject { object, is_complete: self.is_complete, rest: self.rest }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
+    fn parse_value(&mut self, depth: usize) -> Option<Value> {
         let depth = depth.checked_sub(1)?;
         match self.peek()? {
             '{' => {
                 self.next();
-                self.members(depth, '}', &[':', '=']).map(Value::Object)
+                self.parse_members(depth, '}', &[':', '=']).map(Value::Object)
             }
             '[' => {
                 self.next();
-                self.items(depth).map(Value::Array)
+                self.parse_items(depth).map(Value::Array)
             }
             quote @ ('"' | '\'') => {
                 self.next();
-                self.string(quote).map(Value::String)
+                self.parse_string(quote).map(Value::String)
             }
-            _ => self.constant(),
+            _ => self.parse_constant(),
         }
     }
 
     /// Parses the members of an object up to the bracket `end`. After the last member, `end` may be
     /// missing. `equals` contains the accepted separators between a key and its value.
-    fn members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
+    fn parse_members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
         let mut members = Map::new();
         loop {
             let name = match self.peek()? {
@@ -87,31 +87,31 @@ impl<'t> LenientParser<'t> {
                 }
                 quote @ ('"' | '\'') => {
                     self.next();
-                    self.string(quote)?
+                    self.parse_string(quote)?
                 }
-                _ => self.word().filter(|word| !word.is_empty())?.to_owned(),
+                _ => self.take_word().filter(|word| !word.is_empty())?.to_owned(),
             };
             if !equals.contains(&self.peek()?) {
                 return None;
             }
             self.next();
-            let value = self.value(depth)?;
+            let value = self.parse_value(depth)?;
             members.insert(name, value);
-            if !self.separator(end)? {
+            if !self.parse_separator(end)? {
                 return Some(members);
             }
         }
     }
 
-    fn items(&mut self, depth: usize) -> Option<Vec<Value>> {
+    fn parse_items(&mut self, depth: usize) -> Option<Vec<Value>> {
         let mut items = Vec::new();
         loop {
             if self.peek()? == ']' {
                 self.next();
                 return Some(items);
             }
-            items.push(self.value(depth)?);
-            if !self.separator(']')? {
+            items.push(self.parse_value(depth)?);
+            if !self.parse_separator(']')? {
                 return Some(items);
             }
         }
@@ -120,7 +120,7 @@ impl<'t> LenientParser<'t> {
     /// Checks the character after a member or item, and consumes a comma. Returns `Some(true)` if
     /// another member or `end` can follow, `Some(false)` at the end of the text, and `None` for any
     /// other character.
-    fn separator(&mut self, end: char) -> Option<bool> {
+    fn parse_separator(&mut self, end: char) -> Option<bool> {
         match self.peek() {
             Some(',') => {
                 self.next();
@@ -134,7 +134,7 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    fn string(&mut self, quote: char) -> Option<String> {
+    fn parse_string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
         // An invalid escape such as `\d` is read as a literal backslash. If a string also has a
         // valid escape such as `\n`, that one could be literal too (`C:\new\docs`). Such a string
@@ -146,7 +146,7 @@ impl<'t> LenientParser<'t> {
                 '\\' if self.rest.starts_with(['"', '\'', '\\', '/']) => text.extend(self.next()),
                 '\\' if self.rest.starts_with(['n', 't', 'r', 'b', 'f', 'u']) => {
                     has_escape = true;
-                    text.push(self.escape()?);
+                    text.push(self.parse_escape()?);
                 }
                 character => {
                     has_backslash |= character == '\\';
@@ -156,7 +156,7 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    fn escape(&mut self) -> Option<char> {
+    fn parse_escape(&mut self) -> Option<char> {
         Some(match self.next()? {
             'n' => '\n',
             't' => '\t',
@@ -164,24 +164,24 @@ impl<'t> LenientParser<'t> {
             'b' => '\u{8}',
             'f' => '\u{c}',
             _ => {
-                let unit = self.unit()?;
+                let unit = self.parse_unit()?;
                 if !surrogates::is_high(unit) {
                     return char::from_u32(unit.into());
                 }
                 self.rest = self.rest.strip_prefix("\\u")?;
-                surrogates::join(unit, self.unit()?)?
+                surrogates::join(unit, self.parse_unit()?)?
             }
         })
     }
 
-    fn unit(&mut self) -> Option<u16> {
+    fn parse_unit(&mut self) -> Option<u16> {
         let unit = surrogates::parse_unit(self.rest)?;
         self.rest = self.rest.get(4..)?;
         Some(unit)
     }
 
-    fn constant(&mut self) -> Option<Value> {
-        Some(match self.word()? {
+    fn parse_constant(&mut self) -> Option<Value> {
+        Some(match self.take_word()? {
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
             "null" | "None" => Value::Null,
@@ -194,7 +194,7 @@ impl<'t> LenientParser<'t> {
     }
 
     /// Takes the letters, digits and characters of `_+-.$` at the current position.
-    fn word(&mut self) -> Option<&'t str> {
+    fn take_word(&mut self) -> Option<&'t str> {
         let is_word_character = |character: char| character.is_alphanumeric() || "_+-.$".contains(character);
         let length = self.rest.find(|character| !is_word_character(character)).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at_checked(length)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     super::{
         FINISH, json,
-        step::{ANSWER, ParsedStep, StepAction, plain},
+        step::{ANSWER, ParsedStep, StepAction, answer_to_text},
     },
     lenient_json::{self, Object},
     section_parser::{SectionParser, StepSections},
@@ -19,7 +19,7 @@ use super::{
 ///
 /// If `is_complete` is `false`, the text may be truncated anywhere. Missing closing brackets are
 /// not added in this case.
-pub(super) fn step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
+pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut parser = SectionParser::default();
     parser.push(text);
     let reader = StepReader { sections: parser.finish(), is_complete, outputs };
@@ -37,7 +37,7 @@ pub(super) fn step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> O
     }
     // Without a thought section, the preamble is the thought.
     let thought = thought.or_else(|| non_empty(&reader.sections.preamble));
-    Some(ParsedStep { thought, action: reader.action()? })
+    Some(ParsedStep { thought, action: reader.read_action()? })
 }
 
 /// Returns the text after a leading `<think>` block. Returns the whole text if there is none.
@@ -67,39 +67,39 @@ struct StepReader<'a> {
 }
 
 impl StepReader<'_> {
-    fn action(&self) -> Option<StepAction> {
-        let Some(action) = self.sections.actions.last() else { return self.answer() };
+    fn read_action(&self) -> Option<StepAction> {
+        let Some(action) = self.sections.actions.last() else { return self.read_answer() };
         let (name, rest) = split_call(action);
         if self.sections.actions.iter().any(|other| split_call(other).0 != name) {
             return None;
         }
         if name.is_empty() {
             let as_json = json::parse_step(action, self.outputs).map(|step| step.action);
-            return as_json.or_else(|| self.answer());
+            return as_json.or_else(|| self.read_answer());
         }
         let arguments = self.sections.arguments.trim_start();
         let text = if arguments.is_empty() { rest } else { arguments };
         if name.eq_ignore_ascii_case(FINISH) {
             return match text.trim() {
-                "" => self.answer().or_else(|| Some(StepAction::Answer(String::new()))),
-                inline if arguments.is_empty() => self.finish(strip_brackets(inline)),
-                text => self.finish(text),
+                "" => self.read_answer().or_else(|| Some(StepAction::Answer(String::new()))),
+                inline if arguments.is_empty() => self.read_finish(strip_brackets(inline)),
+                text => self.read_finish(text),
             };
         }
         if name.eq_ignore_ascii_case("none") && text.trim().is_empty() {
-            return self.answer();
+            return self.read_answer();
         }
-        let has_both = !arguments.is_empty() && self.arguments(rest).is_some();
+        let has_both = !arguments.is_empty() && self.parse_arguments(rest).is_some();
         // A call is ambiguous if it has two sets of arguments, or an answer instead of arguments.
         if has_both || (text.is_empty() && !self.sections.answer.trim().is_empty()) {
             return None;
         }
-        self.call(name, text)
+        self.read_call(name, text)
     }
 
-    fn call(&self, name: &str, text: &str) -> Option<StepAction> {
+    fn read_call(&self, name: &str, text: &str) -> Option<StepAction> {
         let is_closed = text.contains(')');
-        let arguments = match self.arguments(text) {
+        let arguments = match self.parse_arguments(text) {
             Some(arguments) => Value::Object(arguments).to_string(),
             None if is_blank(text) && (is_closed || !text.contains('(')) => {
                 // In a truncated reply, the arguments of the call may still be missing.
@@ -111,49 +111,53 @@ impl StepReader<'_> {
         Some(StepAction::Call { name: name.to_owned(), arguments })
     }
 
-    fn answer(&self) -> Option<StepAction> {
+    fn read_answer(&self) -> Option<StepAction> {
         let answer = self.sections.answer.trim();
         if answer.is_empty() {
             return None;
         }
-        let wrapped = || lenient_json::object(strip_fence(answer)).filter(|parsed| is_blank(parsed.rest));
-        self.finish_with(answer, wrapped().map(|parsed| parsed.object))
+        let wrapped =
+            || lenient_json::parse_object(strip_fence(answer)).filter(|parsed| is_blank(parsed.rest));
+        self.answer_from(answer, wrapped().map(|parsed| parsed.object))
     }
 
     /// Returns the action of a [`FINISH`] call. `text` contains its arguments.
-    fn finish(&self, text: &str) -> Option<StepAction> {
+    fn read_finish(&self, text: &str) -> Option<StepAction> {
         if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
             return Some(StepAction::Answer(text.to_owned()));
         }
-        let arguments = self.arguments(text);
+        let arguments = self.parse_arguments(text);
         // A truncated answer is not used.
         if arguments.is_none() && strip_fence(text).starts_with('{') {
             return None;
         }
-        self.finish_with(text, arguments)
+        self.answer_from(text, arguments)
     }
 
     /// Returns the action that ends the run. The answer is taken from `object`, or else from
     /// `text`.
-    fn finish_with(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
+    fn answer_from(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
         if self.outputs.is_some() {
-            let object = object.or_else(|| self.arguments(text));
+            let object = object.or_else(|| self.parse_arguments(text));
             return Some(StepAction::Finish(object.map_or_else(|| text.into(), Value::Object)));
         }
         let answer = object.and_then(|mut object| object.shift_remove(ANSWER));
         Some(StepAction::Answer(match answer {
-            Some(answer) => plain(answer).unwrap_or_default(),
+            Some(answer) => answer_to_text(answer).unwrap_or_default(),
             None => text.to_owned(),
         }))
     }
 
     /// Parses the arguments of a call: a JSON object or Python keyword arguments. Returns `None` if
     /// they are invalid, truncated, or followed by more arguments.
-    fn arguments(&self, text: &str) -> Option<Object> {
+    fn parse_arguments(&self, text: &str) -> Option<Object> {
         let text = strip_fence(text).trim_start_matches(is_markup);
         let text = text.strip_prefix('(').map_or(text, str::trim_start);
-        let parsed =
-            if text.starts_with('{') { lenient_json::object(text) } else { lenient_json::keywords(text) }?;
+        let parsed = if text.starts_with('{') {
+            lenient_json::parse_object(text)
+        } else {
+            lenient_json::parse_keywords(text)
+        }?;
         let rest = parsed.rest.trim_start();
         // More arguments follow: another object, or more members.
         let continues = rest.starts_with('{') || rest.strip_prefix(',').is_some_and(|more| !is_blank(more));

@@ -143,7 +143,7 @@ impl SectionParser {
     /// Classifies `line`, the start of a line, as a label or as content, and handles it
     /// accordingly.
     fn continue_line(&mut self, line: String) -> Position {
-        match label::line_start(&line) {
+        match label::classify_line_start(&line) {
             LineStart::Undecided => Position::Line(line),
             LineStart::Label(label) if self.can_start(label) => self.enter(label, &line),
             LineStart::Label(_) | LineStart::Content => {

@@ -21,9 +21,9 @@ enum ScanState {
     /// Before the first object.
     #[default]
     Before,
-    /// Inside the object, but outside a string. `key` is set if the next string is a key.
+    /// Inside the object, but outside a string. `expects_key` is set if the next string is a key.
     Between {
-        key: bool,
+        expects_key: bool,
     },
     Key,
     Value,
@@ -53,16 +53,16 @@ impl StringScanner {
     pub(in super::super::super) fn push(&mut self, character: char) -> Option<(&[String], char)> {
         match self.state {
             ScanState::Before if character == '{' => self.enter(true),
-            ScanState::Between { key } => self.between(character, key),
-            ScanState::Key | ScanState::Value => return self.string_character(character),
+            ScanState::Between { expects_key } => self.scan_between(character, expects_key),
+            ScanState::Key | ScanState::Value => return self.scan_string(character),
             ScanState::Before | ScanState::After => {}
         }
         None
     }
 
-    fn between(&mut self, character: char, key: bool) {
+    fn scan_between(&mut self, character: char, expects_key: bool) {
         match character {
-            '"' if key => {
+            '"' if expects_key => {
                 if let Some(last) = self.path.last_mut() {
                     last.clear();
                 }
@@ -72,29 +72,32 @@ impl StringScanner {
             '{' => self.enter(true),
             '[' => self.enter(false),
             '}' | ']' => self.leave(),
-            ':' => self.state = ScanState::Between { key: false },
-            ',' => self.state = ScanState::Between { key: self.containers.last() == Some(&true) },
+            ':' => self.state = ScanState::Between { expects_key: false },
+            ',' => self.state = ScanState::Between { expects_key: self.containers.last() == Some(&true) },
             _ => {}
         }
     }
 
-    fn enter(&mut self, object: bool) {
-        self.containers.push(object);
+    fn enter(&mut self, is_object: bool) {
+        self.containers.push(is_object);
         self.path.push(String::new());
-        self.state = ScanState::Between { key: object };
+        self.state = ScanState::Between { expects_key: is_object };
     }
 
     fn leave(&mut self) {
         self.containers.pop();
         self.path.pop();
-        self.state =
-            if self.containers.is_empty() { ScanState::After } else { ScanState::Between { key: false } };
+        self.state = if self.containers.is_empty() {
+            ScanState::After
+        } else {
+            ScanState::Between { expects_key: false }
+        };
     }
 
-    fn string_character(&mut self, character: char) -> Option<(&[String], char)> {
+    fn scan_string(&mut self, character: char) -> Option<(&[String], char)> {
         let decoded = match self.escape {
             Escape::None if character == '"' => {
-                self.state = ScanState::Between { key: false };
+                self.state = ScanState::Between { expects_key: false };
                 return None;
             }
             _ => self.unescape(character)?,
@@ -116,7 +119,7 @@ impl StringScanner {
             (Escape::Begun, 'u') => (Escape::Unit { unit: 0, digits: 0 }, None),
             (Escape::Begun, letter) => (Escape::None, Some(short_escape(letter))),
             (Escape::Unit { unit, digits }, digit) => {
-                let unit = unit << 4 | hex(digit);
+                let unit = unit << 4 | hex_value(digit);
                 match digits {
                     3 if surrogates::is_high(unit) => (Escape::High(unit), None),
                     3 => (Escape::None, Some(or_replacement(char::from_u32(unit.into())))),
@@ -128,7 +131,7 @@ impl StringScanner {
             // A high surrogate without a low surrogate is dropped.
             (Escape::High(_) | Escape::HighBegun(_), decoded) => (Escape::None, Some(decoded)),
             (Escape::Low { high, unit, digits }, digit) => {
-                let unit = unit << 4 | hex(digit);
+                let unit = unit << 4 | hex_value(digit);
                 if digits == 3 {
                     (Escape::None, Some(or_replacement(surrogates::join(high, unit))))
                 } else {
@@ -153,7 +156,7 @@ fn short_escape(letter: char) -> char {
 }
 
 /// Returns the value of a hex digit, or 0 for any other character.
-fn hex(digit: char) -> u16 {
+fn hex_value(digit: char) -> u16 {
     digit.to_digit(16).and_then(|digit| u16::try_from(digit).ok()).unwrap_or_default()
 }
 
