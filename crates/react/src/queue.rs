@@ -38,8 +38,8 @@ pub use results::{Queued, QueuedResults};
 
 /// A queue of tool calls from synchronous code, such as a template or a script.
 ///
-/// 1. [`QueueHandle::push`] validates a call and returns a placeholder: a short text that cannot be
-///    guessed (128 bits).
+/// 1. [`QueueHandle::push`] validates a call and returns a placeholder: a short, unguessable text
+///    (128 bits).
 /// 2. [`execute`](Self::execute) runs the queued calls later, through the pipeline of the tools.
 /// 3. [`QueuedResults::in_text`] replaces the placeholders in a text with the results or failures.
 ///
@@ -92,23 +92,22 @@ pub struct PendingQueue {
 }
 
 impl PendingQueue {
-    /// Creates a queue that accepts at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS)
-    /// calls.
+    /// Creates a queue for at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS) calls.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates a queue that accepts at most `calls` calls.
+    /// Creates a queue for at most `calls` calls.
     pub fn with_capacity(calls: usize) -> Self {
         Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// Creates a handle that can push calls of the tools available for `run`.
+    /// Creates a handle for pushing calls of the tools available for `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&list_context(run)).await, tools.pipeline().clone())
     }
 
-    /// Executes all calls, including those that are pushed during the execution. A call is executed
+    /// Executes all calls, including calls pushed during the execution. A call is executed
     /// after the calls whose results it needs.
     ///
     /// Returns the calls that wait for a decision. Report each decision with
@@ -219,7 +218,7 @@ impl PendingQueue {
         }
     }
 
-    /// Cancels all calls that have no result yet.
+    /// Cancels all calls without a result.
     pub fn cancel(&mut self) {
         self.close(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());

@@ -112,7 +112,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns `true` if the evaluation passes: all calls are right, and at least [`MIN_RIGHT_ANSWERS`] answers.
+/// Returns `true` if the evaluation passes: all calls are right, and at least
+/// [`MIN_RIGHT_ANSWERS`] answers.
 pub(crate) fn pass(scores: &[Score]) -> bool {
     let answers = scores.iter().filter(|score| score.answer).count();
     scores.iter().all(|score| score.tool && score.arguments) && answers >= MIN_RIGHT_ANSWERS

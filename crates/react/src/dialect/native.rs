@@ -17,8 +17,7 @@ use crate::dialect::Reply;
 ///
 /// A reply without tool calls is the answer. If [outputs](Prompt::outputs) are declared, the
 /// request has an additional tool [`FINISH`], and the arguments of its call are the answer. A call
-/// of
-/// [`FINISH`] ends the run and is never executed.
+/// of [`FINISH`] ends the run and is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 

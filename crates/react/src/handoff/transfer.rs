@@ -65,8 +65,8 @@ impl Tool for Transfer {
     }
 }
 
-/// The target of the first hand-off in the turn of an agent, if any. All hand-off tools of the agent
-/// share it.
+/// The target of the first hand-off in the turn of an agent, if any. All hand-off tools of the
+/// agent share it.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
     limit: u32,
@@ -96,8 +96,8 @@ impl HandoffSlot {
     }
 }
 
-/// Returns the result of an executed hand-off call in the last step, if the hand-off is not completed
-/// yet. If the step has several such calls, returns the first successful result.
+/// Returns the result of an executed hand-off call in the last step, if the hand-off is not
+/// completed yet. If the step has several such calls, returns the first successful result.
 ///
 /// Returns `None` if the step also has the result of a stop tool: that result ends the run.
 pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {

@@ -1,4 +1,4 @@
-//! The handle that pushes calls to a queue.
+//! The handle for pushing calls to a queue.
 
 use std::{
     fmt,
@@ -69,7 +69,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls that were pushed to a queue and not taken yet.
+/// The calls in a queue, pushed and not taken yet.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
@@ -79,7 +79,7 @@ pub(crate) struct PushedCalls {
 #[derive(Default)]
 struct QueueState {
     calls: Vec<ToolCall>,
-    /// Number of calls that were ever pushed.
+    /// Total number of pushed calls.
     count: usize,
     is_closed: bool,
 }
@@ -103,7 +103,7 @@ impl PushedCalls {
         Ok(id)
     }
 
-    /// Takes the calls that were pushed since the previous call of this method.
+    /// Takes the calls pushed since the previous call of this method.
     pub(super) fn take(&self) -> Vec<ToolCall> {
         mem::take(&mut lock(&self.state).calls)
     }

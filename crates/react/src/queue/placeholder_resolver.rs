@@ -15,7 +15,7 @@ use super::{
     results::{PLACEHOLDER_LEN, PREFIX, placeholder_at},
 };
 
-/// Maximum number of bytes that are inserted into one text or value. Without this limit, a text
+/// Maximum number of bytes inserted into one text or value. Without this limit, a text
 /// that repeats a placeholder could grow without bound.
 pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 
@@ -28,7 +28,7 @@ pub(super) const MAX_DEPTH: usize = 8;
 /// results.
 pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
-    /// Number of bytes that can still be inserted.
+    /// Number of bytes left for insertions.
     remaining_bytes: usize,
     texts: HashMap<(&'r str, usize), String>,
     /// Resolved values, with their sizes as JSON text in bytes.
@@ -81,7 +81,7 @@ impl<'r> PlaceholderResolver<'r> {
         inserted
     }
 
-    /// Reserves `bytes` of the remaining remaining_bytes. Returns `false` if there is not enough remaining_bytes.
+    /// Reserves `bytes` for an insertion. Returns `false` if not enough bytes remain.
     fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.remaining_bytes.checked_sub(bytes);
         self.is_unresolved |= left.is_none();
@@ -207,7 +207,7 @@ impl<'r> PlaceholderResolver<'r> {
     }
 }
 
-/// Returns the text that is inserted in place of a result that is too long.
+/// Returns the text inserted in place of a result that is too long.
 fn omitted_text(queued: &Queued) -> String {
     let why = "left out: there are too many results in one text";
     match queued.stored() {

@@ -94,7 +94,7 @@ impl Resolver for Placeholders {
 }
 
 impl PlaceholderIndex {
-    /// Reads the new messages. Resolves earlier messages indices if new results may change them.
+    /// Reads the new messages. Resolves earlier messages again if new results may change them.
     fn update(&mut self, transcript: &Transcript) {
         let messages = transcript.messages();
         if messages.len() < self.read_count {

@@ -39,14 +39,14 @@ pub enum Queued {
 }
 
 impl QueuedResults {
-    /// Reads the results that are recorded in a conversation.
+    /// Reads the results recorded in a conversation.
     pub fn of(transcript: &Transcript) -> Self {
         let mut results = Self::default();
         results.read(transcript.messages());
         results
     }
 
-    /// Adds the results that are recorded in `messages`. Returns the kind of change.
+    /// Adds the results recorded in `messages`. Returns the kind of change.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);

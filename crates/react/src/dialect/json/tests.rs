@@ -134,7 +134,8 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
 }
 
-/// OpenAI's strict mode requires `additionalProperties: false` in each object.
+/// The schema of a step must be valid in OpenAI's strict mode, which requires
+/// `additionalProperties: false` in each object.
 #[test]
 fn step_with_a_tool_without_parameters_is_strict() {
     let strict = |arguments| step_schema(arguments).wrapped_in_object("value");

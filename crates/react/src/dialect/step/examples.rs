@@ -12,8 +12,8 @@ use super::{super::FINISH, ANSWER, StepFormat, render::observation_text};
 
 /// Returns the few-shot examples. They follow the list of tools in the system message.
 ///
-/// If `has_outputs` is `true`, the answers in the examples are placeholders: the real answer must match
-/// the output schema of the conversation.
+/// If `has_outputs` is `true`, the answers in the examples are placeholders: the real answer must
+/// match the output schema of the conversation.
 pub(super) fn examples<F: StepFormat>(has_outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"
