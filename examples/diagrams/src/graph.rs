@@ -69,7 +69,7 @@ impl Graph {
         }
         for (number, node) in self.nodes.iter().enumerate() {
             if let Some(place) = places.get(number) {
-                svg.labelled_box(*place, (self.width(number), BOX_HEIGHT), &node.label);
+                svg.add_box(*place, (self.width(number), BOX_HEIGHT), &node.label);
             }
         }
         svg.finish(MARGIN)
@@ -109,33 +109,33 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
     let ([start, second, ..], [.., before, end]) = (points, points) else { return };
     if edge.from == edge.to {
         let (right, y) = (start.0 + widths[0] / 2.0, start.1);
-        svg.path(&format!("M {right:.1} {:.1} c 40 -10 40 30 0 20", y - 10.0), "line", true);
-        svg.words((right + 36.0, y), &edge.label, "start");
+        svg.add_path(&format!("M {right:.1} {:.1} c 40 -10 40 30 0 20", y - 10.0), "line", true);
+        svg.add_text((right + 36.0, y), &edge.label, "start");
         return;
     }
     // The arrow points down. If it closes a cycle, it points up.
     let rim = if end.1 > start.1 { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
-    let mut from = (side(*start, *second, widths[0]), start.1 + rim);
-    let last = (side(*end, *before, widths[1]), end.1 - rim);
+    let mut from = (arrow_x(*start, *second, widths[0]), start.1 + rim);
+    let last = (arrow_x(*end, *before, widths[1]), end.1 - rim);
     let mut path = format!("M {:.1} {:.1}", from.0, from.1);
     let mut middle = None;
     for (number, point) in points.iter().enumerate().skip(1) {
         let to = if number + 1 == points.len() { last } else { *point };
         let y = (from.1 + to.1) / 2.0;
         path += &format!(" C {:.1} {y:.1} {:.1} {y:.1} {:.1} {:.1}", from.0, to.0, to.0, to.1);
-        svg.reaches(to.0, to.1);
+        svg.extend_to(to.0, to.1);
         middle.get_or_insert(((from.0 + to.0) / 2.0, y));
         from = to;
     }
-    svg.path(&path, "line", true);
+    svg.add_path(&path, "line", true);
     // The label is drawn at the first segment, because arrows to different boxes diverge there.
     if let Some(middle) = middle {
-        svg.label(middle, &edge.label);
+        svg.add_label(middle, &edge.label);
     }
 }
 
 /// Returns the x coordinate at which an arrow meets the border of the box at `at`. It is shifted
 /// towards `other`, the next point of the arrow.
-fn side(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
+fn arrow_x(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
     at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
 }

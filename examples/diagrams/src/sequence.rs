@@ -73,8 +73,8 @@ impl Sequence {
                 continue;
             }
             match first.as_str() {
-                "participant" | "actor" => sequence.declare(text.get(first.len()..).unwrap_or_default()),
-                _ => sequence.message(text).ok_or_else(|| {
+                "participant" | "actor" => sequence.parse_participant(text.get(first.len()..).unwrap_or_default()),
+                _ => sequence.parse_message(text).ok_or_else(|| {
                     let problem = format!("{text:?} is not a message: write `Alice->>Bob: text`, or `Bob-->>Alice: text` for a reply");
                     DiagramError::Syntax { line, problem }
                 })?,
@@ -98,15 +98,15 @@ impl Sequence {
         (self.participants.len(), self.messages.len())
     }
 
-    fn declare(&mut self, text: &str) {
+    fn parse_participant(&mut self, text: &str) {
         let (id, label) = text.split_once(" as ").unwrap_or((text, text));
-        let number = self.participant(id);
+        let number = self.participant_index(id);
         if let Some(participant) = self.participants.get_mut(number) {
             label.trim().clone_into(&mut participant.label);
         }
     }
 
-    fn message(&mut self, text: &str) -> Option<()> {
+    fn parse_message(&mut self, text: &str) -> Option<()> {
         let (head, words) = text.split_once(':').unwrap_or((text, ""));
         let (arrow, is_dashed) = ARROWS.into_iter().find(|(arrow, _)| head.contains(arrow))?;
         let (from, to) = head.split_once(arrow)?;
@@ -115,13 +115,13 @@ impl Sequence {
         if from.trim().is_empty() || to.is_empty() {
             return None;
         }
-        let (from, to) = (self.participant(from), self.participant(to));
+        let (from, to) = (self.participant_index(from), self.participant_index(to));
         self.messages.push(Message { from, to, text: words.trim().to_owned(), is_dashed });
         Some(())
     }
 
     /// Returns the index of the participant with this id. Adds the participant if it is new.
-    fn participant(&mut self, id: &str) -> usize {
+    fn participant_index(&mut self, id: &str) -> usize {
         let id = id.trim();
         let known = self.participants.iter().position(|participant| participant.id == id);
         known.unwrap_or_else(|| {
@@ -138,22 +138,22 @@ impl Sequence {
         let (top, rows) = (MARGIN + BOX_HEIGHT / 2.0, self.messages.len() as f64);
         let bottom = top + BOX_HEIGHT / 2.0 + BETWEEN_MESSAGES * (rows + 0.5);
         for (participant, x) in self.participants.iter().zip(&columns) {
-            svg.path(&format!("M {x:.1} {top:.1} V {bottom:.1}"), "dashed", false);
-            svg.labelled_box((*x, top), (box_width(&participant.label), BOX_HEIGHT), &participant.label);
+            svg.add_path(&format!("M {x:.1} {top:.1} V {bottom:.1}"), "dashed", false);
+            svg.add_box((*x, top), (box_width(&participant.label), BOX_HEIGHT), &participant.label);
         }
         for (row, message) in (1..).zip(&self.messages) {
             let y = top + BOX_HEIGHT / 2.0 + BETWEEN_MESSAGES * f64::from(row) - 8.0;
             let (from, to) = (column(message.from), column(message.to));
             let class = if message.is_dashed { "dashed" } else { "line" };
             if message.from == message.to {
-                svg.path(&format!("M {from:.1} {:.1} h 36 v 18 h -34", y - 9.0), class, true);
-                svg.words((from + 44.0, y), &message.text, "start");
+                svg.add_path(&format!("M {from:.1} {:.1} h 36 v 18 h -34", y - 9.0), class, true);
+                svg.add_text((from + 44.0, y), &message.text, "start");
             } else {
-                svg.path(&format!("M {from:.1} {y:.1} H {to:.1}"), class, true);
-                svg.words(((from + to) / 2.0, y - 14.0), &message.text, "middle");
+                svg.add_path(&format!("M {from:.1} {y:.1} H {to:.1}"), class, true);
+                svg.add_text(((from + to) / 2.0, y - 14.0), &message.text, "middle");
             }
         }
-        svg.words((0.0, bottom), " ", "start");
+        svg.add_text((0.0, bottom), " ", "start");
         svg.finish(MARGIN)
     }
 

@@ -15,55 +15,55 @@ pub(crate) struct Svg {
 
 impl Svg {
     /// Extends the picture so that it contains the given point.
-    pub(crate) fn reaches(&mut self, x: f64, y: f64) {
+    pub(crate) fn extend_to(&mut self, x: f64, y: f64) {
         self.width = self.width.max(x);
         self.height = self.height.max(y);
     }
 
     /// Adds a box with a label. The first argument is the centre of the box.
-    pub(crate) fn labelled_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
+    pub(crate) fn add_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
         let (left, top) = (x - width / 2.0, y - height / 2.0);
-        self.add(&format!(
+        self.add_element(&format!(
             r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" rx="6" class="box"/>"#
         ));
-        self.words((x, y), label, "middle");
-        self.reaches(left + width, top + height);
+        self.add_text((x, y), label, "middle");
+        self.extend_to(left + width, top + height);
     }
 
     /// Adds text. With the anchor `middle` it is centred at the point, with `start` it begins
     /// there.
-    pub(crate) fn words(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
+    pub(crate) fn add_text(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
         if words.is_empty() {
             return;
         }
         let words_width = width_of(words);
-        self.add(&format!(
+        self.add_element(&format!(
             r#"<text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
             y + 5.0,
             escaped(words)
         ));
-        self.reaches(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
+        self.extend_to(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
     }
 
     /// Adds centred text with a background, for labels on lines.
-    pub(crate) fn label(&mut self, (x, y): (f64, f64), words: &str) {
+    pub(crate) fn add_label(&mut self, (x, y): (f64, f64), words: &str) {
         if !words.is_empty() {
             let (width, left) = (width_of(words) + 4.0, x - width_of(words) / 2.0 - 2.0);
-            self.add(&format!(
+            self.add_element(&format!(
                 r#"<rect x="{left:.1}" y="{:.1}" width="{width:.1}" height="18" fill="white" opacity="0.85"/>"#,
                 y - 9.0
             ));
         }
-        self.words((x, y), words, "middle");
+        self.add_text((x, y), words, "middle");
     }
 
     /// Adds a line. `path` is the `d` attribute of an SVG path.
-    pub(crate) fn path(&mut self, path: &str, class: &str, is_arrow: bool) {
+    pub(crate) fn add_path(&mut self, path: &str, class: &str, is_arrow: bool) {
         let arrow = if is_arrow { r##" marker-end="url(#arrow)""## } else { "" };
-        self.add(&format!(r#"<path d="{path}" class="{class}"{arrow}/>"#));
+        self.add_element(&format!(r#"<path d="{path}" class="{class}"{arrow}/>"#));
     }
 
-    fn add(&mut self, element: &str) {
+    fn add_element(&mut self, element: &str) {
         let _ = writeln!(self.body, "  {element}");
     }
 

@@ -32,7 +32,7 @@ impl Layers {
             let bends: Vec<_> = bends.collect();
             layers.ways.push([from].into_iter().chain(bends).chain([to]).collect());
         }
-        layers.untangle();
+        layers.reduce_crossings();
         layers
     }
 
@@ -56,7 +56,7 @@ impl Layers {
 
     /// Reduces crossings: sorts each layer by the mean position of the neighbours in the previous
     /// layer. Alternates between passes down and up.
-    fn untangle(&mut self) {
+    fn reduce_crossings(&mut self) {
         let mut neighbours = vec![Vec::new(); self.count];
         for step in self.ways.iter().flat_map(|way| way.windows(2)) {
             if let [a, b] = *step {

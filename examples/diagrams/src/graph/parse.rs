@@ -130,15 +130,15 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
                 Token::Word(word) if ["digraph", "graph", "strict"].contains(&word.as_str()) => {
                     // The name of the graph or its default attributes. They are not drawn.
                     while self.tokens.next_if(|(_, token)| matches!(token, Token::Word(_))).is_some() {}
-                    self.attributes()?;
+                    self.parse_attributes()?;
                 }
                 Token::Word(word) if ["node", "edge"].contains(&word.as_str()) => {
-                    self.attributes()?;
+                    self.parse_attributes()?;
                 }
                 Token::Word(word) if word == "subgraph" => {
                     return self.error("subgraphs are not drawn: leave them out");
                 }
-                Token::Word(word) => self.statement(word)?,
+                Token::Word(word) => self.parse_statement(word)?,
                 other => {
                     return self.error(format!("unexpected {other:?}: write `a -> b [label=\"…\"]`"));
                 }
@@ -148,19 +148,19 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
     }
 
     /// Parses a node, a chain of arrows, or a setting of the graph.
-    fn statement(&mut self, first: String) -> Result<(), DiagramError> {
+    fn parse_statement(&mut self, first: String) -> Result<(), DiagramError> {
         if self.takes(&Token::Sign('=')) {
             self.next();
             return Ok(());
         }
-        let mut nodes = vec![self.node(first)];
+        let mut nodes = vec![self.node_index(first)];
         while self.takes(&Token::Arrow) {
             match self.next() {
-                Some(Token::Word(word)) => nodes.push(self.node(word)),
+                Some(Token::Word(word)) => nodes.push(self.node_index(word)),
                 _ => return self.error("an arrow has one target: write one line per arrow"),
             }
         }
-        let label = self.attributes()?;
+        let label = self.parse_attributes()?;
         match nodes.as_slice() {
             [only] => {
                 if let (Some(label), Some(node)) = (label, self.graph.nodes.get_mut(*only)) {
@@ -176,7 +176,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
     }
 
     /// Returns the index of the node with this id. Adds the node if it is new.
-    fn node(&mut self, id: String) -> usize {
+    fn node_index(&mut self, id: String) -> usize {
         let known = self.graph.nodes.iter().position(|node| node.id == id);
         known.unwrap_or_else(|| {
             self.graph.nodes.push(Node { label: id.clone(), id });
@@ -185,7 +185,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
     }
 
     /// Parses attributes in brackets. Returns the value of `label`, if present.
-    fn attributes(&mut self) -> Result<Option<String>, DiagramError> {
+    fn parse_attributes(&mut self) -> Result<Option<String>, DiagramError> {
         let mut label = None;
         while self.takes(&Token::Sign('[')) {
             loop {
