@@ -209,8 +209,8 @@ impl PendingQueue {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
-    /// Prepares the queue for a new driver after the previous driver stopped. Calls of idempotent
-    /// tools that were under way are executed again. Other calls that were under way are
+    /// Prepares the queue for a new driver after the previous driver stopped. Interrupted calls of
+    /// idempotent tools are executed again. Other interrupted calls are
     /// [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         if let Some(open) = &mut self.open {
@@ -226,8 +226,8 @@ impl PendingQueue {
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// Returns the pushed calls and closes the handles of the queue. Calls that are under way are
-    /// not included. A driver can [add](crate::Run::add_calls) the calls to its run.
+    /// Returns the pushed calls and closes the handles of the queue. Calls under way are not
+    /// included. A driver can [add](crate::Run::add_calls) the calls to its run.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting

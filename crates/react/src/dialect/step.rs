@@ -133,7 +133,8 @@ fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs
     set_answer::<F>(reply, answer);
 }
 
-/// Sets the answer of a reply. Without an answer, sets the problem of the reply instead.
+/// Sets the answer of a reply. If `answer` is `None`, sets the problem of the reply instead, so
+/// that the model answers again.
 fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],

@@ -41,7 +41,7 @@ struct PlaceholderIndex {
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
     /// The indices of messages with a placeholder that has no result yet.
     unresolved: BTreeSet<usize>,
-    /// Number of messages of the transcript that have been read.
+    /// Number of messages of the transcript that were read.
     read_count: usize,
 }
 

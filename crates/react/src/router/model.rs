@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{dialect::json_object, run::is_from_user};
 
-/// The `route` in the model's reply if no route fits.
+/// The value of `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
 /// Maximum length of each message before the current task, in bytes. Longer messages are truncated.

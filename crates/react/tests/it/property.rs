@@ -49,8 +49,8 @@ struct Scenario {
     summaries: Vec<bool>,
     /// For each event, `true` if a call pushes another call before it ends. The list is repeated.
     pushes: Vec<bool>,
-    /// For each event, the delivery of a message that is enqueued after the event, if any. The list
-    /// is repeated.
+    /// For each event, the delivery mode of a message that is enqueued after the event, or `None`
+    /// for no message. The list is repeated.
     messages: Vec<Option<When>>,
 }
 

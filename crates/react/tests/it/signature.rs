@@ -261,7 +261,8 @@ async fn reasoning_precedes_the_outputs() {
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
 }
 
-/// Outputs with `additionalProperties: false` would reject the additional `reasoning` property.
+/// `chain_of_thought` adds a `reasoning` property to the outputs. Outputs with
+/// `additionalProperties: false` would reject it, so the agent is not built.
 #[test]
 fn closed_outputs_with_chain_of_thought_are_an_error() {
     let sum =

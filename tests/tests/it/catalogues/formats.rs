@@ -1,4 +1,4 @@
-//! Compares definitions and calls with the format of every provider.
+//! Checks that tool definitions and calls have the format of each provider.
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,

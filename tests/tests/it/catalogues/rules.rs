@@ -3,7 +3,7 @@
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The keywords that OpenAI's strict mode accepts.
+/// The JSON Schema keywords that OpenAI's strict mode accepts.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -28,7 +28,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The keywords that Gemini accepts.
+/// The JSON Schema keywords that Gemini accepts.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",

@@ -73,7 +73,8 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Merges a schema with the target of its reference, its parts, and one of its alternatives.
+    /// Returns a schema merged with the target of its reference, its parts, and one of its
+    /// alternatives.
     fn merged(&mut self, schema: &Value, depth: usize) -> Value {
         let mut whole = schema.clone();
         let mut parts = Vec::new();

@@ -9,9 +9,9 @@ const PREFIX: &str = "{\"answer\":\"";
 /// nothing, and the answer is emitted at the end of the reply.
 #[derive(Default)]
 pub(super) struct AnswerScanner {
-    /// Number of bytes of the arguments that are scanned already.
+    /// Number of scanned bytes of the arguments.
     scanned: usize,
-    /// Number of bytes of [`PREFIX`] that are matched already.
+    /// Number of matched bytes of [`PREFIX`].
     matched: usize,
     strings: StringScanner,
     is_escaped: bool,

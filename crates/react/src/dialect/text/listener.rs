@@ -14,9 +14,9 @@ use super::{
 pub(super) struct TextListener {
     sections: SectionParser,
     deltas: DeltaBuffer,
-    /// Number of bytes of the thought that are emitted already.
+    /// Number of bytes of the thought that were emitted.
     thought_len: usize,
-    /// Number of bytes of the answer section that are emitted already.
+    /// Number of bytes of the answer section that were emitted.
     answer_len: usize,
     answer_argument: AnswerScanner,
     /// The schema of the answer. If it is set, no answer text is emitted: the answer is JSON.
