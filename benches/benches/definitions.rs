@@ -59,7 +59,7 @@ fn snapshot(tools: Toolset) -> Work {
     })
 }
 
-/// Measures formatting a new snapshot.
+/// Measures formatting the tool definitions of a new snapshot for a model request.
 fn first() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
@@ -69,7 +69,7 @@ fn first() -> Work {
     })
 }
 
-/// Measures formatting a snapshot whose formatted definitions are cached.
+/// Measures formatting the tool definitions of a snapshot if they are cached.
 fn again() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {

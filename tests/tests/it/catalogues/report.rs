@@ -15,7 +15,7 @@ pub(super) struct Report {
     pub(super) not_strict: BTreeSet<String>,
     /// Tools without valid generated arguments for a converted schema.
     pub(super) without_arguments: BTreeSet<String>,
-    /// Violations of the rules that are tested.
+    /// Violations of the tested rules.
     pub(super) broken: BTreeSet<String>,
 }
 

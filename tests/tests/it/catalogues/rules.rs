@@ -3,7 +3,7 @@
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The JSON Schema keywords that OpenAI's strict mode accepts.
+/// The JSON Schema keywords accepted by OpenAI's strict mode.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -28,7 +28,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The JSON Schema keywords that Gemini accepts.
+/// The JSON Schema keywords accepted by Gemini.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",
@@ -51,7 +51,7 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// Some keywords that the target for small models omits.
+/// Some keywords omitted by the target for small models.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
 /// Returns descriptions of all violations of the target's rules in a converted schema.

@@ -33,7 +33,8 @@ fn cached_rendering<F: StepFormat>(
     Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
-/// Formats a reply as steps in the format `F`. Unusable replies and refusals keep their text.
+/// Formats a reply as steps in the format `F`. The text of unusable replies and refusals is
+/// unchanged.
 fn format_steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning(reply).unwrap_or_default();
     if !reply.tool_calls.is_empty() {
