@@ -1,8 +1,8 @@
-//! The format of Anthropic's Messages API, in both directions and without a client.
+//! The tool format of Anthropic's Messages API, in both directions and without an HTTP client.
 //!
-//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply,
-//! execute them through a [`Pipeline`](haft_core::Pipeline), and send the unchanged reply back,
-//! followed by the [`tool_results`].
+//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply, and
+//! execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged reply and
+//! the [`tool_results`] to the conversation and send the next request.
 //!
 //! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
 //! and `tool_result`.
@@ -49,27 +49,28 @@ use crate::{
     tool_json::{is_image, required_string, result_content, with_description},
 };
 
-/// Encodes a tool with an unchanged schema. Only a root with alternatives is converted, because
-/// the API rejects it.
+/// Encodes a tool with its unchanged input schema. The API rejects a schema with alternatives at
+/// the root, so such a root is converted.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = derive(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 
-/// Encodes a list of tools: the `tools` of a request.
+/// Encodes a list of tools as the `tools` field of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     list.tools().iter().map(|it| tool(it.definition())).collect()
 }
 
-/// Decodes the calls of a reply, or of an assistant message.
+/// Decodes the tool calls of a reply or of an assistant message.
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for anything else.
+/// Returns [`ModelError::InvalidResponse`] if `message` has no `content`, or if a call has no id or
+/// name.
 pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let blocks = match message.get("content") {
         Some(Value::Array(blocks)) => blocks,
-        // A message of text alone.
+        // A message that contains only text has a string here.
         Some(Value::String(_)) => return Ok(Vec::new()),
         _ => {
             return Err(ModelError::InvalidResponse(
@@ -89,8 +90,8 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Encodes the results for the calls of one reply as the next message. The API requires all of them
-/// in one message.
+/// Encodes the results of all calls of one reply as the next user message. The API requires them in
+/// a single message.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let blocks: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "content": blocks})

@@ -1,4 +1,4 @@
-//! Parses error responses into a [`ModelError`].
+//! Conversion of error responses into a [`ModelError`].
 
 mod delay;
 #[cfg(all(test, feature = "client"))]
@@ -12,22 +12,23 @@ use serde_json::Value;
 #[cfg(feature = "client")]
 pub(crate) use delay::duration_from_secs;
 
-/// Length of an excerpt of a server's message, in bytes. With the ellipsis at most 1 kB.
+/// The maximum length of an excerpt of a server's message, in bytes, without the ellipsis.
 const EXCERPT: usize = 1000;
 
-/// An error object of a server.
+/// The error object in a server's response.
 #[derive(Debug, Default)]
 pub(crate) struct ApiError {
     message: String,
-    /// The `code` and `type` fields: the machine-readable part, if there is one.
+    /// The `code` field, else empty.
     code: String,
+    /// The `type` field, else empty.
     kind: String,
-    /// The `param` field.
+    /// The `param` field (the name of the rejected request parameter), else empty.
     #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only read by the feature `client`"))]
     param: String,
-    /// The retry delay in the body.
+    /// The retry delay in the error body.
     delay: Option<Duration>,
-    /// The server's own statement about retries, if there is one.
+    /// Set if the server states explicitly that a retry can or cannot succeed.
     is_retryable: Option<bool>,
 }
 
@@ -42,11 +43,12 @@ impl ApiError {
         })
     }
 
-    /// Parses `{"error": …}` and its variants. `None` for JSON without message, code and type.
+    /// Parses `{"error": …}` and its variants. Returns `None` for JSON without a message, code and
+    /// type.
     fn of_value(body: &Value) -> Option<Self> {
-        // Gemini sends a list with one element.
+        // Gemini wraps the error in a list with one element.
         let body = body.get(0).unwrap_or(body);
-        // Cloudflare sends a list, MiniMax `base_resp`.
+        // Cloudflare sends a list `errors`, MiniMax an object `base_resp`.
         let places = ["/error", "/errors/0", "/base_resp"];
         let error = places.iter().find_map(|place| body.pointer(place).filter(|error| !error.is_null()));
         let error = error.unwrap_or(body);
@@ -71,19 +73,21 @@ impl ApiError {
         })
     }
 
-    /// Takes the `param` field.
+    /// Takes the `param` field out of the error.
     #[cfg(feature = "client")]
     pub(crate) fn take_param(&mut self) -> String {
         std::mem::take(&mut self.param)
     }
 
-    /// Sets the value of `x-should-retry`.
+    /// Overrides the retry decision with the value of the `x-should-retry` header, if the server
+    /// sent it.
     #[cfg(feature = "client")]
     pub(crate) fn set_retryable(&mut self, is_retryable: Option<bool>) {
         self.is_retryable = is_retryable.or(self.is_retryable);
     }
 
-    /// Adds the URL of a 404 to the message.
+    /// Adds the requested URL to the message of a 404 error, because a wrong base URL is its usual
+    /// cause.
     #[cfg(feature = "client")]
     pub(crate) fn name_url(&mut self, url: &str) {
         let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
@@ -91,7 +95,7 @@ impl ApiError {
         self.message = format!("at {url}{question}: {}", self.message);
     }
 
-    /// Converts the `error` field of a response with status 200.
+    /// Converts the `error` field of a response with HTTP status 200.
     pub(crate) fn in_band(error: &Value) -> ModelError {
         let parsed = Self::of_value(error);
         parsed
@@ -99,14 +103,15 @@ impl ApiError {
             .without_status()
     }
 
-    /// Converts a body in place of a reply, if it has an error message.
+    /// Converts a body that has an error message instead of a reply. Returns `None` for any other
+    /// body.
     pub(crate) fn in_place_of_reply(body: &Value) -> Option<ModelError> {
-        // Without a message, an excerpt of the JSON takes its place.
+        // If the body has no message, the message is an excerpt of the JSON and begins with `{`.
         let has_message = |error: &Self| !error.message.is_empty() && !error.message.starts_with('{');
         Self::of_value(body).filter(has_message).map(Self::without_status)
     }
 
-    /// Converts an error without an HTTP status.
+    /// Converts an error that has no HTTP status, for example an error inside a stream.
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
@@ -115,14 +120,15 @@ impl ApiError {
         }
     }
 
-    /// The HTTP status of the code or type.
+    /// Derives the HTTP status from the `code` or `type` field.
     fn status(&self) -> Option<u16> {
         let number = self.code.parse().ok().filter(|status| (400..600).contains(status));
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
-    /// Converts an error with a status. The status decides; the body only distinguishes variants of
-    /// one status. `Retry-After` takes precedence over a wait in the body.
+    /// Converts an error that has an HTTP status. The status determines the variant. The body only
+    /// distinguishes between variants of the same status. `Retry-After` takes precedence over a
+    /// delay in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
@@ -137,15 +143,16 @@ impl ApiError {
             _ if is_permanent && !self.is_about_length() => {
                 ModelError::Rejected { status, body: self.message }
             }
-            // Request timeout, conflict, too early (RFC 8470), and Groq's 498 for no capacity:
-            // transient.
+            // These errors are transient: 408 Request Timeout, 409 Conflict, 425 Too Early (RFC
+            // 8470), and Groq's 498 (no capacity).
             408 | 409 | 425 | 498 => {
                 ModelError::Server { status: Some(status), body: self.message, retry_after }
             }
             300..=499 if self.is_retryable == Some(true) => {
                 ModelError::Server { status: Some(status), body: self.message, retry_after }
             }
-            // Not implemented: permanent.
+            // 501 Not Implemented and 505 HTTP Version Not Supported are permanent, unlike other
+            // 5xx.
             300..=499 | 501 | 505 => ModelError::Rejected { status, body: self.message },
             _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ => ModelError::Server { status: Some(status), body: self.message, retry_after },
@@ -162,13 +169,13 @@ impl ApiError {
         WORDS.contains(&self.code.as_str()) || WORDS.contains(&self.kind.as_str())
     }
 
-    /// Returns `true` if one request exceeds the tokens of a minute. Waiting does not help then.
+    /// Returns `true` if a single request exceeds the token limit per minute. Waiting cannot help.
     fn is_larger_than_its_limit(&self) -> bool {
         self.message.starts_with("Request too large")
     }
 
-    /// Returns `true` if the context is too long. OpenAI and llama.cpp send a code, the others only
-    /// a sentence.
+    /// Returns `true` if the request exceeds the context length of the model. OpenAI and llama.cpp
+    /// send an error code. Most other servers only send a sentence.
     fn is_about_length(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",
@@ -201,7 +208,7 @@ impl ApiError {
             "range of input length should be",
             "`inputs` must have less than",
             "`inputs` tokens + `max_new_tokens`",
-            // More tokens than the limit per minute.
+            // One request exceeds the limit of tokens per minute.
             "request too large for model",
             "the input or output tokens must be reduced",
             "please reduce your message size",
@@ -214,7 +221,7 @@ impl ApiError {
     }
 }
 
-/// OpenAI's HTTP status for a code or type.
+/// Returns the HTTP status that OpenAI uses for an error `code` or `type`.
 fn status_of(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),
@@ -229,7 +236,7 @@ fn status_of(word: &str) -> Option<u16> {
     }
 }
 
-/// A non-empty string, or a number, as text.
+/// Returns the field `key` as text if it is a non-empty string or a number.
 fn word(error: &Value, key: &str) -> Option<String> {
     match error.get(key)? {
         Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),
@@ -238,7 +245,7 @@ fn word(error: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// The beginning of a text, at most 1 kB.
+/// Returns the beginning of a text, at most [`EXCERPT`] bytes and an ellipsis.
 pub(crate) fn excerpt(text: &str) -> String {
     truncate_with_ellipsis(text.trim(), EXCERPT).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Encoding of tools and messages for the Chat Completions API.
 //!
-//! Each tool list and each message is encoded once, and the JSON text cached beside the value. A
-//! request joins these pieces, and costs only its new messages.
+//! The JSON text of each message and each tool list is cached beside the value. A request only
+//! joins the cached texts, so its cost is that of the new messages.
 
 mod content;
 mod input;
@@ -38,32 +38,34 @@ pub(crate) use tool::{derive, derive_all};
 /// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EncodingOptions {
-    /// Sends images. Otherwise they are described.
+    /// Sends images. If `false`, a description is sent instead of an image.
     pub(crate) images: bool,
-    /// Sends audio. Otherwise it is described.
+    /// Sends audio. If `false`, a description is sent instead.
     pub(crate) audio: bool,
-    /// Sends documents. Otherwise they are described.
+    /// Sends PDF documents. If `false`, a description is sent instead.
     pub(crate) files: bool,
-    /// Field for the reasoning of earlier replies with calls.
+    /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(crate) reasoning: ReasoningField,
-    /// Set if the server stores reasoning: an item without content is a valid reference then.
+    /// Set if the server stores reasoning. It then accepts a reasoning item without content as a
+    /// reference to the stored reasoning.
     pub(crate) stores_reasoning: bool,
-    /// Adds a placeholder to calls without a thought signature (Gemini 3).
+    /// Adds a placeholder to calls without a thought signature, because Gemini 3 rejects them.
     pub(crate) signatures: bool,
-    /// Accepted call ids.
+    /// The format of tool call ids that the server accepts.
     pub(crate) call_ids: CallIds,
-    /// The server, for provider data.
+    /// The server that receives the messages. Provider data from other servers is omitted.
     pub(crate) origin: Origin,
-    /// Warns once about an unsupported medium.
+    /// Ensures that the warning about unsupported media is logged only once.
     pub(crate) media_warning: WarnOnce,
 }
 
-/// A flag for a one-time warning. Always equal, because it does not affect the encoding.
+/// A flag for a warning that is logged once. All values are equal, so the flag does not affect the
+/// comparison of [`EncodingOptions`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WarnOnce(Arc<AtomicBool>);
 
 impl WarnOnce {
-    /// Returns `true` on the first call.
+    /// Returns `true` for the first caller and `false` for all later ones.
     fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
@@ -77,33 +79,34 @@ impl PartialEq for WarnOnce {
 
 impl Eq for WarnOnce {}
 
-/// The field for the reasoning of earlier replies with calls. OpenAI has none, DeepSeek requires
-/// one.
+/// The JSON field for the reasoning of earlier replies with tool calls. OpenAI has no such field,
+/// DeepSeek requires it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum ReasoningField {
-    /// No field.
+    /// Reasoning is not sent.
     #[default]
     Omitted,
-    /// A field of this name, if there is reasoning.
+    /// A field with this name. It is omitted if there is no reasoning.
     Optional(&'static str),
-    /// A field of this name, empty without reasoning.
+    /// A field with this name. It is an empty string if there is no reasoning.
     Required(&'static str),
 }
 
-/// The call ids accepted by a server.
+/// The format of tool call ids that a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum CallIds {
-    /// Any text.
+    /// Any string.
     #[default]
     Any,
-    /// Nine letters or digits (Mistral).
+    /// Exactly nine letters or digits (Mistral).
     NineLetters,
 }
 
 impl CallIds {
-    /// Maps an id to an accepted one. A call and its result get the same id.
+    /// Maps an id to one that the server accepts. The mapping is deterministic, so a call and its
+    /// result get the same id.
     pub(crate) fn map(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self == Self::Any || is_short {
@@ -115,7 +118,7 @@ impl CallIds {
     }
 }
 
-/// Enables everything in the API of OpenAI.
+/// The options for OpenAI's API: all media are sent.
 impl Default for EncodingOptions {
     fn default() -> Self {
         Self {
@@ -132,7 +135,8 @@ impl Default for EncodingOptions {
     }
 }
 
-/// The JSON text of a wire type. Serialising strings, numbers and JSON values does not fail.
+/// Serializes a wire type to JSON text. Returns `null` on an error, but serializing strings,
+/// numbers and JSON values does not fail.
 fn raw(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,8 +1,9 @@
-//! The format of Gemini's `generateContent`, in both directions and without a client.
+//! The tool format of Gemini's `generateContent`, in both directions and without an HTTP client.
 //!
-//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply,
-//! execute them through a [`Pipeline`](haft_core::Pipeline), and send the unchanged reply back,
-//! followed by the [`tool_results`]. The reply may contain thought signatures required by the API.
+//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply, and
+//! execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged reply and
+//! the [`tool_results`] to the conversation and send the next request. The reply must not be
+//! changed, because the API may require the thought signatures in it.
 //!
 //! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration) with
 //! plain JSON Schema under `parametersJsonSchema`, `FunctionCall` and `FunctionResponse`.
@@ -54,19 +55,19 @@ pub fn tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
-/// Encodes a list of tools as one of the `tools` of a request.
+/// Encodes a list of tools as one element of the `tools` field of a request.
 pub fn tools(list: &ToolList) -> Value {
     declarations(list, tool)
 }
 
-/// Encodes a tool with its schema under `parameters`, for a model or service without
-/// `parametersJsonSchema`. Only a [part](SchemaTarget::Gemini) of the schema is sent, and changes
-/// are logged.
+/// Encodes a tool with its schema under `parameters`, for models and services without support for
+/// `parametersJsonSchema`. They accept only a [subset](SchemaTarget::Gemini) of JSON Schema. The
+/// schema is reduced to it, and changes are logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parameters", || derive(definition, SchemaTarget::Gemini).value)
 }
 
-/// Encodes a list of tools like [`subset_tool`].
+/// Encodes a list of tools like [`tools`], but each tool with [`subset_tool`].
 pub fn subset_tools(list: &ToolList) -> Value {
     declarations(list, subset_tool)
 }
@@ -78,14 +79,14 @@ fn declarations(list: &ToolList, form: fn(&ToolDefinition) -> Value) -> Value {
 
 fn declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> Value) -> Value {
     let mut declaration = json!({"name": definition.name()});
-    // A function without parameters has no schema.
+    // The API expects no schema for a function without parameters.
     if let (false, Value::Object(declaration)) = (has_no_parameters(definition), &mut declaration) {
         declaration.insert(key.to_owned(), schema());
     }
     with_description(definition, declaration)
 }
 
-/// Returns `true` for a schema without arguments.
+/// Returns `true` if the input schema of a tool declares no parameters.
 fn has_no_parameters(definition: &ToolDefinition) -> bool {
     let is_empty_keyword = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "type" | "title" | "description" | "$schema" | "$id" | "$comment" | "$defs" | "definitions" => true,
@@ -97,16 +98,17 @@ fn has_no_parameters(definition: &ToolDefinition) -> bool {
     definition.input_schema().as_value().as_object().is_some_and(|it| it.iter().all(is_empty_keyword))
 }
 
-/// Decodes the calls of a model's content: `candidates[0].content`. A call without an id gets an
-/// empty one, and its result has none.
+/// Decodes the tool calls of a model's content (`candidates[0].content`). A call without an id gets
+/// an empty id, and its result is encoded without an id.
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for anything else.
+/// Returns [`ModelError::InvalidResponse`] if `content` has no list `parts`, or if a call has no
+/// name.
 pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let parts = match content.get("parts") {
         Some(Value::Array(parts)) => parts.as_slice(),
-        // A reply may be empty.
+        // The content of an empty reply has no `parts`.
         None | Some(Value::Null) if content.is_object() => &[],
         _ => return Err(ModelError::InvalidResponse("it has no list `parts`".to_owned())),
     };
@@ -123,10 +125,11 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Encodes the results for the calls of one reply as the next content, in the order of the calls.
+/// Encodes the results of all calls of one reply as the next content, in the order of the calls.
 ///
-/// Structured output is sent as JSON under `output`, unless it was shortened, has a warning, or has
-/// another text for the model. A failure is sent under `error`. Images are with_description.
+/// Structured output is sent as JSON under `output`. It is sent as text if it was shortened, has a
+/// warning, or has a separate text for the model. A failure is sent under `error`. Images are
+/// replaced by a description.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let parts: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "parts": parts})

@@ -1,4 +1,4 @@
-//! The origin of provider data. The data is sent back to its own server only.
+//! The origin of opaque provider data. The data is sent back only to the server that created it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const FROM: &str = "from";
 
-/// The server of a reply. Unknown if the reply came through another client.
+/// The address of the server that sent a reply. `None` if the reply came through another client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin(Option<Arc<str>>);
 
@@ -18,7 +18,7 @@ impl Origin {
         Self(Some(address.into()))
     }
 
-    /// Adds the origin to provider data.
+    /// Adds the origin to provider data, under the key `from`.
     pub(crate) fn mark(&self, mut data: Map<String, Value>) -> Value {
         if let Some(address) = &self.0 {
             data.insert(FROM.to_owned(), address.as_ref().into());
@@ -26,7 +26,8 @@ impl Origin {
         data.into()
     }
 
-    /// The provider data of an adapter, unless another server sent it.
+    /// Returns the provider data that `adapter` stored in a message. `None` if another server sent
+    /// the data.
     pub(crate) fn own_data<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(FROM).and_then(Value::as_str);

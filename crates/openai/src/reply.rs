@@ -1,4 +1,4 @@
-//! Decoding of messages and replies.
+//! Decoding of assistant messages and replies.
 
 mod accumulator;
 mod call;
@@ -30,10 +30,10 @@ pub(crate) use items::{ADAPTER as ITEMS_ADAPTER, ResponsesAccumulator, SEPARATOR
 #[cfg(feature = "client")]
 pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 
-/// Decodes a message of a Chat Completions reply: `choices[0].message`.
+/// Decodes the message of a Chat Completions reply (`choices[0].message`).
 ///
-/// Normalizes deviations of compatible servers: arguments become JSON text, missing and duplicate
-/// ids are replaced by unique ones, and a list of parts becomes text.
+/// Deviations of compatible servers are normalized: arguments become JSON text, missing and
+/// duplicate call ids are replaced by unique ids, and a list of content parts becomes text.
 ///
 /// # Examples
 ///
@@ -47,7 +47,8 @@ pub(crate) use stream_accumulator::{StreamAccumulator, unreadable};
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for anything else, such as a whole reply.
+/// Returns [`ModelError::InvalidResponse`] if `message` is not a message, for example if it is a
+/// whole reply.
 pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError> {
     if message.get("choices").is_some() {
         let reason = "it is a whole reply: use `response`, or pass its `choices[0].message`";
@@ -58,7 +59,7 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
     Ok(accumulator.into_message())
 }
 
-/// Decodes the calls in a message of a Chat Completions reply.
+/// Decodes the tool calls in the message of a Chat Completions reply.
 ///
 /// # Examples
 ///
@@ -75,7 +76,7 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
 ///
 /// # Errors
 ///
-/// The same as [`assistant_message`].
+/// The same as for [`assistant_message`].
 pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     assistant_message(message).map(|message| message.tool_calls)
 }
@@ -84,7 +85,8 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 ///
 /// # Errors
 ///
-/// Fails for an error in place of a reply, an empty or malformed reply, and an incomplete call.
+/// Returns an error if the server sent an error instead of a reply, or if the reply is empty,
+/// malformed or ends inside a tool call.
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
@@ -97,7 +99,8 @@ pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelE
     whole_items(accumulator, response.clone())
 }
 
-/// Builds a reply. The JSON is used only for the error message.
+/// Builds a response from a parsed Chat Completions reply. `json` returns the reply as JSON, for
+/// the error message.
 fn whole_chat(
     mut accumulator: ChatAccumulator,
     reply: Completion,
@@ -115,7 +118,7 @@ fn whole_items(mut accumulator: ResponsesAccumulator, response: Value) -> Result
     other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_reply(&other, "output")))
 }
 
-/// The error for JSON in place of a reply.
+/// Returns the error for JSON that is not a reply, because the field `missing` is not a list.
 fn missing_reply(json: &Value, missing: &str) -> ModelError {
     if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;

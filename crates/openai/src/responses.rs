@@ -1,8 +1,8 @@
-//! The format of OpenAI's Responses API, in both directions and without a client.
+//! The format of OpenAI's Responses API, in both directions and without an HTTP client.
 //!
 //! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a response,
-//! execute them through a [`Pipeline`](haft_core::Pipeline), and send the [`tool_results`] back,
-//! after the unchanged items of the response or with `previous_response_id`.
+//! and execute them through a [`Pipeline`](haft_core::Pipeline). Then send the [`tool_results`],
+//! either after the unchanged items of the response or with `previous_response_id`.
 //!
 //! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling),
 //! `function_call` and `function_call_output`.
@@ -53,25 +53,25 @@ use crate::{
     tool_json::{required_string, with_description},
 };
 
-/// Encodes a tool with `strict: false`, because strict is the default of this API.
+/// Encodes a tool with `strict: false`. The field is required because this API defaults to `true`.
 pub fn tool(definition: &ToolDefinition) -> Value {
     encode_tool(definition, &derive(definition, SchemaTarget::OpenAi))
 }
 
-/// Encodes a tool, with `strict` if its schema supports it: see
+/// Encodes a tool, with `strict: true` if its schema is compatible: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
     encode_tool(definition, &derive(definition, SchemaTarget::OpenAiStrict))
 }
 
-/// Encodes a list of tools: the `tools` of a request.
+/// Encodes a list of tools as the `tools` field of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, SchemaTarget::OpenAi).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
 }
 
-/// Encodes a list of tools, with `strict` for each tool with a compatible schema. A warning lists
-/// the others. The result is not cached: keep it for later requests.
+/// Encodes a list of tools, with `strict: true` for each tool whose schema is compatible. A warning
+/// lists the other tools. The result is not cached: keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = derive_all(list, SchemaTarget::OpenAiStrict).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
@@ -85,11 +85,12 @@ pub(crate) fn encode_tool(definition: &ToolDefinition, wire: &ProviderSchema) ->
     )
 }
 
-/// Decodes the calls of a response.
+/// Decodes the tool calls of a response.
 ///
 /// # Errors
 ///
-/// Fails with [`ModelError::InvalidResponse`] for anything else.
+/// Returns [`ModelError::InvalidResponse`] if `response` has no list `output`, or if a call lacks
+/// an id, a name or arguments.
 pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let Some(items) = response.get("output").and_then(Value::as_array) else {
         return Err(ModelError::InvalidResponse("it has no list `output`".to_owned()));
@@ -106,15 +107,16 @@ pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Encodes results as items for the `input` of the next request.
+/// Encodes tool results as items for the `input` of the next request.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
     let encoding = EncodingOptions::default();
     results.into_iter().map(|result| output(result, &encoding)).collect()
 }
 
-/// Encodes a conversation: the `input` of a request.
+/// Encodes a conversation as the `input` field of a request.
 ///
-/// Includes the reasoning that [`response`] stored in a message, before its calls.
+/// If [`response`] stored reasoning in a message, the reasoning is included before the calls of the
+/// message.
 pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     Input::new(messages, &Arc::default()).to_values()
 }
@@ -123,7 +125,8 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
 ///
 /// # Errors
 ///
-/// Fails for a response with an error, an empty or malformed response, and an incomplete call.
+/// Returns an error if the response contains an error, is empty or malformed, or ends inside a tool
+/// call.
 pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
     response_of_items(response)
 }

@@ -1,9 +1,9 @@
-//! JSON of tools and results, shared by the formats of all providers.
+//! JSON encoding of tools and results that all provider formats share.
 
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
 
-/// Adds the description to an encoded tool, unless it is empty.
+/// Adds the description of a tool to its encoded form, unless the description is empty.
 pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> Value {
     let description = definition.description();
     if let (false, Value::Object(tool)) = (description.is_empty(), &mut tool) {
@@ -12,7 +12,8 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
     tool
 }
 
-/// Encodes a result: as text, or as a list of parts if one of them is readable as such.
+/// Encodes the content of a tool result: as a list of parts if `is_readable` accepts any piece,
+/// else as text.
 pub(crate) fn result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
@@ -30,7 +31,7 @@ pub(crate) fn is_image(piece: &Content) -> bool {
     matches!(piece, Content::Image { .. })
 }
 
-/// A required string of a call.
+/// Returns the required string `key` of an encoded tool call.
 pub(crate) fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str);
     text.map(str::to_owned)

@@ -1,8 +1,8 @@
 //! Lenient wire types for replies. Compatible servers deviate from OpenAI's format in nearly every
 //! field.
 //!
-//! Unknown fields are ignored and missing fields have defaults. The derived `Deserialize` rejects
-//! duplicate keys; this JSON is parsed again through a [`Value`], and the last duplicate wins.
+//! Unknown fields are ignored, and missing fields have defaults. The derived `Deserialize` rejects
+//! duplicate keys. Such JSON is parsed again through [`Value`], and the last duplicate wins.
 
 #[cfg(feature = "client")]
 mod event;
@@ -28,8 +28,8 @@ use lists::WireCalls;
 pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, merge_usage, usage_of};
 
-/// A whole reply or a chunk of a stream. Both have the same fields, and some servers confuse the
-/// two.
+/// A whole Chat Completions reply, or a chunk of a stream. One type serves both, because some
+/// servers send one in place of the other.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Completion {
@@ -38,17 +38,18 @@ pub(crate) struct Completion {
     /// `None` if the body is not a reply.
     pub(crate) choices: Option<Vec<Choice>>,
     usage: Object<WireUsage>,
-    /// Groq's place for the usage of a stream.
+    /// Groq sends the usage of a stream in this field.
     x_groq: Object<Groq>,
     error: LenientString,
-    /// The code beside a string `error`.
+    /// The error code. Some servers send it here if `error` is a string.
     code: LenientString,
     #[serde(rename = "type")]
     kind: LenientString,
-    /// Error text of servers with neither `error` nor `choices` in the body.
+    /// The error message, from servers that send neither `error` nor `choices`.
     message: LenientString,
     detail: LenientString,
-    /// Set if strings may contain stand-ins for lone surrogates: see [`SurrogateJoiner`].
+    /// Set if strings may contain private-use characters in place of lone surrogates: see
+    /// [`SurrogateJoiner`].
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,
 }
@@ -68,21 +69,21 @@ impl Completion {
             let list: Vec<Self> = serde_json::from_slice(data)?;
             return Ok(list.into_iter().next().unwrap_or_default());
         }
-        // Validating the UTF-8 once is faster than for each string.
+        // Validating the whole text as UTF-8 once is faster than validating each string.
         let read = match str::from_utf8(data) {
             Ok(text) => serde_json::from_str(text),
             Err(_) => serde_json::from_slice(data),
         };
         read.or_else(|error| {
-            // Duplicate keys and values of the wrong type: see `lenient`.
+            // Handles duplicate keys and values of the wrong type: see `lenient`.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.and_then(|value| Self::deserialize(lenient::without_invalid_items(value)).ok()).ok_or(error)
         })
     }
 
-    /// Takes the error of a reply with status 200. An empty `error` beside a good reply is ignored.
+    /// Takes the error out of a reply with status 200. An empty `error` in a good reply is ignored.
     ///
-    /// A whole reply with only a `message` is an error, too.
+    /// If `whole` is set, a reply that has only a `message` is an error, too.
     pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
         let mut error = self.take_any_error(whole)?;
         if self.has_stand_ins {
@@ -104,7 +105,7 @@ impl Completion {
                 let message = mem::take(&mut self.message).into_non_empty();
                 let (code, kind) =
                     (mem::take(&mut self.code).into_text(), mem::take(&mut self.kind).into_text());
-                // In a stream, a message alone may be a progress report.
+                // In a stream, a `message` without other fields may be a progress report.
                 let is_error = whole || detail.is_some() || code.is_some() || kind.is_some();
                 let message = message.or(detail).filter(|_| is_error)?;
                 Some(json!({"message": message, "code": code, "type": kind}))
@@ -113,7 +114,7 @@ impl Completion {
         }
     }
 
-    /// Takes the usage. `None` if it is missing or its numbers are invalid.
+    /// Takes the usage. Returns `None` if it is missing or its numbers are invalid.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
         let choices = self.choices.iter_mut().flatten();
         let usage = self.usage.take().or_else(|| self.x_groq.take()?.usage.take());
@@ -121,7 +122,8 @@ impl Completion {
     }
 }
 
-/// Returns `true` for an `error` field of a successful reply: `false`, `{}`, or `[]` from PHP.
+/// Returns `true` if an `error` field has a value that servers also send on success: `false`, `{}`,
+/// or `[]` (from PHP).
 fn is_no_error(error: &Value) -> bool {
     match error {
         Value::Bool(is_one) => !is_one,
@@ -144,14 +146,14 @@ pub(crate) struct Choice {
     pub(crate) message: Object<WireMessage>,
     pub(crate) delta: Object<WireMessage>,
     pub(crate) finish_reason: LenientString,
-    /// OpenRouter's place for an error of this choice.
+    /// OpenRouter sends the error of a choice in this field.
     error: LenientString,
-    /// Moonshot's place for the usage of a stream.
+    /// Moonshot sends the usage of a stream in this field.
     usage: Object<WireUsage>,
 }
 
 impl Choice {
-    /// The index of the choice, 0 if it is missing.
+    /// Returns the index of the choice, or 0 if it is missing.
     pub(crate) fn number(&self) -> i64 {
         self.index.to_number().unwrap_or(0)
     }
@@ -164,7 +166,7 @@ impl Choice {
         }
     }
 
-    /// Drops all but the calls and the finish reason.
+    /// Drops everything except the calls and the finish reason.
     pub(crate) fn clear_text(&mut self) {
         for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);
@@ -177,28 +179,28 @@ impl Choice {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireMessage {
-    /// A string, null, or a list of parts.
+    /// The content: a string, null, or a list of parts.
     pub(crate) content: LenientString,
-    /// The reasoning from DeepSeek, vLLM and llama.cpp.
+    /// The reasoning, as sent by DeepSeek, vLLM and llama.cpp.
     pub(crate) reasoning_content: LenientString,
-    /// The reasoning from Ollama and OpenRouter.
+    /// The reasoning, as sent by Ollama and OpenRouter.
     pub(crate) reasoning: LenientString,
     pub(crate) refusal: LenientString,
-    /// Reasoning blocks of OpenRouter. They are sent back unchanged.
+    /// Reasoning blocks from OpenRouter. They must be sent back unchanged.
     pub(crate) reasoning_details: LenientString,
-    /// Reasoning blocks of gateways to Anthropic. They are sent back unchanged.
+    /// Reasoning blocks from gateways to Anthropic. They must be sent back unchanged.
     pub(crate) thinking_blocks: LenientString,
-    /// Gemini's extension fields.
+    /// Extension fields from Gemini.
     pub(crate) extra_content: LenientString,
     pub(crate) tool_calls: WireCalls,
-    /// The predecessor of `tool_calls`, still sent by some servers.
+    /// A single call. It is the predecessor of `tool_calls`, and some servers still send it.
     pub(crate) function_call: Object<WireFunction>,
-    /// Speech output.
+    /// Speech output. Only its transcript is used.
     pub(crate) audio: Object<WireAudio>,
 }
 
 impl WireMessage {
-    /// Takes the calls, or else the `function_call`.
+    /// Takes the `tool_calls`. If there are none, takes the `function_call` as a call.
     pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = WireCall> + use<> {
         let calls = self.tool_calls.take();
         let older = self.function_call.take().filter(|_| calls.is_empty());
@@ -206,7 +208,7 @@ impl WireMessage {
         calls.into_iter().chain(older)
     }
 
-    /// Returns `true` if Gemini marks the content as reasoning.
+    /// Returns `true` if Gemini has marked the content as reasoning.
     pub(crate) fn is_thought(&self) -> bool {
         match &self.extra_content {
             LenientString::Json(extra) => extra.pointer("/google/thought").is_some_and(|it| it == true),
@@ -234,6 +236,6 @@ pub(crate) struct WireCall {
 #[serde(default)]
 pub(crate) struct WireFunction {
     pub(crate) name: LenientString,
-    /// JSON text. Some servers send the object itself, or null.
+    /// The arguments as JSON text. Some servers send the JSON object itself, or null.
     pub(crate) arguments: LenientString,
 }

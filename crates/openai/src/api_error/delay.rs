@@ -1,4 +1,4 @@
-//! The retry delay in an error body.
+//! Extraction of the retry delay from an error body.
 
 #[cfg(all(test, feature = "client"))]
 mod tests;
@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// The delay in Google's `details`, in the headers in OpenRouter's `metadata`, or in the message.
+/// Returns the delay from Google's `details`, from the headers in OpenRouter's `metadata`, or from
+/// the message.
 pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
     in_details(error).or_else(|| in_headers(error)).or_else(|| in_message(message))
 }
 
-/// Returns `true` if Google's quota of a day is used up.
+/// Returns `true` if Google's quota per day is exhausted. A retry within seconds cannot help.
 pub(super) fn is_daily(error: &Value) -> bool {
     let violations = details(error).filter_map(|detail| detail.get("violations")?.as_array()).flatten();
     let mut quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
@@ -36,7 +37,7 @@ fn in_headers(error: &Value) -> Option<Duration> {
     if let Some(seconds) = header("retry-after") {
         return duration_from_secs(seconds);
     }
-    // In milliseconds since 1970.
+    // OpenRouter sends the reset time in milliseconds since the Unix epoch.
     let reset = UNIX_EPOCH.checked_add(duration_from_secs(header("x-ratelimit-reset")? / 1000.0)?)?;
     reset.duration_since(SystemTime::now()).ok()
 }
@@ -48,8 +49,8 @@ fn in_message(message: &str) -> Option<Duration> {
     BEFORE.iter().find_map(|before| span(message.split_once(before)?.1))
 }
 
-/// Parses `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a text. The default unit
-/// is seconds.
+/// Parses a duration such as `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a
+/// text. A number without a unit is in seconds.
 fn span(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
     loop {
@@ -74,7 +75,8 @@ fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|letter| !is_part(letter)).unwrap_or(text.len()))
 }
 
-/// Converts seconds to a duration, at most [`Duration::MAX`]. `None` for negative numbers and NaN.
+/// Converts seconds to a duration, capped at [`Duration::MAX`]. Returns `None` for negative numbers
+/// and NaN.
 pub(crate) fn duration_from_secs(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX))
 }

@@ -41,7 +41,8 @@ fn transient_statuses() {
     }
 }
 
-/// A 401 or 429 is never about the length of the conversation.
+/// Statuses 401 and 429 are never treated as a context length error, even if the message mentions
+/// the context.
 #[test]
 fn status_takes_precedence_over_the_message() {
     let body = "the context window is full";
@@ -62,7 +63,8 @@ fn in_band_error_may_have_a_status() {
     assert_eq!(ApiError::in_band(&json!(["boom"])).to_string(), "the model's server failed: boom");
 }
 
-/// Without a status, OpenAI's code or type implies it.
+/// An error inside a stream has no HTTP status. It is derived from OpenAI's `code` or `type`, so
+/// permanent errors are not retried.
 #[test]
 fn in_band_error_may_be_permanent() {
     let quota = json!({"message": "pay", "type": "insufficient_quota"});
@@ -75,7 +77,8 @@ fn in_band_error_may_be_permanent() {
     assert!(matches!(ApiError::in_band(&length), ModelError::ContextTooLong(_)));
 }
 
-/// The code may be at several places, with or without a message.
+/// Servers put the code `insufficient_quota` in different fields, with or without a message. Each
+/// form must be permanent.
 #[test]
 fn exhausted_quota_is_found_in_each_form() {
     for body in [
@@ -136,7 +139,8 @@ fn codes_for_context_length_are_recognized() {
     }
 }
 
-/// A request with more tokens than the limit per minute: waiting does not help, shortening does.
+/// A single request above the token limit per minute is a context length error: waiting does not
+/// help, but a shorter conversation does.
 #[test]
 fn request_above_the_rate_limit_is_too_long() {
     let groq = json!({"error": {"message": "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}});

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::EncodingOptions;
 
-/// Content of a message: a string if it is only text, because many servers accept nothing else.
+/// The `content` field of a message. Content that is only text is sent as a string, because many
+/// servers accept nothing else.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum WireContent<'a> {
@@ -40,7 +41,7 @@ pub(super) struct File {
     file_data: String,
 }
 
-/// Non-text content, independent of the API.
+/// Content other than text, independent of the API.
 pub(super) enum Medium<'a> {
     Image { data: &'a Bytes, media_type: &'a str },
     Audio { data: &'a Bytes, format: &'a str },
@@ -48,7 +49,8 @@ pub(super) enum Medium<'a> {
 }
 
 impl<'a> Medium<'a> {
-    /// The medium of a content piece. `None` if the model does not read it.
+    /// Returns the medium in a piece of content. `None` if it is text, or if the model does not
+    /// support the medium.
     pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }
@@ -72,14 +74,15 @@ impl<'a> Medium<'a> {
         }
     }
 
-    /// A data URL.
+    /// Encodes data as a `data:` URL.
     pub(super) fn data_url(data: &Bytes, media_type: &str) -> String {
         format!("data:{media_type};base64,{}", data.to_base64())
     }
 }
 
 impl EncodingOptions {
-    /// Warns once about an unsupported medium.
+    /// Returns `None`, so that a description is sent instead of the medium. Logs a warning the
+    /// first time.
     fn describe<T>(&self, media_type: &str) -> Option<T> {
         if self.media_warning.is_first() {
             tracing::warn!(
@@ -91,7 +94,7 @@ impl EncodingOptions {
     }
 }
 
-/// OpenAI's name of an audio format. `None` for an unsupported one.
+/// Returns the name that OpenAI uses for an audio format. `None` if OpenAI does not support it.
 fn audio_format(subtype: &str) -> Option<&'static str> {
     match subtype.trim_start_matches("x-") {
         "wav" | "wave" | "vnd.wave" => Some("wav"),
@@ -100,14 +103,15 @@ fn audio_format(subtype: &str) -> Option<&'static str> {
     }
 }
 
-/// The required file name: the last segment of the URI.
+/// Returns the file name that the API requires: the last path segment of the URI, or
+/// `document.pdf`.
 fn file_name(uri: Option<&String>) -> Cow<'_, str> {
     let name = uri.and_then(|uri| uri.trim_end_matches('/').rsplit('/').next());
     name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed("document.pdf"), Cow::Borrowed)
 }
 
 impl<'a> WireContent<'a> {
-    /// Encodes content: supported media as media, anything else as text.
+    /// Encodes content as a list of parts if it contains a supported medium, else as text.
     pub(super) fn new(content: &'a [Content], encoding: &EncodingOptions) -> Self {
         if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
             return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
@@ -115,7 +119,8 @@ impl<'a> WireContent<'a> {
         Self::Text(plain(content))
     }
 
-    /// A caption and the media of the content. `None` without media.
+    /// Encodes a caption followed by the media of the content. Returns `None` if there are no
+    /// media.
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],
@@ -129,7 +134,7 @@ impl<'a> WireContent<'a> {
     }
 }
 
-/// Content as text, one piece a line.
+/// Joins the pieces of content as lines of text.
 pub(super) fn plain(content: &[Content]) -> Cow<'_, str> {
     match content {
         [] => Cow::Borrowed(""),

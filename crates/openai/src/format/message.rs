@@ -21,9 +21,9 @@ use crate::reply::CHAT_ADAPTER;
 
 /// Encodes a message for the Chat Completions API.
 ///
-/// Images, audio and PDF in a user message are sent as bytes, other content as text or a short
-/// description. A tool result is sent as text, because the API accepts nothing else there;
-/// [`messages`] sends its media separately.
+/// Images, audio and PDF documents in a user message are sent as data. Other content is sent as
+/// text or as a short description. A tool result is sent as text, because the API accepts nothing
+/// else there. Use [`messages`] to send the media of tool results, too.
 ///
 /// # Examples
 ///
@@ -37,24 +37,25 @@ pub fn message(message: &Message) -> Value {
     json!(WireMessage::new(message, &EncodingOptions::default()))
 }
 
-/// Encodes a conversation for the Chat Completions API: the `messages` of a request.
+/// Encodes a conversation as the `messages` field of a Chat Completions request.
 ///
-/// Images, audio and PDF in a tool result follow the results of its batch as a user message,
-/// because the API requires all results of a batch first.
+/// Images, audio and PDF documents in a tool result are sent in an additional user message. It
+/// follows the last result of the batch, because the API requires the results of a batch to be
+/// adjacent.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     let encoded = EncodedMessages::new(messages, &Arc::default());
     encoded.iter().map(|message| json!(message)).collect()
 }
 
-/// The messages of a request. The JSON of each is cached.
+/// The `messages` field of a request. The JSON text of each message is cached.
 pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 
-/// The cache beside a message.
+/// The encoded form of one message, cached beside the message.
 struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
-    /// The media of a tool result, as a user message.
+    /// A user message with the media of the tool result.
     media: Option<Box<RawValue>>,
 }
 
@@ -66,8 +67,8 @@ impl EncodedMessages {
         Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect())
     }
 
-    /// Encodes messages with an assistant message between a tool result and a user message. Mistral
-    /// rejects the request otherwise.
+    /// Encodes messages and inserts an assistant message between a tool result and a user message.
+    /// Mistral rejects a user message directly after a tool result.
     #[cfg(feature = "client")]
     pub(crate) fn bridged<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
@@ -91,7 +92,8 @@ impl EncodedMessages {
         Self(encoded)
     }
 
-    /// The messages in order, with media after the last result of their batch.
+    /// Returns the encoded messages in order. The media of tool results follow the last result of
+    /// their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
             let media = batch.iter().filter_map(|rendering| rendering.media.as_deref());
@@ -111,7 +113,7 @@ impl Serialize for EncodedMessages {
 impl CachedMessage {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.rendering(|message| Self::new(message, encoding));
-        // Cached for a model with other options.
+        // Another model may have filled the cache with different options.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -128,7 +130,7 @@ impl CachedMessage {
         }
     }
 
-    /// The assistant message between the results of a batch and a user message.
+    /// Creates the assistant message that separates the results of a batch from a user message.
     #[cfg(feature = "client")]
     fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
         let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
@@ -155,7 +157,7 @@ enum WireMessage<'a> {
         content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
-        /// Provider data and reasoning.
+        /// Additional fields: provider data and reasoning.
         #[serde(flatten)]
         extras: Map<String, Value>,
     },
@@ -165,8 +167,8 @@ enum WireMessage<'a> {
     },
 }
 
-/// Content of an assistant message: text, or parts with the reasoning if the server sent it in
-/// parts (Mistral).
+/// The content of an assistant message. It is a list of parts if the server sent the reasoning as a
+/// part (Mistral), else a string.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AssistantContent<'a> {
@@ -215,7 +217,8 @@ impl<'a> WireMessage<'a> {
         }
     }
 
-    /// `content` may be null only beside calls. A refusal is sent as text.
+    /// Encodes an assistant message. `content` may be null only if there are calls. A refusal is
+    /// sent as text.
     fn assistant(reply: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&reply.refusal, reply.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
@@ -251,7 +254,8 @@ fn calls<'a>(
         call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
         call.id = encoding.call_ids.map(&own.id);
     }
-    // Gemini signs the first call of a reply, and requires a placeholder for calls of other models.
+    // Gemini signs the first call of a reply. For calls from other models it requires a
+    // placeholder.
     if let Some(first) =
         calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
     {
@@ -262,7 +266,7 @@ fn calls<'a>(
 }
 
 impl ReasoningField {
-    /// The field for the reasoning.
+    /// Returns the name and value of the field for the reasoning. `None` if the field is omitted.
     fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Omitted => return None,
@@ -281,10 +285,10 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     }
 }
 
-/// Maps an invalid tool name to a valid one.
+/// Replaces an invalid tool name by a valid one.
 ///
-/// A model may call a tool with an invalid name. Servers reject it in the history, so each later
-/// request of the conversation would fail.
+/// A model may call a tool with an invalid name. Servers reject such a name in the message history,
+/// so every later request of the conversation would fail.
 pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     if ToolName::new(name).is_ok() {
         Cow::Borrowed(name)
@@ -293,10 +297,10 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Wraps arguments in a JSON object, unless they are a JSON object.
+/// Wraps arguments in a JSON object, unless they are a JSON object already.
 ///
-/// OpenAI accepts any text here, but llama.cpp, vLLM and others parse it and reject anything else.
-/// One malformed call would fail each later request of the conversation.
+/// OpenAI accepts any text as arguments. llama.cpp, vLLM and others parse it and reject text that
+/// is not a JSON object, so one malformed call would fail every later request of the conversation.
 pub(super) fn arguments_object(arguments: &JsonText) -> Cow<'_, str> {
     match arguments.value() {
         Ok(Value::Object(_)) => Cow::Borrowed(arguments),

@@ -1,4 +1,4 @@
-//! Response schemas, in the form accepted by a server.
+//! Encoding of response schemas in a form that the server accepts.
 
 use std::{
     collections::HashMap,
@@ -14,41 +14,44 @@ use serde_json::value::RawValue;
 
 use super::raw;
 
-/// The property for a value wrapped in an object, for servers with objects as the only root.
+/// The name of the property that contains the value if the server accepts only objects as the root
+/// of a reply.
 pub(crate) const WRAPPER_PROPERTY: &str = "value";
 
-/// The subset of response schemas supported by a server.
+/// The response schemas that a server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: SchemaTarget,
-    /// Requires an object without alternatives as the root.
+    /// The root of a schema must be an object without alternatives such as `anyOf`.
     pub(crate) object_root: bool,
 }
 
-/// An encoded response schema.
+/// The encoded `schema` and `strict` fields of a response format.
 #[derive(Serialize)]
 pub(crate) struct ResponseSchema {
     schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    /// Set if the value is the [`WRAPPER_PROPERTY`] of an object.
+    /// Set if the schema is wrapped in an object with the property [`WRAPPER_PROPERTY`].
     #[serde(skip)]
     pub(crate) is_wrapped: bool,
 }
 
-/// The cache beside a schema.
+/// The encoded forms of one schema, cached beside the schema.
 #[derive(Default)]
 struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
-    /// Encodes a schema, once for each profile. Losses are logged with the name.
+    /// Encodes a schema, once per profile. `name` identifies the schema in the log if constraints
+    /// are lost.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
         let cache = schema.rendering(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
     }
 
-    /// Returns `true` if the server enforces the schema. Omitted properties are null then.
+    /// Returns `true` if the server enforces the schema. The model then writes null for omitted
+    /// properties.
     pub(crate) fn is_strict(&self) -> bool {
         self.strict.is_some()
     }
@@ -59,7 +62,8 @@ impl ResponseSchema {
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
         let wire = match profile.schemas {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
-            // The schema constrains the reply, and the model does not read it: no simplification.
+            // Other servers use the schema only to constrain the reply. The model does not read it,
+            // so it needs no simplification.
             _ => return Self { schema: raw(&root), strict: None, is_wrapped },
         };
         log_losses(&wire, name);
@@ -67,8 +71,8 @@ impl ResponseSchema {
     }
 }
 
-/// The schema, wrapped in an object if its root is not a plain object. Returns `true` beside it if
-/// it is wrapped.
+/// Wraps a schema in an object if its root is not a plain object. The second value is `true` if the
+/// schema was wrapped.
 fn object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();
@@ -77,7 +81,7 @@ fn object_root(schema: &Schema) -> (Schema, bool) {
     let typed = || schema.clone().into_arguments().ok().map(|root| (root, false));
     let wrapped = || Schema::new(schema.wrapped_in_object(WRAPPER_PROPERTY)).ok().map(|root| (root, true));
     let root = if is_plain { typed() } else { wrapped() };
-    // Too large to wrap: sent unchanged.
+    // A schema that would be too large after wrapping is sent unchanged.
     root.unwrap_or_else(|| (schema.clone(), false))
 }
 

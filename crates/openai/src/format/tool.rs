@@ -17,7 +17,7 @@ use super::raw;
 #[cfg(feature = "client")]
 use crate::responses;
 
-/// Maximum number of tools in a warning about `strict`.
+/// The maximum number of tools named in a warning about `strict`.
 const MAX_NAMED_TOOLS: usize = 5;
 
 /// Encodes a tool for the Chat Completions API.
@@ -44,8 +44,8 @@ pub fn tool(definition: &ToolDefinition) -> Value {
     tool_as(definition, SchemaTarget::OpenAi)
 }
 
-/// Encodes a tool for the Chat Completions API, with `strict` if its schema supports it: the server
-/// then enforces the schema. See [`SchemaTarget::OpenAiStrict`].
+/// Encodes a tool for the Chat Completions API, with `strict: true` if its schema is compatible.
+/// The server then enforces the schema: see [`SchemaTarget::OpenAiStrict`].
 ///
 /// # Examples
 ///
@@ -74,7 +74,8 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
     tool_as(definition, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a tool for the Chat Completions API, with the schema subset supported by a provider.
+/// Encodes a tool for the Chat Completions API, with a schema reduced to the JSON Schema subset
+/// that a provider supports.
 ///
 /// # Examples
 ///
@@ -97,44 +98,45 @@ pub fn tool_as(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
     json!(WireTool::of(definition, &derive(definition, profile)))
 }
 
-/// Encodes a list of tools for the Chat Completions API: the `tools` of a request.
+/// Encodes a list of tools as the `tools` field of a Chat Completions request.
 ///
 /// The result is cached in the list.
 pub fn tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, SchemaTarget::OpenAi)
 }
 
-/// Encodes a list of tools for the Chat Completions API, with `strict` for each tool with a
-/// compatible schema.
+/// Encodes a list of tools for the Chat Completions API, with `strict: true` for each tool whose
+/// schema is compatible.
 ///
-/// A warning lists the others. The result is cached in the list, beside the result of [`tools`].
+/// A warning lists the other tools. The result is cached in the list, separately from the result of
+/// [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a list of tools for the Chat Completions API, with the schema subset supported by a
-/// provider.
+/// Encodes a list of tools for the Chat Completions API, with schemas reduced to the JSON Schema
+/// subset that a provider supports.
 ///
-/// The result is cached in the list for each profile.
+/// The list caches one result per profile.
 pub fn tools_as(list: &ToolList, profile: SchemaTarget) -> Arc<Tools> {
     cached_tools(list, ToolFormat::Chat, profile)
 }
 
-/// The target API of encoded tools.
+/// The API that tools are encoded for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ToolFormat {
-    /// Chat Completions.
+    /// The Chat Completions API.
     Chat,
-    /// Responses.
+    /// The Responses API.
     #[cfg(feature = "client")]
     Responses,
 }
 
-/// The cache beside a list.
+/// The encoded forms of one tool list, cached beside the list.
 #[derive(Default)]
 struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<Tools>>>);
 
-/// The encoded tools of a list, from the cache.
+/// Returns the encoded tools of a list, from the cache if possible.
 pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<Tools> {
     let cache = list.rendering(|_| ToolsCache::default());
     let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +157,7 @@ fn render(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Tools {
     })
 }
 
-/// The provider schema of a tool. Losses are logged.
+/// Converts the input schema of a tool for a provider. Lost constraints are logged.
 pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
     let wire = definition.input_schema().for_provider(profile);
     for loss in &wire.changes {
@@ -164,7 +166,8 @@ pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> Prov
     wire
 }
 
-/// The provider schemas of a list. One warning names the tools without `strict`.
+/// Converts the input schemas of a list of tools for a provider. A single warning names the tools
+/// that cannot be sent with `strict`.
 pub(crate) fn derive_all(list: &ToolList, profile: SchemaTarget) -> Vec<(&ToolDefinition, ProviderSchema)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
     let wires: Vec<_> = tools.map(|definition| (definition, derive(definition, profile))).collect();
@@ -179,7 +182,8 @@ pub(crate) fn derive_all(list: &ToolList, profile: SchemaTarget) -> Vec<(&ToolDe
     wires
 }
 
-/// The encoded `tools` of a request. [`Display`](fmt::Display) and [`Serialize`] return the JSON.
+/// The encoded `tools` field of a request. [`Display`](fmt::Display) and [`Serialize`] produce its
+/// JSON.
 #[derive(Clone, Debug)]
 pub struct Tools(Box<RawValue>);
 
@@ -189,7 +193,7 @@ impl fmt::Display for Tools {
     }
 }
 
-/// Only for `serde_json`, because the JSON is raw.
+/// Works only with the serializers of `serde_json`, because the value is a [`RawValue`].
 impl Serialize for Tools {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::wire::{SurrogateJoiner, WireCall};
 
-/// The queue for the events of a streamed reply. `None` without a reader of events.
+/// A queue for the events of a streamed reply. `None` if the caller reads no events.
 pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
-/// Builds a reply of either API. The emitted deltas add up to the final message.
+/// Accumulates a reply of either API. The concatenated deltas equal the final message.
 #[derive(Debug, Default)]
 pub(crate) struct Accumulator {
     pub(super) id: Option<String>,
@@ -30,39 +30,39 @@ pub(crate) struct Accumulator {
     pub(super) usage: Option<Usage>,
     pub(super) provider_data: ProviderData,
     joiners: Joiners,
-    /// Bytes stored so far.
+    /// The number of bytes stored so far.
     size: usize,
 }
 
-/// Surrogate joiners of the three texts.
+/// Joiners for surrogate pairs that are split between deltas, one for each text of a reply.
 #[derive(Debug, Default)]
 struct Joiners {
     text: SurrogateJoiner,
     reasoning: SurrogateJoiner,
     refusal: SurrogateJoiner,
-    /// Set if the current event contains stand-ins for lone surrogates.
+    /// Set if the current event contains private-use characters in place of lone surrogates.
     are_expected: bool,
 }
 
 impl Accumulator {
-    /// Sets whether the current event may contain the private-use characters that stand in for lone
-    /// surrogates, see [`SurrogateJoiner`].
+    /// Sets whether the current event may contain private-use characters in place of lone
+    /// surrogates. See [`SurrogateJoiner`].
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.joiners.are_expected = enabled;
         self.calls.expect_surrogates(enabled);
     }
 
-    /// Drops a held surrogate. Used when the server repeats the text as a whole.
+    /// Drops a surrogate that was held back. Used when the server repeats the whole text.
     pub(super) fn reset_joiner(&mut self) {
         self.joiners.text.reset();
     }
 
-    /// Returns `true` without text, calls and refusal.
+    /// Returns `true` if the reply has no text, no calls and no refusal.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
     }
 
-    /// Ends all texts and emits held surrogates.
+    /// Ends all texts of the reply. Emits U+FFFD for each surrogate that was held back.
     pub(super) fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         self.expect_surrogates(false);
         let Joiners { text, reasoning, refusal, .. } = &mut self.joiners;
@@ -100,7 +100,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds a piece of a call. In a whole reply each piece is a call.
+    /// Adds a piece of a tool call. If `whole` is set, the piece is a complete call.
     pub(super) fn add_call(
         &mut self,
         call: WireCall,
@@ -111,7 +111,7 @@ impl Accumulator {
         self.grow(size)
     }
 
-    /// Adds to the stored bytes and checks the limit.
+    /// Adds to the number of stored bytes. Returns an error if it exceeds [`LINE_BYTES`].
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
         if self.size > LINE_BYTES {
@@ -120,7 +120,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Bytes stored so far.
+    /// Returns the number of bytes stored so far.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -131,15 +131,15 @@ impl Accumulator {
         self.finish_state.is_over()
     }
 
-    /// Returns `true` if the reply is finished and has an answer. After reasoning alone the answer
-    /// may still follow.
+    /// Returns `true` if the reply is finished and has an answer. If it has only reasoning so far,
+    /// the answer may still follow the finish reason.
     #[cfg(feature = "client")]
     pub(crate) fn is_answered(&self) -> bool {
         let has_answer = !self.text.is_empty() || !self.refusal.is_empty() || !self.calls.is_empty();
         self.is_finished() && has_answer
     }
 
-    /// The message received so far.
+    /// Returns the message received so far.
     pub(super) fn into_message(self) -> AssistantMessage {
         AssistantMessage {
             content: non_empty(self.text).map(Content::from).into_iter().collect(),
@@ -150,10 +150,10 @@ impl Accumulator {
         }
     }
 
-    /// The complete reply.
+    /// Returns the complete reply.
     ///
-    /// A reply with an incomplete call is an error, unless the finish reason is a regular end: then
-    /// the arguments are malformed by the model, and the model gets a validation error.
+    /// A reply that ends inside a call is an error. An exception is a regular finish reason: the
+    /// model then wrote malformed arguments, and receives a validation error for the call.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (incomplete, cause) = match self.finish_state.kind() {
             FinishKind::Failure => return Err(self.into_failure()),
@@ -182,7 +182,7 @@ impl Accumulator {
         Ok(ChatResponse { message, finish_reason, usage, id, model })
     }
 
-    /// The error for a truncated reply, with the partial message.
+    /// Returns the error for a truncated reply, with the partial message.
     pub(super) fn into_truncated(self, reason: impl Into<String>) -> ModelError {
         ModelError::Truncated { reason: reason.into(), partial: Box::new(self.into_message()) }
     }

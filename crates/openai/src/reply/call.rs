@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::accumulator::EventSink;
 use crate::wire::{SurrogateJoiner, WireCall};
 
-/// Builds the calls of a reply from pieces.
+/// Accumulates the tool calls of a reply from pieces.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
-    /// Set if the current pieces contain stand-ins for lone surrogates.
+    /// Set if the current pieces contain private-use characters in place of lone surrogates.
     has_stand_ins: bool,
 }
 
@@ -25,18 +25,19 @@ struct Call {
     /// The `index` of the call in the stream.
     index: Option<i64>,
     wire_id: Option<String>,
-    /// A generated id, if the server's is missing or a duplicate.
+    /// A generated id. Set if the id from the server is missing or a duplicate.
     generated_id: Option<String>,
     name: String,
     arguments: String,
     joiner: SurrogateJoiner,
-    /// Set while arguments `{}` are held back, because they may be a placeholder.
+    /// Set while the arguments `{}` are held back. They may be a placeholder that precedes the
+    /// actual arguments.
     is_held: bool,
-    /// Data to send back with the call, such as Gemini's signature.
+    /// Opaque data that is sent back with the call, such as Gemini's thought signature.
     extra: Option<Value>,
 }
 
-/// A piece of a call.
+/// A piece of a tool call: a delta of a stream, or a complete call.
 #[derive(Default)]
 struct Piece {
     index: Option<i64>,
@@ -66,8 +67,8 @@ impl Piece {
 }
 
 impl Calls {
-    /// Adds a piece to its call, or begins a call. Returns the stored bytes. In a whole reply each
-    /// piece is a call.
+    /// Adds a piece to its call, or begins a new call. Returns the number of bytes that were added.
+    /// If `whole` is set, each piece is a complete call.
     pub(super) fn add(
         &mut self,
         wire: WireCall,
@@ -94,20 +95,21 @@ impl Calls {
             call.index = call.index.or(piece.index);
             piece.arguments = call.joiner.join(piece.arguments, self.has_stand_ins);
             call.prepare(&mut piece);
-            // Repeated arguments were cleared.
+            // Counted here, because `prepare` removes repeated arguments from the piece.
             text += piece.arguments.len();
             call.extend(piece, place, sink)?;
         }
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
-    /// The call of a piece: by index, else by id, else the last one.
+    /// Returns the position of the call that the piece belongs to: by index, else by id, else the
+    /// last call.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
             (Some(_), _) => {
                 let known = self.all.iter().rposition(|call| call.index == piece.index);
-                // Some servers send the index only from the second piece on.
+                // Some servers send the index only from the second piece of a call on.
                 let is_open = |call: &Call| call.index.is_none() && piece.name.is_none();
                 known.or_else(|| self.all.get(last).is_some_and(is_open).then_some(last))?
             }
@@ -128,12 +130,13 @@ impl Calls {
         self.all.len() - 1
     }
 
-    /// Enables the replacement of stand-ins for lone surrogates in the current pieces.
+    /// Sets whether the current pieces may contain private-use characters in place of lone
+    /// surrogates.
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.has_stand_ins = enabled;
     }
 
-    /// Ends the arguments of all calls and emits held-back text.
+    /// Ends the arguments of all calls and emits text that was held back.
     pub(super) fn end(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         for (index, call) in (0..).zip(&mut self.all) {
             if let Some(rest) = call.joiner.end() {
@@ -150,25 +153,26 @@ impl Calls {
         self.all.is_empty()
     }
 
-    /// The name of the first call with incomplete arguments.
+    /// Returns the name of the first call with incomplete JSON arguments.
     pub(super) fn incomplete_call(&self) -> Option<&str> {
         self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
-    /// The name of the call at the point of a stop. A last call without arguments counts as
-    /// incomplete.
+    /// Returns the name of the call during which the generation was stopped. A last call without
+    /// arguments counts as incomplete.
     pub(super) fn stopped_call(&self) -> Option<&str> {
         let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.incomplete_call())
     }
 
-    /// The extra data of the calls, by id.
+    /// Returns the opaque data of the calls, by call id.
     pub(super) fn extras(&self) -> Map<String, Value> {
         let extra = |call: &Call| call.extra.clone().map(|extra| (call.id().to_owned(), extra));
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Replaces the arguments of a call by the final ones and emits the difference.
+    /// Replaces the arguments of a call by the final arguments and emits the difference. Returns
+    /// the number of bytes that were added.
     pub(super) fn set_final(
         &mut self,
         wire: WireCall,
@@ -182,21 +186,23 @@ impl Calls {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
             }
-            // The index identifies the call. vLLM sends another id at its end: the first id stays.
+            // The index identifies the call. vLLM sends a different id in the final item; the first
+            // id is kept.
             piece.id = None;
             piece.name = piece.name.filter(|_| call.name.is_empty());
         }
         self.add_piece(piece, false, sink)
     }
 
-    /// The id of the call with an index.
+    /// Returns the id of the call with the given index.
     pub(super) fn id_of(&self, index: i64) -> Option<&str> {
         self.all.iter().find(|call| call.index == Some(index)).map(Call::id)
     }
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
         let calls = self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call);
-        // A new allocation: the pieces are larger, and messages live long.
+        // The filtered calls are copied into an exact allocation: a `Call` is larger than a
+        // `ToolCall`, and messages are kept for a long time.
         let mut exact = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
         exact.extend(calls);
         exact
@@ -208,17 +214,18 @@ impl Call {
         self.generated_id.as_deref().or(self.wire_id.as_deref()).unwrap_or_default()
     }
 
-    /// Returns `true` if a piece with the same index or id begins the next call.
+    /// Returns `true` if `piece` has the same index or id as this call, but begins a new call.
     ///
-    /// Some servers number every call 0, repeat the name in each piece, or use one id for all
-    /// calls. A piece begins the next call if it has a name, and
+    /// Some servers send index 0 for every call, repeat the name in each piece, or use one id for
+    /// all calls. A piece with a name begins a new call if it has
     ///
-    /// - another id, or
-    /// - arguments after complete arguments: nothing can continue complete JSON, or
-    /// - another name, without an index.
+    /// - a different id, or
+    /// - arguments although those of this call are complete, because nothing can continue complete
+    ///   JSON, or
+    /// - a different name and no index.
     ///
-    /// Exceptions with the same id and name: the arguments after a placeholder, and a repeated
-    /// call.
+    /// With the same id and name, there are two exceptions: the piece replaces placeholder
+    /// arguments, or it repeats the whole call.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
         let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
@@ -236,19 +243,20 @@ impl Call {
         is_over || (piece.index.is_none() && has_other_name)
     }
 
-    /// Returns `true` if the arguments so far are a placeholder, and the piece begins the actual
-    /// arguments. Gateways to Anthropic begin with `{}`.
+    /// Returns `true` if the arguments so far are the placeholder `{}`, and `piece` begins the
+    /// actual arguments. Gateways to Anthropic send this placeholder.
     fn is_placeholder_for(&self, piece: &Piece) -> bool {
         self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
     }
 
-    /// Returns `true` if a piece repeats the whole call. Some servers end a stream like this.
+    /// Returns `true` if `piece` repeats the whole call. Some servers send the whole call again at
+    /// the end of a stream.
     fn is_repeated_by(&self, piece: &Piece) -> bool {
         let is_known = piece.name.is_some() && self.wire_id.is_some() && self.wire_id == piece.id;
         is_known && self.arguments.trim() == piece.arguments.trim() && is_complete(&self.arguments)
     }
 
-    /// Removes a placeholder from the arguments, or repeated arguments from the piece.
+    /// Removes placeholder arguments from the call, or repeated arguments from `piece`.
     fn prepare(&mut self, piece: &mut Piece) {
         if self.is_placeholder_for(piece) {
             self.arguments.clear();
@@ -275,7 +283,7 @@ impl Call {
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
-            // Arguments not emitted yet precede the piece.
+            // Earlier arguments that were not emitted yet come before the new ones.
             let is_all = self.arguments.len() == piece.arguments.len();
             let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
             self.is_held = is_first && arguments == "{}";
@@ -290,7 +298,8 @@ impl Call {
         Ok(())
     }
 
-    /// Returns `true` for a call without name and arguments: a placeholder.
+    /// Returns `true` for a call without a name and arguments. Some servers send such a
+    /// placeholder.
     fn is_blank(&self) -> bool {
         self.name.is_empty() && self.arguments.is_empty()
     }
@@ -302,12 +311,12 @@ impl Call {
     }
 }
 
-/// Returns `true` for complete arguments: valid JSON or empty text.
+/// Returns `true` if `arguments` is valid JSON or empty.
 fn is_complete(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<IgnoredAny>(arguments).is_ok()
 }
 
-/// A random id for a call without an id.
+/// Returns a random id for a call whose id is missing or a duplicate.
 fn generated_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }

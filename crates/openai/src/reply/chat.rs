@@ -16,25 +16,26 @@ use crate::{
     wire::{Choice, Completion, LenientString, WireMessage, merge_usage},
 };
 
-/// Builds a reply of the Chat Completions API from chunks or from a whole body.
+/// Accumulates a reply of the Chat Completions API, from the chunks of a stream or from a whole
+/// body.
 #[derive(Debug, Default)]
 pub(crate) struct ChatAccumulator {
     accumulator: Accumulator,
     extras: Extras,
     origin: Origin,
-    /// The index of the choice used for the reply.
+    /// The index of the choice that the reply is built from.
     choice: Option<i64>,
     think_tags: ThinkTagParser,
 }
 
 impl ChatAccumulator {
-    /// Creates an accumulator. Provider data gets this origin.
+    /// Creates an accumulator. `origin` is stored with the provider data of the message.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
     }
 
-    /// Keeps a leading think block in the text if enabled.
+    /// If `enabled` is set, a leading `<think>` block stays in the text.
     #[cfg(feature = "client")]
     pub(crate) fn with_think_tags(mut self, enabled: bool) -> Self {
         if enabled {
@@ -48,7 +49,7 @@ impl ChatAccumulator {
         &self.accumulator
     }
 
-    /// Adds a chunk, or a whole reply.
+    /// Adds a chunk of a stream, or a non-streamed reply if `whole` is set.
     pub(super) fn add(
         &mut self,
         mut chunk: Completion,
@@ -67,10 +68,11 @@ impl ChatAccumulator {
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Adds the choices with one index, because only one choice was requested: index 0, or the
-    /// index of the first choice.
+    /// Adds the choices with index 0, or else with the index of the first choice. Other choices are
+    /// ignored, because only one choice was requested.
     ///
-    /// Gateways to Anthropic send the text and each call of a reply as separate choices.
+    /// Gateways to Anthropic send the text and each call of a reply as separate choices. Their
+    /// calls are added, too.
     fn add_choices(
         &mut self,
         choices: Vec<Choice>,
@@ -88,7 +90,7 @@ impl ChatAccumulator {
                 continue;
             }
             if whole && !self.accumulator.text.is_empty() {
-                // A second text belongs to another reply.
+                // A second text with the same index belongs to another reply.
                 choice.clear_text();
             }
             self.add_choice(choice, whole, sink)?;
@@ -160,7 +162,7 @@ impl ChatAccumulator {
         calls.try_for_each(|call| self.accumulator.add_call(call, whole, sink))
     }
 
-    /// Adds a part of a content list.
+    /// Adds one element of a `content` list.
     fn add_part(&mut self, part: &Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         match part.get("type").and_then(Value::as_str) {
             Some("refusal") => self.accumulator.add_refusal(text_of(part.get("refusal"))),
@@ -172,7 +174,7 @@ impl ChatAccumulator {
         }
     }
 
-    /// Adds text with a possible think block at its beginning.
+    /// Adds text that may begin with a `<think>` block.
     fn add_content(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let split = self.think_tags.push(text);
         self.add_split(split, sink)
@@ -183,16 +185,16 @@ impl ChatAccumulator {
         self.accumulator.add_text(split.text, sink)
     }
 
-    /// Ends all texts and emits held-back text.
+    /// Ends all texts and emits text that was held back.
     fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let rest = self.think_tags.finish();
         self.add_split(rest, sink)?;
         self.accumulator.end_texts(sink)
     }
 
-    /// The message received so far, with its provider data.
+    /// Returns the message received so far, with its provider data.
     pub(super) fn into_message(mut self) -> AssistantMessage {
-        // The message is incomplete already: the size limit is ignored.
+        // An error about the size limit is ignored, because the message is incomplete in any case.
         let _ = self.end_texts(&mut None);
         self.with_extras().into_message()
     }
@@ -220,7 +222,8 @@ impl ChatAccumulator {
     }
 }
 
-/// The text of a part: a string, an object with `text`, or a list of these.
+/// Returns the text of a content part: a string, an object with the field `text`, or a list of
+/// these.
 fn text_of(part: Option<&Value>) -> String {
     match part {
         Some(Value::String(text)) => text.clone(),

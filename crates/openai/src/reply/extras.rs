@@ -7,24 +7,24 @@ use crate::{
     wire::{LenientString, WireMessage, surrogates},
 };
 
-/// The key in `provider_data`.
+/// The key of this adapter in the provider data of a message.
 pub(crate) const ADAPTER: &str = "chat_completions";
 
-/// Opaque data of a server, to be sent back unchanged with the message.
+/// Opaque data from a server that must be sent back unchanged with the message.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    /// OpenRouter's `reasoning_details`, and the `thinking_blocks` of gateways to Anthropic.
+    /// OpenRouter's `reasoning_details`, and `thinking_blocks` from gateways to Anthropic.
     lists: Map<String, Value>,
-    /// Gemini's `extra_content` with the signature of its reasoning.
+    /// Gemini's `extra_content`, with the signature of its reasoning.
     content: Option<Value>,
-    /// Set if the reasoning came as parts of the content (Mistral).
+    /// Set if the server sent the reasoning as parts of the content (Mistral).
     thinking_parts: bool,
-    /// Set if strings may contain stand-ins for lone surrogates.
+    /// Set if strings may contain private-use characters in place of lone surrogates.
     has_stand_ins: bool,
 }
 
 impl Extras {
-    /// Takes the data of a message or delta. Returns its size in bytes.
+    /// Takes the opaque data of a message or delta. Returns the size of the data in bytes.
     pub(super) fn take(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),
@@ -60,7 +60,7 @@ impl Extras {
         }
     }
 
-    /// Enables the replacement of stand-ins for lone surrogates.
+    /// Enables the replacement of private-use characters that stand for lone surrogates.
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.has_stand_ins |= enabled;
     }
@@ -69,7 +69,7 @@ impl Extras {
         self.thinking_parts = true;
     }
 
-    /// Writes the data of the message and of the `calls` into `provider_data`.
+    /// Stores the opaque data of the message and of its `calls` in `provider_data`.
     pub(super) fn store(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
         let mut stored = Map::new();
         let mut fields = self.lists;
@@ -92,15 +92,15 @@ impl Extras {
     }
 }
 
-/// Returns `true` if a piece continues a block: the block with its index, or else an unsigned block
-/// of its type.
+/// Returns `true` if `piece` continues `block`: they have the same type and the same index. Without
+/// an index, a block with a signature is complete.
 fn is_continued(block: &Value, piece: &Value) -> bool {
     let is_same = |key| block.get(key) == piece.get(key);
     let is_signed = block.get("signature").is_some_and(|signature| !signature.is_null());
     is_same("type") && is_same("index") && (piece.get("index").is_some() || !is_signed)
 }
 
-/// Adds a piece to its block. Texts are appended, other fields replaced.
+/// Adds a piece to its block. Text fields are concatenated, other fields are replaced.
 fn extend(block: &mut Value, piece: Value) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let (Value::Object(block), Value::Object(piece)) = (block, piece) else { return };

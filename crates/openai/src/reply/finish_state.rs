@@ -1,41 +1,42 @@
 use haft_core::{message::AssistantMessage, model::FinishReason};
 
-/// The finish reason of a reply.
+/// The finish reason of a reply, and whether the reply has ended.
 #[derive(Debug, Default)]
 pub(super) struct FinishState {
     reason: Option<String>,
     is_over: bool,
 }
 
-/// The meaning of a finish reason.
+/// The meaning of a server's finish reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FinishKind {
-    /// The model was done.
+    /// The model finished the reply.
     Complete,
-    /// A limit of tokens stopped it.
+    /// A token limit stopped the reply.
     Limit,
-    /// A content filter stopped it.
+    /// A content filter stopped the reply.
     Filter,
     /// The server interrupted the reply.
     Interrupted,
-    /// The server failed.
+    /// The server failed while it generated the reply.
     Failure,
-    /// A missing or unknown reason.
+    /// The reason is missing or unknown.
     Unknown,
 }
 
-/// Known reasons, in any case.
+/// Known finish reasons, compared without regard to case.
 const REASONS: &[(&[&str], FinishKind)] = &[
-    // OpenAI; then Anthropic, Cohere, Hugging Face and Together through gateways.
+    // From OpenAI. The next list is from Anthropic, Cohere, Hugging Face and Together, through
+    // gateways.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
     (
         &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],
         FinishKind::Complete,
     ),
-    // OpenAI's two APIs, Anthropic, Gemini, Mistral.
+    // From both APIs of OpenAI, Anthropic, Gemini and Mistral.
     (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
     (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
-    // OpenAI, Zhipu, Bedrock, Anthropic; then Gemini.
+    // From OpenAI, Zhipu, Bedrock and Anthropic. The next list is from Gemini.
     (
         &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
         FinishKind::Filter,
@@ -44,7 +45,7 @@ const REASONS: &[(&[&str], FinishKind)] = &[
         &["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"],
         FinishKind::Filter,
     ),
-    // DeepSeek, vLLM and SGLang, Zhipu, Gemini.
+    // From DeepSeek, vLLM, SGLang, Zhipu and Gemini.
     (&["insufficient_system_resource", "abort", "aborted", "network_error"], FinishKind::Interrupted),
     (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], FinishKind::Interrupted),
     (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Interrupted),
@@ -59,8 +60,8 @@ impl FinishKind {
 }
 
 impl FinishState {
-    /// Takes the reason of a chunk. An empty reason does not end the reply: Ollama and SGLang send
-    /// it with each chunk.
+    /// Stores the finish reason of a chunk. An empty reason does not end the reply, because Ollama
+    /// and SGLang send one with each chunk.
     pub(super) fn take(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
@@ -69,13 +70,13 @@ impl FinishState {
         }
     }
 
-    /// Reopens the reply for more content. Some servers send a reason at the end of the reasoning,
-    /// too.
+    /// Marks the reply as unfinished because more content arrived. Some servers send a finish
+    /// reason already at the end of the reasoning.
     pub(super) fn reopen(&mut self) {
         self.is_over = false;
     }
 
-    /// Returns `true` after a reason. Only the usage may follow.
+    /// Returns `true` after the finish reason. Only the usage may follow.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -84,25 +85,25 @@ impl FinishState {
         FinishKind::of(self.reason())
     }
 
-    /// Returns `true` if the reason is tool calls.
+    /// Returns `true` if the model stopped to call tools.
     pub(super) fn is_tool_calls(&self) -> bool {
         ["tool_calls", "function_call", "tool_call", "tool_use"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(self.reason()))
     }
 
-    /// The reason as the server sent it.
+    /// Returns the reason as the server sent it, or an empty string.
     pub(super) fn reason(&self) -> &str {
         self.reason.as_deref().unwrap_or_default()
     }
 
-    /// The reason for a message.
+    /// Converts the reason. `message` decides between `Stop` and `ToolCalls`.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         match (self.kind(), self.reason) {
             (FinishKind::Limit, _) => FinishReason::Length,
             (FinishKind::Filter, _) => FinishReason::ContentFilter,
             (FinishKind::Unknown, Some(reason)) => FinishReason::Other(reason),
-            // Many servers send `stop` beside calls, and some send no reason.
+            // Many servers send `stop` although the message has calls, and some send no reason.
             _ if message.tool_calls.is_empty() => FinishReason::Stop,
             _ => FinishReason::ToolCalls,
         }

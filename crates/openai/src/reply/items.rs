@@ -20,21 +20,23 @@ use crate::{
     wire::{LenientString, WireCall, WireFunction, merge_usage, usage_of},
 };
 
-/// The key in `provider_data`.
+/// The key of this adapter in the provider data of a message.
 pub(crate) const ADAPTER: &str = "responses";
 
-/// Separator of two messages in a reply, and of two parts of a summary.
+/// The separator between two messages of a reply, and between two parts of its reasoning.
 pub(crate) const SEPARATOR: &str = "\n\n";
 
-/// Builds a reply of the Responses API (a list of items), from events or from a whole body.
+/// Accumulates a reply of the Responses API (a list of items), from the events of a stream or from
+/// a whole body.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAccumulator {
     accumulator: Accumulator,
     items: Vec<Item>,
-    /// Item and summary part of the last reasoning delta.
+    /// The position of the item and the part index of the last reasoning delta.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
-    /// Fingerprint of the conversation before this response, if the server stores responses.
+    /// Fingerprint of the messages that precede this response in the conversation. Set if the
+    /// server stores responses.
     stored: Option<String>,
 }
 
@@ -44,12 +46,14 @@ struct Item {
     id: Option<String>,
     kind: ItemKind,
     has_text: bool,
-    /// Start of its text in the text of the reply.
+    /// Start of the item's text in the text of the reply, in bytes.
     start: usize,
+    /// Length of the item's text, in bytes.
     length: usize,
-    /// Set after a reasoning or refusal delta.
+    /// Set after a reasoning or refusal delta of the item.
     has_deltas: bool,
-    /// The final item, without the data of the message. Sent back with the next request.
+    /// The final form of the item, without the text and arguments that the message contains anyway.
+    /// It is sent back with the next request.
     final_item: Option<Value>,
 }
 
@@ -73,8 +77,8 @@ impl ItemKind {
 }
 
 impl ResponsesAccumulator {
-    /// Creates an accumulator. Provider data gets this origin. `stored` is the fingerprint of the
-    /// conversation, if the server stores the response.
+    /// Creates an accumulator. `origin` is stored with the provider data of the message. `stored`
+    /// is the fingerprint of the preceding messages, if the server stores the response.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin, stored: Option<String>) -> Self {
         Self { origin, stored, ..Self::default() }
@@ -85,7 +89,7 @@ impl ResponsesAccumulator {
         &self.accumulator
     }
 
-    /// Adds a whole response: the end of a streamed response, or a non-streamed response.
+    /// Adds a non-streamed response.
     pub(super) fn add_whole(&mut self, response: Value) -> Result<(), ModelError> {
         let status = response.get("status").and_then(Value::as_str).unwrap_or("completed").to_owned();
         self.end(response, &status, &mut None)
@@ -117,7 +121,7 @@ impl ResponsesAccumulator {
             "completed" => "stop",
             "incomplete" => match details.get("reason").and_then(Value::as_str).unwrap_or(status) {
                 reason if matches!(FinishKind::of(reason), FinishKind::Limit | FinishKind::Filter) => reason,
-                // Incomplete for an unknown reason.
+                // The reason is neither a limit nor a filter.
                 reason => {
                     let reason = format!("the server reports it as incomplete ({reason})");
                     return Err(self.truncated(reason));
@@ -139,7 +143,8 @@ impl ResponsesAccumulator {
         self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
     }
 
-    /// The item with an id, else with an index. Some servers change the id at the end of an item.
+    /// Returns the position of the item with the given id, or else with the given index. The index
+    /// is needed because some servers change the id at the end of an item.
     fn known(&self, index: Option<i64>, id: Option<&str>) -> Option<usize> {
         let by_id = || self.items.iter().position(|item| id.is_some() && item.id.as_deref() == id);
         let by_index = || self.items.iter().rposition(|item| index.is_some() && item.index == index);
@@ -190,7 +195,7 @@ impl ResponsesAccumulator {
         self.accumulator.add_reasoning(text, sink)
     }
 
-    /// Takes the final form of an item and emits text missing in its deltas.
+    /// Stores the final form of an item and emits text that its deltas did not contain.
     fn finish_item(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
         if !item.is_object() || known.is_none_or(|known| known.final_item.is_some()) {
@@ -231,10 +236,11 @@ impl ResponsesAccumulator {
         let (text, refusal) = text_and_refusal(item);
         let (start, length, has_deltas) =
             self.items.get(place).map_or((0, 0, true), |item| (item.start, item.length, item.has_deltas));
-        // The final text contains a held surrogate, too.
+        // The final text contains the surrogate that was held back, too.
         self.accumulator.reset_joiner();
         let received = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
-        // Emitted deltas cannot be taken back if the final text differs.
+        // If the final text differs from the deltas, they cannot be taken back: the difference is
+        // ignored.
         let rest = text.strip_prefix(received).unwrap_or_default().to_owned();
         self.add_text(place, rest, sink)?;
         if !has_deltas {
@@ -257,19 +263,21 @@ impl ResponsesAccumulator {
         self.truncated(reason)
     }
 
-    /// The error for a truncated reply. Its items are not sent back.
+    /// Returns the error for a truncated reply. Its items are not stored, so they are not sent
+    /// back.
     fn truncated(&mut self, reason: String) -> ModelError {
-        // The reply is an error already: the size limit is ignored.
+        // An error about the size limit is ignored, because the reply has failed already.
         let _ = self.accumulator.end_texts(&mut None);
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Stores data without a field in the message in `provider_data`: the order of the items, and
+    /// Stores data that has no field in the message in `provider_data`: the order of the items, and
     /// the id of a stored response.
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, stored, .. } = self;
         let mut data = Map::new();
-        // The message implies text and then calls. Only another order is stored.
+        // The default order is text followed by calls. The items are stored only if their order
+        // differs.
         let is_implied = |(place, item): (usize, &Item)| match item.kind {
             ItemKind::Message => {
                 place == 0 && item.final_item.as_ref().is_none_or(|it| it.get("phase").is_none())
@@ -294,8 +302,8 @@ impl ResponsesAccumulator {
 }
 
 impl Item {
-    /// The item in `provider_data`: a text as its length, a call as its id, anything else
-    /// unchanged.
+    /// Returns the form of the item in `provider_data`: a message with the length of its text, a
+    /// call with its id, and any other item unchanged.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.final_item.clone()?;
         let (key, value) = match self.kind {
@@ -324,7 +332,7 @@ fn id_of_call(item: &Value) -> Option<&str> {
     text("call_id").or_else(|| text("id"))
 }
 
-/// Text and refusal of a message.
+/// Returns the text and the refusal of a message item.
 fn text_and_refusal(item: &Value) -> (String, String) {
     let (mut text, mut refusal) = (String::new(), String::new());
     match item.get("content") {
@@ -341,7 +349,7 @@ fn text_and_refusal(item: &Value) -> (String, String) {
     (text, refusal)
 }
 
-/// The parts of the reasoning summary, or else of the reasoning.
+/// Returns the parts of the reasoning summary, or else of the full reasoning.
 fn reasoning_parts(item: &Value) -> Vec<String> {
     let parts = |key| {
         let parts = item.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -352,7 +360,7 @@ fn reasoning_parts(item: &Value) -> Vec<String> {
     if summary.is_empty() { parts("content") } else { summary }
 }
 
-/// Removes the `status`: it is not sent back.
+/// Removes the field `status`, because it must not be sent back.
 fn without_status(mut item: Value) -> Value {
     if let Value::Object(fields) = &mut item {
         fields.shift_remove("status");

@@ -6,15 +6,15 @@ use serde_json::Value;
 use super::{chat::ChatAccumulator, items::ResponsesAccumulator, whole_chat, whole_items};
 use crate::wire::{Completion, Event, surrogates};
 
-/// Builds a reply from the events of one API.
+/// An accumulator that builds a reply from the stream events of one API.
 pub(crate) trait StreamAccumulator: Default + Send {
     /// A parsed event of the stream.
     type Event;
 
-    /// Parses the data of an event.
+    /// Parses the data of a server-sent event.
     fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
 
-    /// Adds an event, and emits its new content.
+    /// Adds an event of the stream. New content is pushed to `events`.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
     /// Parses the body of a non-streamed reply.
@@ -26,10 +26,10 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Returns `true` if the reply is finished and has an answer.
     fn is_answered(&self) -> bool;
 
-    /// The complete reply. Emits held-back text.
+    /// Returns the complete reply. Text that was held back is pushed to `events`.
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
 
-    /// The error for a truncated reply, with the partial message.
+    /// Returns the error for a truncated reply, with the partial message.
     fn into_truncated(self, reason: String) -> ModelError;
 }
 
@@ -90,7 +90,7 @@ impl StreamAccumulator for ResponsesAccumulator {
         self.inner().is_finished()
     }
 
-    /// The last event has everything, including the usage.
+    /// The final event contains the whole response and the usage, so no answer can follow it.
     fn is_answered(&self) -> bool {
         self.inner().is_finished()
     }
@@ -104,7 +104,7 @@ impl StreamAccumulator for ResponsesAccumulator {
     }
 }
 
-/// The error for invalid JSON: truncated or malformed.
+/// Returns the error for invalid JSON: truncated if it ends early, else malformed.
 pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };

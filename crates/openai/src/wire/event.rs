@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{LenientString, surrogates};
 
-/// An event of the Responses API.
+/// A stream event of the Responses API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Event {
@@ -20,7 +20,7 @@ pub(crate) struct Event {
     code: LenientString,
     message: LenientString,
     detail: LenientString,
-    /// Set if the delta may contain stand-ins for lone surrogates: see
+    /// Set if the delta may contain private-use characters in place of lone surrogates: see
     /// [`SurrogateJoiner`](super::SurrogateJoiner).
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,
@@ -38,19 +38,19 @@ impl Event {
 
     fn read_json(data: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(data).or_else(|error| {
-            // A duplicate key.
+            // The derived `Deserialize` rejects duplicate keys, parsing through `Value` does not.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.filter(Value::is_object).and_then(|value| Self::deserialize(value).ok()).ok_or(error)
         })
     }
 
-    /// Returns `true` if the event has the fields of an error without the type.
+    /// Returns `true` if an event without a `type` has the fields of an error.
     pub(crate) fn is_error_event(&self) -> bool {
         let has = |field: &LenientString| *field != LenientString::Absent;
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))
     }
 
-    /// Takes the error: the `error` field, or the fields of the event itself.
+    /// Takes the error out of the event: the `error` field, or else the fields of the event itself.
     pub(crate) fn into_error(self) -> Value {
         let has_stand_ins = self.has_stand_ins;
         let mut error = match self.error {

@@ -9,20 +9,21 @@ use serde::{
 use serde_json::Number;
 use serde_json::Value;
 
-/// A string field. Some servers send null, a number, an object or a list instead.
+/// The value of a string field. Some servers send null, a number, an object or a list instead of a
+/// string.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum LenientString {
-    /// Null or missing.
+    /// The field is null or missing.
     #[default]
     Absent,
     Text(String),
     Number(Number),
-    /// Any other JSON. Boxed to keep the many small fields small.
+    /// Any other JSON. Boxed because a reply has many of these fields.
     Json(Box<Value>),
 }
 
 impl LenientString {
-    /// Returns the string, or the JSON as text. `None` for null.
+    /// Returns the string, or any other JSON as text. `None` if the field is null or missing.
     pub(crate) fn into_text(self) -> Option<String> {
         match self {
             Self::Absent => None,
@@ -32,7 +33,7 @@ impl LenientString {
         }
     }
 
-    /// Returns a non-empty string.
+    /// Returns the string if it is not empty. `None` for any other JSON.
     #[cfg(feature = "client")]
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
@@ -41,20 +42,20 @@ impl LenientString {
         }
     }
 
-    /// Returns an integer, also from `2.0` or `"2"`.
+    /// Returns an integer. `2.0` and `"2"` are accepted, too.
     pub(crate) fn to_number(&self) -> Option<i64> {
         match self {
             Self::Text(text) => text.trim().parse().ok(),
             Self::Number(number) => {
-                // `2.0_f64` formats as `2`.
+                // Formatting `2.0_f64` gives `2`, which parses as an integer.
                 number.as_i64().or_else(|| number.as_f64()?.to_string().parse().ok())
             }
             Self::Absent | Self::Json(_) => None,
         }
     }
 
-    /// Like [`into_text`](Self::into_text), without an empty string: servers send `""` for missing
-    /// values.
+    /// Like [`into_text`](Self::into_text), but returns `None` for an empty string, because servers
+    /// send `""` in place of a missing value.
     pub(crate) fn into_non_empty(self) -> Option<String> {
         self.into_text().filter(|text| !text.is_empty())
     }
@@ -123,7 +124,7 @@ impl<'de> Visitor<'de> for LenientStringVisitor {
     }
 }
 
-/// An optional object. A value of any other type is read as `None`.
+/// The value of an optional object field. A value of any other type is read as `None`.
 #[derive(Debug)]
 pub(crate) struct Object<T>(Option<Box<T>>);
 

@@ -7,7 +7,7 @@ use serde::{
 
 use super::WireCall;
 
-/// The calls of a message. Null, `""` and `{}` are read as an empty list.
+/// The `tool_calls` of a message. Null, `""` and `{}` are read as an empty list.
 #[derive(Debug, Default)]
 pub(crate) struct WireCalls(Vec<WireCall>);
 

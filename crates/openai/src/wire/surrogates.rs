@@ -3,25 +3,27 @@ use std::mem;
 use haft_core::text::surrogates;
 use serde_json::Value;
 
-/// Joins surrogate pairs split between two deltas.
+/// Joins the halves of surrogate pairs that a server has split between two deltas.
 ///
-/// JavaScript strings are UTF-16. A server in JavaScript may split them inside of a pair, and sends
-/// each half as a lone escape: `"\ud83c"` (RFC 8259, section 8.2). `serde_json` rejects these, so
-/// `read` replaces them by stand-ins.
+/// JavaScript strings are UTF-16. A server written in JavaScript may split a string inside a
+/// surrogate pair. It then sends each half as a lone escape such as `"\ud83c"` (RFC 8259, section
+/// 8.2). `serde_json` rejects these escapes, so `read` replaces each by a private-use character (a
+/// stand-in).
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
-    /// A high surrogate at the end of the text so far.
+    /// The high surrogate at the end of the text so far.
     high: Option<u16>,
 }
 
-/// First stand-in for a lone surrogate. The stand-ins are U+10F800 to U+10FFFF, for private use.
+/// The first private-use character that replaces a lone surrogate. The range is U+10F800 to
+/// U+10FFFF.
 const STAND_INS: u32 = 0x10_F800;
 
 impl SurrogateJoiner {
-    /// Takes the next piece of a text. A lone surrogate becomes U+FFFD; a high surrogate at the end
-    /// is held back.
+    /// Takes the next piece of a text and returns it with joined pairs. A lone surrogate becomes
+    /// U+FFFD. A high surrogate at the end is held back until the next piece.
     ///
-    /// Stand-ins are only replaced if `has_stand_ins` is set.
+    /// Private-use characters are only replaced if `has_stand_ins` is set.
     pub(crate) fn join(&mut self, text: String, has_stand_ins: bool) -> String {
         if !has_stand_ins && (self.high.is_none() || text.is_empty()) {
             return text;
@@ -45,19 +47,19 @@ impl SurrogateJoiner {
         joined
     }
 
-    /// Ends the text. Returns U+FFFD for a held surrogate.
+    /// Ends the text. Returns U+FFFD if a surrogate was held back.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER.into())
     }
 
-    /// Drops a held surrogate. Used when the server repeats the text as a whole.
+    /// Drops a surrogate that was held back. Used when the server repeats the whole text.
     pub(crate) fn reset(&mut self) {
         self.high = None;
     }
 }
 
-/// Parses JSON. If it is rejected, parses it again with stand-ins for lone surrogates. Returns
-/// `true` beside the value if it has stand-ins.
+/// Parses JSON. If it is rejected, lone surrogates are replaced by private-use characters and it is
+/// parsed again. The second value is `true` in this case.
 #[cfg(feature = "client")]
 pub(crate) fn read<T>(
     json: &[u8],
@@ -72,7 +74,8 @@ pub(crate) fn read<T>(
     }
 }
 
-/// Replaces lone surrogates by stand-ins and invalid UTF-8 by U+FFFD. `None` if there is neither.
+/// Replaces lone surrogates by private-use characters, and invalid UTF-8 by U+FFFD. Returns `None`
+/// if `json` contains neither.
 #[cfg(feature = "client")]
 fn with_stand_ins(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
@@ -101,7 +104,8 @@ fn with_stand_ins(json: &[u8]) -> Option<String> {
     (with_stand_ins.as_bytes() != json).then_some(with_stand_ins)
 }
 
-/// Replaces the stand-ins in all strings of a JSON value.
+/// Joins the surrogate pairs in all strings of a JSON value. The value must have been parsed with
+/// private-use characters in place of lone surrogates.
 pub(crate) fn join_surrogates(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -115,7 +119,7 @@ pub(crate) fn join_surrogates(value: &mut Value) {
     }
 }
 
-/// The unit of a `\uXXXX` escape at the beginning of a text.
+/// Parses the UTF-16 code unit of a `\uXXXX` escape at the beginning of a text.
 #[cfg(feature = "client")]
 fn unit(text: &str) -> Option<u16> {
     surrogates::parse_unit(text.strip_prefix("\\u")?)

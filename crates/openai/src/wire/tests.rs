@@ -1,6 +1,6 @@
 use super::{Completion, Event, LenientString};
 
-/// The same rule as in JavaScript and Python.
+/// JavaScript and Python use the last duplicate, too.
 #[test]
 fn last_duplicate_key_wins() {
     let reply = br#"{"id":"a","id":"b","choices":[{"delta":{"content":"a","content":"b"}}]}"#;

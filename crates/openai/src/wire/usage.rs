@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::{LenientString, Object};
 
-/// Parses the usage of either API. `None` if its numbers are invalid.
+/// Parses the usage of either API. Returns `None` if its numbers are invalid.
 pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
     Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
 
-/// The token counts of both APIs.
+/// The token counts of a reply, with the field names of both APIs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
@@ -18,12 +18,12 @@ pub(crate) struct WireUsage {
     total_tokens: LenientString,
     prompt_tokens_details: Object<InputDetails>,
     completion_tokens_details: Object<OutputDetails>,
-    /// Names of the Responses API.
+    /// The Responses API uses this and the next three names.
     input_tokens: LenientString,
     output_tokens: LenientString,
     input_tokens_details: Object<InputDetails>,
     output_tokens_details: Object<OutputDetails>,
-    /// Cached tokens of DeepSeek and Moonshot.
+    /// DeepSeek sends the number of cached tokens here, Moonshot in `cached_tokens`.
     prompt_cache_hit_tokens: LenientString,
     cached_tokens: LenientString,
 }
@@ -41,7 +41,7 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// Converts the counts. `None` if one of them is not a natural number.
+    /// Converts the counts. Returns `None` if one of them is not a natural number.
     pub(super) fn into_usage(mut self) -> Option<Usage> {
         let input = self
             .prompt_tokens_details
@@ -66,8 +66,8 @@ impl WireUsage {
     }
 }
 
-/// Adds the reasoning tokens to the output tokens if the server does not: xAI and gateways to
-/// Gemini.
+/// Adds the reasoning tokens to the output tokens, if the server counts them separately (xAI,
+/// gateways to Gemini).
 fn with_reasoning(usage: Usage, total: u64) -> Usage {
     let Usage { input_tokens, output_tokens, reasoning_tokens, .. } = usage;
     let all = output_tokens.saturating_add(reasoning_tokens);
@@ -75,7 +75,8 @@ fn with_reasoning(usage: Usage, total: u64) -> Usage {
     Usage { output_tokens: if is_beside { all } else { output_tokens }, ..usage }
 }
 
-/// Merges two reports of a stream. Counts only grow; some servers send zeros at the end.
+/// Merges two usage reports of a stream and keeps the larger of each count, because some servers
+/// send zeros at the end.
 pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<Usage> {
     let (Some(before), Some(now)) = (before, now) else { return now.or(before) };
     Some(Usage {
@@ -87,7 +88,7 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
     })
 }
 
-/// The first present count, or 0. `None` if it is not a natural number.
+/// Returns the first count that is present, or 0. `None` if this count is not a natural number.
 fn first_of(fields: &[&LenientString]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),

@@ -1,4 +1,4 @@
-//! Conversations stored by the server, and the messages after them.
+//! Detection of conversations that the server has stored, so that only new messages are sent.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -12,31 +12,33 @@ use serde_json::value::RawValue;
 use super::Input;
 use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
-/// Data of a message for stored conversations.
+/// The fingerprint of a message, and the stored response that it came from.
 pub(super) struct MessageDigest {
-    /// Fingerprint of the message.
+    /// Hash of the encoded items of the message.
     hash: u64,
     response: Option<StoredResponse>,
 }
 
-/// A stored response.
+/// A response that the server has stored.
 struct StoredResponse {
     id: String,
-    /// Fingerprint of the conversation before it.
+    /// Fingerprint of the messages that precede this response in the conversation.
     after: String,
 }
 
 impl Input {
-    /// Fingerprint of the conversation.
+    /// Returns the fingerprint of all messages.
     pub(crate) fn digest(&self) -> String {
         let mut digests = Digests::default();
         self.0.iter().for_each(|message| digests.add(&message.digest));
         digests.text()
     }
 
-    /// The last stored response with the same conversation before it, and the messages after it.
+    /// Returns the id of the last stored response that still matches the conversation, and the
+    /// messages after it.
     ///
-    /// A conversation does not match if it was shortened, summarised or changed since.
+    /// A response does not match if the messages that precede it were shortened, summarised or
+    /// changed since.
     pub(crate) fn since_stored(&self) -> Option<(&str, Self)> {
         let mut digests = Digests::default();
         let mut last = None;
@@ -77,8 +79,8 @@ impl MessageDigest {
 }
 
 impl StoredResponse {
-    /// The stored response of a reply, unless its calls were changed: the server would require the
-    /// results of the original calls.
+    /// Returns the stored response of an assistant message. `None` if the calls of the message were
+    /// changed, because the server requires results for the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
         let stored = encoding.origin.own_data(reply, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);

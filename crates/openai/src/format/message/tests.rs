@@ -22,7 +22,8 @@ fn encoded_message_is_cached() {
     assert!(Arc::ptr_eq(&one, &two));
 }
 
-/// Two models may share a conversation, with different encoding options.
+/// Two models with different encoding options can share one conversation. The second model must not
+/// reuse the messages that the first model encoded.
 #[test]
 fn cache_is_ignored_for_other_encoding_options() {
     let content = vec![Content::blob(*b"cat", "image/png")];
@@ -42,8 +43,8 @@ fn check_echo(arguments: &str, expect: Expect) {
     assert_eq!(wire["content"], json!(null));
 }
 
-/// Behaviour T1: malformed arguments are wrapped, because servers parse the arguments of earlier
-/// calls.
+/// Behaviour T1: malformed arguments of an earlier call are wrapped in an object. Servers parse
+/// them, and would otherwise reject every later request.
 #[test]
 fn malformed_arguments_are_wrapped_in_an_object() {
     check_echo(r#"{"x": 1}"#, expect![[r#"{"x": 1}"#]]);
@@ -62,7 +63,8 @@ fn check_name(name: &str, expect: Expect) {
     expect.assert_eq(wire["tool_calls"][0]["function"]["name"].as_str().unwrap());
 }
 
-/// Behaviour T1: an invalid name in the history does not fail later requests.
+/// Behaviour T1: an invalid tool name in an earlier call is replaced, so that the server does not
+/// reject later requests.
 #[test]
 fn invalid_tool_name_is_replaced_by_a_valid_one() {
     check_name("get_weather", expect!["get_weather"]);

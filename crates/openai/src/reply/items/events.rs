@@ -1,4 +1,4 @@
-//! Accumulation of items from the events of a stream.
+//! Accumulation of response items from stream events.
 
 use haft_core::model::ModelError;
 use serde_json::Value;
@@ -10,11 +10,11 @@ use crate::{
     wire::{Event, LenientString},
 };
 
-/// The events at the end of a response.
+/// The last part of the event types that end a response, such as `response.completed`.
 const ENDS: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
 impl ResponsesAccumulator {
-    /// Adds an event. Unknown types are ignored.
+    /// Adds an event of the stream. Unknown event types are ignored.
     pub(in crate::reply) fn add(
         &mut self,
         mut event: Event,
@@ -52,8 +52,8 @@ impl ResponsesAccumulator {
         }
     }
 
-    /// Handles an event with a `response`: its id and model at the beginning, status and usage at
-    /// the end.
+    /// Handles an event with a `response` object. At the beginning it contains the id and the
+    /// model, at the end the status and the usage.
     fn add_response(&mut self, kind: &str, event: Event, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         if kind.is_empty() && event.is_error_event() {
             return Err(ApiError::in_band(&event.into_error()));
@@ -61,7 +61,7 @@ impl ResponsesAccumulator {
         let Some(response) = event.response else { return Ok(()) };
         let named = kind.strip_prefix("response.").unwrap_or_default();
         let status = match response.get("status").and_then(Value::as_str) {
-            // Some servers repeat the initial response in the final event.
+            // Some servers repeat the initial response, with its status, in the final event.
             Some("in_progress" | "queued") if ENDS.contains(&named) => named,
             Some(status) => status,
             None => named,
@@ -80,7 +80,8 @@ impl ResponsesAccumulator {
         let Some(item) = &event.item else { return Ok(()) };
         let index = event.output_index.to_number();
         let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        // Some servers number each item 0: after a finished one, the next one begins.
+        // Some servers send index 0 for every item. If the item with this index is finished, a new
+        // item begins.
         let open = self
             .known(index, id)
             .filter(|place| self.items.get(*place).is_some_and(|it| it.final_item.is_none()));
@@ -88,7 +89,7 @@ impl ResponsesAccumulator {
         if ItemKind::of(item) != ItemKind::Call {
             return Ok(());
         }
-        // The arguments follow as deltas, and whole in the final item.
+        // The arguments follow in deltas, and once more in the final item.
         self.accumulator.add_call(
             call(place, id_of_call(item), item.get("name"), LenientString::Absent),
             false,
@@ -96,7 +97,7 @@ impl ResponsesAccumulator {
         )
     }
 
-    /// The position of the event's item. A new item is added.
+    /// Returns the position of the event's item. Adds the item if it is new.
     fn place_of(&mut self, event: &Event, kind: ItemKind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
