@@ -1,7 +1,7 @@
-//! The HTTP client of both APIs.
+//! The HTTP client for both APIs.
 //!
-//! An [`Api`] builds requests and accumulates replies. [`Client`] does the rest for both:
-//! connection, retries, timeouts, redaction and tracing.
+//! An implementation of [`Api`] builds the request bodies of one API and accumulates its replies.
+//! [`Client`] provides everything else: the connection, retries, timeouts, redaction and tracing.
 
 mod builder;
 mod chat_completions;
@@ -45,31 +45,33 @@ pub use transport::HttpService;
 #[cfg(feature = "async-openai")]
 pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE_WAIT, secrets::Secrets};
 
-/// The differences between the two APIs.
+/// The parts of a model client that differ between Chat Completions and Responses.
 trait Api: Sized + Send + Sync {
-    /// Path below the base URL.
+    /// The path of the API below the base URL.
     const PATH: &'static str;
 
-    /// The fields of a request body.
+    /// The fields that this client may send in a request body. `extra_body` must not contain them.
     const FIELDS: &'static [&'static str];
 
-    /// The form of a request and its omitted parameters.
+    /// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
     type Variant: Send + Sync;
 
-    /// Builds the reply.
+    /// The type that builds the reply.
     type Accumulator: StreamAccumulator;
 
-    /// The variant for the first attempt.
+    /// Returns the variant for the first attempt.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
-    /// The variant without the rejected parameter. `None` if the error has another cause.
+    /// Returns the variant without the parameter that the server rejected. `None` if the error has
+    /// another cause.
     fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
 
-    /// Stores the parameters omitted from the accepted variant, for later requests.
+    /// Remembers the parameters that `accepted` omits and `rejected` does not, so that later
+    /// requests omit them, too.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
-    /// The body of a request and the accumulator of its reply. Updates the variant to match the
-    /// body.
+    /// Returns the body of a request and a constructor for the accumulator of its reply. Updates
+    /// `variant` to match the body.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -77,7 +79,7 @@ trait Api: Sized + Send + Sync {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// A model of one of the APIs.
+/// A model behind one of the two APIs.
 struct Client<A> {
     api: A,
     profile: ModelProfile,
@@ -96,7 +98,7 @@ impl<A: Api> Client<A> {
             let mut reply = self.send(request, false, &clock).await?;
             reply.whole().await
         };
-        // Boxed: the futures of retry and span move it.
+        // Boxed because `retry` and `instrument` move the future.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
         let response = match Structured::new(request, self.defaults.quirks.response_schemas()) {
@@ -127,13 +129,13 @@ impl<A: Api> Client<A> {
         }
     }
 
-    /// The events of a reply. It is read, and also dropped, inside the span.
+    /// Returns the events of a reply. The reply is read and dropped inside the span.
     fn events<'a>(
         &'a self,
         reply: ReplyStream<A::Accumulator>,
         span: Span,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + 'a {
-        // Boxed because each step moves it.
+        // Boxed because each step of the stream moves the reply.
         let reply = Box::new(reply).instrument(span.clone());
         stream::try_unfold(reply, move |mut reply| {
             let step = async move {
@@ -151,7 +153,8 @@ impl<A: Api> Client<A> {
         &self.profile
     }
 
-    /// Sends the request and waits for the response head. Retries without rejected parameters.
+    /// Sends the request and waits for the response head. If the server rejects an optional
+    /// parameter, the request is sent again without it.
     async fn send(
         &self,
         request: &ChatRequest,
@@ -180,8 +183,8 @@ impl<A: Api> Client<A> {
         }
     }
 
-    /// Sends the request and waits for the first event. A retry after an error up to here is
-    /// invisible to the caller.
+    /// Sends the request and waits for the first event. Up to this point, an error can be retried
+    /// without the caller noticing.
     async fn open(
         &self,
         request: &ChatRequest,
@@ -192,13 +195,13 @@ impl<A: Api> Client<A> {
         Ok(reply)
     }
 
-    /// Removes secrets from an error.
+    /// Removes secrets from the text of an error.
     fn redact(&self, error: ModelError) -> ModelError {
         self.transport.endpoint().redact(error)
     }
 
     fn span(&self) -> Span {
-        // An unknown server is expected to implement OpenAI's API.
+        // An unknown server is assumed to implement OpenAI's API.
         let provider = self.defaults.provider.unwrap_or(Provider::OpenAi);
         chat_span(provider.traced_name(), &self.profile.name, self.transport.endpoint().address())
     }
@@ -211,7 +214,8 @@ impl<A: Api> Client<A> {
     }
 }
 
-/// The span of a request, with attributes of OpenTelemetry's semantic conventions.
+/// Creates the span of a model request, with the attributes of OpenTelemetry's semantic
+/// conventions.
 pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
     tracing::info_span!(
         "chat",
@@ -227,7 +231,7 @@ pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
     )
 }
 
-/// Adds the attributes of a reply to the span of its request.
+/// Records the attributes of a reply in the span of its request.
 pub(crate) fn record(span: &Span, response: &ChatResponse) {
     span.record("gen_ai.response.id", &response.id);
     span.record("gen_ai.response.model", &response.model);

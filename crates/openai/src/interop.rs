@@ -1,23 +1,23 @@
 //! Interoperation with [`async-openai`](async_openai) 0.43. Requires the feature `async-openai`.
 //!
-//! The functions convert tools, messages, calls and usage between its types and ours, in both
-//! directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) on an
-//! `async_openai::Client` with any `Config`.
+//! The functions convert tools, messages, calls and usage between the types of `async-openai` and
+//! those of haft, in both directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) that
+//! sends its requests through an `async_openai::Client` with any `Config`.
 //!
-//! `From` cannot be implemented, because both sides are foreign types. `to_…` converts to a type
-//! of `async-openai`, and `from_…` to a type of haft.
+//! These are functions and not `From` implementations, because both sides are foreign types. `to_…`
+//! converts to a type of `async-openai`, and `from_…` to a type of haft.
 //!
 //! # Examples
 //!
-//! Adding haft's tools to an existing loop. The package `examples/async-openai-tools` is the whole
-//! program.
+//! Adding haft's tools to an existing loop. The whole program is in the package
+//! `examples/async-openai-tools`.
 //!
 //! ```
 //! use async_openai::types::chat::{ChatCompletionRequestMessage, ChatCompletionResponseMessage};
 //! use haft_core::{Pipeline, pipeline::Batch, toolset::ToolList};
 //! use haft_openai::interop::{InteropError, from_tool_calls, to_tool_message};
 //!
-//! /// Calls the tools, and adds their results to the conversation.
+//! Executes the tool calls of a reply and adds their results to the conversation.
 //! async fn call_tools(
 //!     tools: &ToolList,
 //!     reply: &ChatCompletionResponseMessage,

@@ -50,7 +50,7 @@ pub struct ModelBuilder<M> {
     extra_body: Map<String, Value>,
     tool_schemas: Option<SchemaTarget>,
     environment: Option<Environment>,
-    /// Options of the Responses API.
+    /// Options that only the Responses API has.
     pub(super) options: Options,
     pub(super) keeps_think_tags: bool,
     model_type: PhantomData<fn() -> M>,
@@ -83,9 +83,9 @@ impl<M> ModelBuilder<M> {
         }
     }
 
-    /// Reads missing settings from the environment: the keys of the known providers, and
-    /// `OPENAI_BASE_URL`. A name such as `groq/llama-3.3-70b-versatile` then selects the provider,
-    /// unless a server is set.
+    /// Reads missing settings from the environment: the API keys of the known providers, and
+    /// `OPENAI_BASE_URL`. If no server is set, a model name such as `groq/llama-3.3-70b-versatile`
+    /// then selects the provider.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -96,69 +96,70 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the provider or server program. It determines the quirks, and the base URL unless
-    /// [`base_url`](Self::base_url) is set.
+    /// Sets the provider or server program. It determines the quirks of the requests, and the base
+    /// URL unless [`base_url`](Self::base_url) is set.
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
         self
     }
 
-    /// Sets the base URL, including the version: `http://localhost:8080/v1`. A query such as
-    /// `?api-version=preview` is sent with each request.
+    /// Sets the base URL, including the API version, such as `http://localhost:8080/v1`. A query
+    /// such as `?api-version=preview` is sent with each request.
     #[must_use]
     pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
         self.base_url = Some(base_url.into());
         self
     }
 
-    /// Sets the API key. It is sent as a bearer token. Azure gets it in the header `api-key`,
-    /// unless it is an Entra token. Many local servers require no key.
+    /// Sets the API key. It is sent as a bearer token. For Azure it is sent in the header
+    /// `api-key`, unless it is an Entra token. Many local servers require no key.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.api_key = Some(SecretString::from(api_key.into()));
         self
     }
 
-    /// Adds a header to each request. Its value is redacted in errors and logs.
+    /// Adds an HTTP header to each request. Its value is redacted in errors and logs.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), SecretString::from(value.into())));
         self
     }
 
-    /// Sets the timeouts of requests.
+    /// Sets the timeouts of each request.
     #[must_use]
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Sets the number of retries after a transient error. Default: 3. The [limits](crate#limits)
-    /// list these errors.
+    /// Sets the maximum number of retries after a transient error. Default: 3. The section
+    /// [limits](crate#limits) lists the transient errors.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.retry.retries = retries;
         self
     }
 
-    /// Sets the wait before the first retry. Default: 0.5 s. It doubles with each further retry, up
-    /// to 20 s, and is at least `Retry-After`.
+    /// Sets the wait before the first retry. Default: 0.5 s. The wait doubles with each further
+    /// retry, up to 20 s. It is never shorter than the server's `Retry-After`.
     #[must_use]
     pub fn retry_wait(mut self, wait: Duration) -> Self {
         self.retry.wait = wait;
         self
     }
 
-    /// Sets the profile of the model, including its name. By default it follows from the name of a
-    /// known model family; any other model supports tools and schemas, and reads text.
+    /// Sets the profile of the model, including its name. By default, the profile is derived from
+    /// the name of a known model family. A model of an unknown family is assumed to support tools
+    /// and response schemas, but no media.
     #[must_use]
     pub fn profile(mut self, profile: ModelProfile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Enables or disables images, regardless of the profile. Disabled images are replaced by their
+    /// Enables or disables images, regardless of the profile. A disabled image is replaced by its
     /// type and size, with a warning the first time.
     #[must_use]
     pub fn images(mut self, enabled: bool) -> Self {
@@ -166,28 +167,29 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sends the token limit as `max_completion_tokens` if `true`, as `max_tokens` if `false`.
-    /// Newer OpenAI models require the former.
+    /// Sets the name of the token limit: `max_completion_tokens` if `true`, `max_tokens` if
+    /// `false`. Newer OpenAI models require the former.
     ///
-    /// Default: `true` for OpenAI, Azure OpenAI and Groq, and after a rejection of `max_tokens`.
+    /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects `max_tokens`, later
+    /// requests use `max_completion_tokens`.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.max_completion_tokens = Some(enabled);
         self
     }
 
-    /// Sends the reasoning of a reply with calls back, as `reasoning_content` or in the provider's
-    /// field.
+    /// Sends the reasoning of earlier replies with tool calls back to the server, in the field
+    /// `reasoning_content` or in the field that the provider uses.
     ///
-    /// Default: `true` for DeepSeek and Moonshot (they require it), llama.cpp, vLLM and Ollama.
-    /// Other servers may reject the field.
+    /// Default: `true` for DeepSeek and Moonshot, which require it, and for llama.cpp, vLLM and
+    /// Ollama. Other servers may reject the field.
     #[must_use]
     pub fn send_reasoning(mut self, enabled: bool) -> Self {
         self.reasoning = Some(enabled);
         self
     }
 
-    /// Sets the `reasoning_effort`, such as `low` or `high`.
+    /// Sets the request field `reasoning_effort`, for example to `low` or `high`.
     #[must_use]
     pub fn reasoning_effort(mut self, effort: impl Into<String>) -> Self {
         self.effort = Some(effort.into());
@@ -195,28 +197,28 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Adds a field to the body of each request. `build` returns an [error](BuildError::OwnField)
-    /// for a field sent by haft itself, because it would be duplicated.
+    /// for a field that haft sends itself, because it would be duplicated.
     #[must_use]
     pub fn extra_body(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra_body.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the subset of JSON Schema supported by the server, for tools and replies.
+    /// Sets the JSON Schema subset that the server supports, for tools and response schemas.
     ///
     /// Default: [`OpenAiStrict`](SchemaTarget::OpenAiStrict) for OpenAI, except for fine-tuned
-    /// models; [`Gemini`](SchemaTarget::Gemini) for Google; [`OpenAi`](SchemaTarget::OpenAi)
-    /// otherwise. Use [`Small`](SchemaTarget::Small) for a small model on your own server.
+    /// models; [`Gemini`](SchemaTarget::Gemini) for Google; [`OpenAi`](SchemaTarget::OpenAi) for
+    /// all other servers. Use [`Small`](SchemaTarget::Small) for a small model on your own server.
     ///
-    /// Losses are logged, and calls are validated against the whole schema. A tool with an
-    /// incompatible schema is sent without `strict`, with a warning: see
-    /// [`strict_tools`](crate::strict_tools). Under `strict`, the model writes `null` for an
-    /// omitted argument. The pipeline removes it, except under [`RepairPolicy::Strict`]: choose
-    /// another profile there.
+    /// Constraints that are lost in the conversion are logged, and calls are validated against the
+    /// original schema. A tool with an incompatible schema is sent without `strict`, with a
+    /// warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes `null`
+    /// in place of an omitted argument. The pipeline removes the `null`, except under
+    /// [`RepairPolicy::Strict`]. Use a different target with that policy.
     ///
     /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and sent unchanged
-    /// otherwise. If the root must be an object, any other root is wrapped in an object, and the
-    /// reply is unwrapped.
+    /// otherwise. If the server requires an object at the root, any other schema is wrapped in an
+    /// object, and the reply is unwrapped.
     ///
     /// [`RepairPolicy::Strict`]: haft_core::schema::RepairPolicy::Strict
     #[must_use]

@@ -18,15 +18,15 @@ use super::{
 };
 use crate::reply::ChatAccumulator;
 
-/// A model of the Chat Completions API, from OpenAI or a compatible server such as llama.cpp,
+/// A model behind the Chat Completions API of OpenAI or of a compatible server, such as llama.cpp,
 /// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
 /// Transient errors (429, 5xx, a connection failure before the reply) are retried with exponential
-/// backoff, not before the server's `Retry-After`. Each wait has a timeout: see
+/// backoff. A retry respects the server's `Retry-After`. Each wait has a timeout: see
 /// [`Timeouts`](crate::Timeouts).
 ///
-/// Settings rejected by the server as unsupported (`stop`, `seed`, `temperature`, `top_p`,
-/// `parallel_tool_calls`) are omitted from later requests, with a warning.
+/// If the server rejects a setting as unsupported (`stop`, `seed`, `temperature`, `top_p`,
+/// `parallel_tool_calls`), a warning is logged, and this and later requests are sent without it.
 ///
 /// # Examples
 ///
@@ -44,8 +44,8 @@ use crate::reply::ChatAccumulator;
 ///
 /// # Cancellation
 ///
-/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
-/// a part of the reply.
+/// Dropping the future or stream closes its connection. The server may already have generated and
+/// billed a part of the reply.
 #[derive(Clone)]
 pub struct ChatCompletions(Arc<Client<ChatCompletionsApi>>);
 
@@ -53,41 +53,42 @@ pub struct ChatCompletions(Arc<Client<ChatCompletionsApi>>);
 pub type ChatCompletionsBuilder = ModelBuilder<ChatCompletions>;
 
 impl ChatCompletions {
-    /// Creates a model with server and key from the environment.
+    /// Creates a model with the server and the API key from the environment.
     ///
-    /// `groq/llama-3.3-70b-versatile` is a model of the [`Provider`](crate::Provider) Groq, with
-    /// the key in `GROQ_API_KEY`. Azure also requires `AZURE_OPENAI_ENDPOINT`. A name without a
-    /// provider is a model at `OPENAI_BASE_URL` (default: OpenAI) with the key in `OPENAI_API_KEY`;
-    /// if `OPENAI_BASE_URL` is set, a prefix is part of the name.
+    /// A prefix selects the provider: `groq/llama-3.3-70b-versatile` is a model of the
+    /// [`Provider`](crate::Provider) Groq, with the key from `GROQ_API_KEY`. Azure also requires
+    /// `AZURE_OPENAI_ENDPOINT`. A name without a prefix is a model at `OPENAI_BASE_URL` (default:
+    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix belongs
+    /// to the model name.
     ///
     /// # Errors
     ///
-    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key, if the
-    /// provider requires one.
+    /// Returns an error if a variable is invalid, if the prefix is not a known provider, or if the
+    /// provider requires a key and its variable is not set.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
 
-    /// Creates a builder. Its defaults are OpenAI's base URL and no key.
+    /// Creates a builder for a model on OpenAI's server, without an API key.
     pub fn builder(model: impl Into<String>) -> ChatCompletionsBuilder {
         ModelBuilder::new(model.into())
     }
 }
 
 impl ModelBuilder<ChatCompletions> {
-    /// Keeps a leading `<think>…</think>` block in the text. By default it becomes the reasoning,
-    /// because servers without a reasoning parser send it in the text.
+    /// Keeps a leading `<think>…</think>` block in the text. By default, the block becomes the
+    /// reasoning, because servers without a reasoning parser send reasoning in the text.
     #[must_use]
     pub fn keep_think_tags(mut self, enabled: bool) -> Self {
         self.keeps_think_tags = enabled;
         self
     }
 
-    /// Builds the model. Sends nothing yet.
+    /// Builds the model. No request is sent yet.
     ///
     /// # Errors
     ///
-    /// Fails for an invalid base URL, key or header.
+    /// Returns an error if the base URL, the key, a header or another setting is invalid.
     pub fn build(self) -> Result<ChatCompletions, BuildError> {
         let keeps_think_tags = self.keeps_think_tags;
         let client = self.connect(|quirks| {
@@ -123,26 +124,27 @@ impl fmt::Debug for ChatCompletions {
     }
 }
 
-/// The Chat Completions API.
+/// The [`Api`] implementation for Chat Completions.
 struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
-    /// Sends the token limit as `max_completion_tokens`, unless the server rejects it.
+    /// Sends the token limit as `max_completion_tokens`. If the server rejects this name, later
+    /// requests use `max_tokens`, and vice versa.
     newer_limit: bool,
-    /// Leaves a leading think block in the text.
+    /// Keeps a leading `<think>` block in the text.
     keeps_think_tags: bool,
 }
 
-/// The form of a request: streamed or not, and its omitted parameters.
+/// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// Omitted or replaced parameters.
+    /// The parameters that are omitted or replaced.
     omitted: OptionalParams,
-    /// Sends the token limit as `max_completion_tokens`.
+    /// Sends the token limit as `max_completion_tokens` instead of `max_tokens`.
     newer_limit: bool,
 }
 
-/// Parameters to omit after a rejection, by their names in the API.
+/// The parameters that can be omitted after a rejection, by their names in the API.
 const OPTIONAL: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),
@@ -175,7 +177,7 @@ impl Api for ChatCompletionsApi {
         let omitted = if rejects_user_after_tool(message) {
             variant.omitted.and(OptionalParam::UserAfterTool)
         } else if !variant.newer_limit && message.contains("max_completion_tokens") {
-            // The message names the replacement for `max_tokens`.
+            // The server rejected `max_tokens`, and its message names the replacement.
             variant.omitted.and(OptionalParam::TokenLimit)
         } else if variant.newer_limit && rejection.rejects("max_completion_tokens") {
             variant.omitted.and(OptionalParam::TokenLimit)
@@ -202,8 +204,8 @@ impl Api for ChatCompletionsApi {
     }
 }
 
-/// Returns `true` for the error of chat templates without a user message after a tool result
-/// (Mistral).
+/// Returns `true` for the error of chat templates (Mistral) that reject a user message after a tool
+/// result.
 fn rejects_user_after_tool(message: &str) -> bool {
     ["after role 'tool'", "after role tool", "after role \"tool\""]
         .iter()

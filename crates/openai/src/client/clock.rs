@@ -6,7 +6,8 @@ use std::time::Duration;
 use haft_core::model::{ModelError, TimeoutPhase};
 use tokio::time::{Instant, timeout};
 
-/// Timeouts of a request. The error is [`ModelError::TimedOut`] with the [`TimeoutPhase`].
+/// The timeouts of a model request. When one expires, the request fails with
+/// [`ModelError::TimedOut`], which contains the [`TimeoutPhase`].
 ///
 /// # Examples
 ///
@@ -21,15 +22,15 @@ use tokio::time::{Instant, timeout};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Until the connection is established. Default: 10 s.
+    /// The time to establish the connection. Default: 10 s.
     pub connect: Duration,
-    /// From the request, including the connection, to the first byte of the body. Default: 5 min.
-    /// Without streaming, the model generates the whole reply before it, and a small machine needs
-    /// time for a long prompt.
+    /// The time from sending the request, including the connection, to the first byte of the body.
+    /// Default: 5 min. A server without streaming generates the whole reply first, and a small
+    /// machine needs time for a long prompt.
     pub first_byte: Duration,
-    /// Between two chunks of a reply. Default: 2 min.
+    /// The time between two chunks of a reply. Default: 2 min.
     pub idle: Duration,
-    /// From the request to the end of the reply, with all retries. Default: 10 min.
+    /// The time from the request to the end of the reply, including all retries. Default: 10 min.
     pub total: Duration,
 }
 
@@ -45,7 +46,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Sets the timeout for the connection.
+    /// Sets the timeout for establishing the connection.
     #[must_use]
     pub fn with_connect(mut self, connect: Duration) -> Self {
         self.connect = connect;
@@ -66,7 +67,7 @@ impl Timeouts {
         self
     }
 
-    /// Sets the timeout for the whole request.
+    /// Sets the timeout for the whole request, including all retries.
     #[must_use]
     pub fn with_total(mut self, total: Duration) -> Self {
         self.total = total;
@@ -74,12 +75,12 @@ impl Timeouts {
     }
 }
 
-/// The deadlines of a request.
+/// Computes the deadlines of a model request from its [`Timeouts`].
 #[derive(Clone)]
 pub(super) struct Clock {
     timeouts: Timeouts,
     started: Instant,
-    /// Start of the current attempt.
+    /// The start of the current attempt.
     attempted: Instant,
 }
 
@@ -89,12 +90,12 @@ impl Clock {
         Self { timeouts: timeouts.clone(), started: now, attempted: now }
     }
 
-    /// The deadlines for an attempt starting now.
+    /// Returns a clock for an attempt that starts now.
     pub(super) fn attempt(&self) -> Self {
         Self { attempted: Instant::now(), ..self.clone() }
     }
 
-    /// Awaits a future, with the timeouts of the phase and of the whole request.
+    /// Awaits a future, with the timeout of `phase` and the timeout of the whole request.
     pub(super) async fn wait<T>(
         &self,
         phase: TimeoutPhase,
@@ -106,7 +107,8 @@ impl Clock {
             TimeoutPhase::Idle => self.timeouts.idle,
             _ => self.timeouts.total,
         };
-        // The head and the first byte of the body share a timeout.
+        // The response head and the first byte of the body share one timeout, so it is measured
+        // from the start of the attempt.
         let is_counting = phase == TimeoutPhase::FirstByte;
         let passed = if is_counting { self.attempted.elapsed() } else { Duration::ZERO };
         let (wait, left) = (limit.saturating_sub(passed), self.left());
@@ -115,7 +117,7 @@ impl Clock {
         })
     }
 
-    /// The time left for the whole request.
+    /// Returns the time that is left for the whole request.
     pub(super) fn left(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())
     }

@@ -10,16 +10,17 @@ use secrecy::SecretString;
 
 use super::{builder::BuildError, secrets::Secrets};
 
-/// URL and headers of all requests to a server.
+/// The URL and the headers of all requests to one API of a server.
 pub(super) struct Endpoint {
-    /// URL of the API with query and without credentials.
+    /// The URL of the API, with its query but without credentials.
     url: Url,
     address: String,
     headers: HeaderMap,
     secrets: Secrets,
 }
 
-/// Parses a base URL. A trailing `/chat/completions` or `/responses` is removed.
+/// Parses a base URL. A trailing `/chat/completions` or `/responses` is removed, so the copied URL
+/// of an endpoint works, too.
 pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
@@ -36,7 +37,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// The text of a possible URL for error messages, without possible credentials.
+/// Replaces credentials and the query in a text that may be a URL, for error messages.
 fn without_secrets(text: &str) -> String {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("[secret]@{rest}"));
     shown.split_once('?').map_or(shown.clone(), |(start, _)| format!("{start}?[secret]"))
@@ -45,8 +46,8 @@ fn without_secrets(text: &str) -> String {
 impl Endpoint {
     /// Creates the endpoint of the API at `path` below the base URL.
     ///
-    /// Credentials in the URL become an `authorization` header, unless `headers` has its own.
-    /// `hidden` are further values to redact.
+    /// Credentials in the URL become an `authorization` header, unless `headers` contains one.
+    /// Values in `hidden` are also redacted in errors.
     pub(super) fn new(
         base_url: &Url,
         path: &str,
@@ -54,7 +55,7 @@ impl Endpoint {
         hidden: &[SecretString],
         http: &Client,
     ) -> reqwest::Result<Self> {
-        // reqwest moves the credentials of a URL into a header.
+        // reqwest moves the credentials of a URL into a header when it builds a request.
         let request = http.post(base_url.clone()).build()?;
         let mut all_headers = request.headers().clone();
         all_headers.extend(headers);
@@ -68,19 +69,19 @@ impl Endpoint {
         Ok(Self { url, address, headers: all_headers, secrets })
     }
 
-    /// Scheme, host and port, for messages.
+    /// Returns scheme, host and port, for messages.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// The URL without query, for messages.
+    /// Returns the URL without its query, for messages.
     pub(super) fn display_url(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);
         url.into()
     }
 
-    /// A request with this body.
+    /// Creates a POST request with the given body.
     pub(super) fn request(&self, body: Vec<u8>) -> Request {
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = self.headers.clone();
@@ -88,7 +89,7 @@ impl Endpoint {
         request
     }
 
-    /// Removes secrets repeated by a server in an error.
+    /// Removes secrets from an error. A server may repeat them in its error message.
     pub(super) fn redact(&self, error: ModelError) -> ModelError {
         self.secrets.redact(error)
     }

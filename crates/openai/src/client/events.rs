@@ -8,43 +8,45 @@ use memchr::memchr2;
 
 /// A parser for server-sent events (WHATWG HTML, section 9.2.6).
 ///
-/// Takes linear time and bounded memory, also for an event in many pieces. `eventsource-stream` 0.2
-/// is quadratic there, and unbounded.
+/// It needs linear time and bounded memory, even if an event arrives in many pieces.
+/// `eventsource-stream` 0.2 needs quadratic time and unbounded memory in this case.
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
-    /// Start of the current line in `bytes`.
+    /// Offset of the current line in `bytes`.
     line: usize,
-    /// End of the part of `bytes` already searched for the end of the line.
+    /// Offset in `bytes` up to which no line end was found.
     searched: usize,
-    /// Data of the current event.
+    /// The data of the current event.
     data: Vec<u8>,
     has_data: bool,
-    /// Set by an `event: error` line, or by an `error` field in place of data.
+    /// Set by a line `event: error`, or by an `error` field in place of `data`.
     is_error: bool,
-    /// Set after a carriage return: a line feed at the beginning belongs to it.
+    /// Set if the last line ended with a carriage return. A line feed that follows belongs to the
+    /// same line end.
     after_return: bool,
-    /// Set after the first line. Only the first line may have a byte order mark.
+    /// Set after the first line. Only the first line may begin with a byte order mark.
     has_begun: bool,
 }
 
-/// Maximum buffer capacity reused for later events, in bytes.
+/// The maximum capacity of a buffer that is kept for later events, in bytes.
 const MAX_SPARE_CAPACITY: usize = 64 << 10;
 
-/// An event of the stream.
+/// A server-sent event.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerEvent<'p> {
     pub(super) data: &'p [u8],
-    /// Set if the event has the name `error`.
+    /// Set if the event is named `error` or has an `error` field.
     pub(super) is_error: bool,
 }
 
-/// The buffered data of an event exceeds [`LINE_BYTES`].
+/// The error for an event with more than [`LINE_BYTES`] bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl EventParser {
-    /// Takes more bytes. Call [`next_event`](Self::next_event) until it returns `None` first.
+    /// Adds received bytes. Call [`next_event`](Self::next_event) until it returns `None` before
+    /// the next `push`.
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> Result<(), TooLong> {
         self.bytes.drain(..self.line);
         self.searched -= self.line;
@@ -61,7 +63,7 @@ impl EventParser {
         Ok(())
     }
 
-    /// The next complete event.
+    /// Returns the next complete event. `None` if more bytes are needed.
     pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
         if !self.has_data && self.data.capacity() > MAX_SPARE_CAPACITY {
             self.data = Vec::new();
@@ -80,8 +82,8 @@ impl EventParser {
         None
     }
 
-    /// The unterminated event at the end of the stream. The specification drops it, but some
-    /// servers close the connection directly after `data: [DONE]`.
+    /// Returns the unterminated event at the end of the stream. The specification discards it, but
+    /// some servers close the connection directly after `data: [DONE]`.
     pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.take_line(self.line, self.bytes.len());
         self.line = self.bytes.len();
@@ -113,7 +115,7 @@ impl EventParser {
         Some((start, end))
     }
 
-    /// Adds the data of a line to the event.
+    /// Adds the field in the line `start..end` to the current event.
     fn take_line(&mut self, start: usize, end: usize) {
         let mut line = self.bytes.get(start..end).unwrap_or_default();
         if !replace(&mut self.has_begun, true) {
@@ -121,7 +123,7 @@ impl EventParser {
         }
         let data = field(line, b"data").or_else(|| {
             self.is_error |= field(line, b"event") == Some(b"error");
-            // llama.cpp sent errors in a field `error` until autumn 2025.
+            // Until autumn 2025, llama.cpp sent errors in a field `error` instead of `data`.
             let error = field(line, b"error");
             self.is_error |= error.is_some();
             error
@@ -136,7 +138,7 @@ impl EventParser {
     }
 }
 
-/// The value of a line with this field name.
+/// Returns the value of a line if its field has the given name.
 fn field<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     match line.strip_prefix(name)? {
         [] => Some(&[]),

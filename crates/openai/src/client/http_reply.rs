@@ -12,28 +12,29 @@ use tokio::time::timeout;
 
 use super::clock::Clock;
 
-/// Limit for the body of an error.
+/// The maximum number of bytes that are read from an error body.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// Timeout for the body of an error. It is short, because the status is known already.
+/// The time limit for reading an error body. It is short, because the status already identifies the
+/// error.
 const ERROR_WAIT: Duration = Duration::from_secs(5);
 
-/// Limits for reading to the end of a reply after its last relevant event.
+/// The limits for reading the rest of a body after its last relevant event.
 const END_WAIT: Duration = Duration::from_millis(50);
 const END_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Beginnings of an event stream, after whitespace.
+/// The possible beginnings of an event stream.
 const EVENTS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
-/// A response with a body still to be read.
+/// An HTTP response whose body has not been read yet.
 pub(super) struct HttpReply {
     response: Response,
     clock: Clock,
-    /// The current timeout: first byte, then idle.
+    /// The timeout that applies to the next read: first byte, then idle.
     phase: TimeoutPhase,
-    /// Bytes read for detecting the kind of the reply.
+    /// Bytes that were read to detect the kind of the reply.
     peeked: Vec<u8>,
     is_event_stream: Option<bool>,
 }
@@ -52,19 +53,20 @@ impl HttpReply {
         self.response.headers()
     }
 
-    /// The compression of the body. Some proxies add it without an `Accept-Encoding` header.
+    /// Returns the compression of the body. Some proxies compress although the request has no
+    /// `Accept-Encoding` header.
     pub(super) fn compression(&self) -> Option<String> {
-        // Others, such as `none` and `utf-8`, are not compressions.
+        // Some servers send values such as `none` and `utf-8`, which are not compressions.
         const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
         let encoding = self.headers().get(CONTENT_ENCODING)?.to_str().ok()?.trim();
         let is_known = |part: &str| CODINGS.iter().any(|coding| part.trim().eq_ignore_ascii_case(coding));
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Detects an event stream by its first bytes. Anything else is a body: JSON or HTML.
+    /// Detects an event stream by its first bytes. Any other body is JSON or HTML.
     ///
-    /// `stream` and the content type are unreliable: some servers ignore `stream`, some always
-    /// stream, and some send the wrong content type.
+    /// The request's `stream` field and the content type are unreliable. Some servers ignore
+    /// `stream`, some always stream, and some send the wrong content type.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
@@ -92,14 +94,14 @@ impl HttpReply {
         Ok(is_stream)
     }
 
-    /// Drops leading whitespace and a byte order mark.
+    /// Drops leading whitespace and a byte order mark from the peeked bytes.
     fn drop_blanks(&mut self) {
         let text = self.peeked.trim_ascii_start();
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
         self.peeked.drain(..self.peeked.len() - text.len());
     }
 
-    /// The next bytes. `None` at the end.
+    /// Returns the next bytes of the body, or `None` at its end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
         if self.peeked.is_empty() { self.read().await } else { Ok(Some(mem::take(&mut self.peeked))) }
     }
@@ -113,9 +115,9 @@ impl HttpReply {
         })
     }
 
-    /// The whole body of a non-streamed reply.
+    /// Reads the whole body of a non-streamed reply.
     pub(super) async fn body(&mut self) -> Result<Vec<u8>, ModelError> {
-        // Most bodies arrive in one piece.
+        // Most bodies arrive in one chunk, which needs no copy.
         let mut body = self.chunk().await?.unwrap_or_default();
         loop {
             if body.len() > LINE_BYTES {
@@ -128,8 +130,8 @@ impl HttpReply {
         }
     }
 
-    /// Reads to the end of the reply. Otherwise the connection could not be reused. The end arrives
-    /// in a separate chunk.
+    /// Reads the rest of the body, because hyper reuses a connection only after the end of its
+    /// body. The end arrives in a separate chunk.
     pub(super) async fn end(&mut self) {
         let mut left = END_BYTES;
         let reading = async {
@@ -140,11 +142,11 @@ impl HttpReply {
                 }
             }
         };
-        // On timeout the connection is closed.
+        // After a timeout the connection is closed instead of reused.
         let _ = timeout(END_WAIT, reading).await;
     }
 
-    /// The first bytes of an error body, up to the limits.
+    /// Reads the beginning of an error body, within the limits for size and time.
     pub(super) async fn beginning(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
@@ -155,13 +157,13 @@ impl HttpReply {
                 }
             }
         };
-        // A partial body is enough.
+        // After a timeout, the part received so far is used.
         let _ = timeout(ERROR_WAIT, reading).await;
         body
     }
 }
 
-/// The last error of a chain: the cause. The errors above it only add the place.
+/// Returns the text of the innermost error in a chain. The outer errors only describe the context.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {

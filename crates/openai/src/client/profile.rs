@@ -7,18 +7,19 @@ use serde_json::Value;
 
 use super::provider::{Provider, Quirks};
 
-/// Settings of every request: quirks of the server and options of the user.
+/// Settings that apply to every request: the quirks of the server and the options of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RequestDefaults {
     pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
-    /// The `reasoning_effort`, if it is set.
+    /// The `reasoning_effort` field. Omitted if it is not set.
     pub(super) effort: Option<String>,
-    /// Additional fields of the body.
+    /// Additional fields of the request body.
     pub(super) extra_body: Map<String, Value>,
 }
 
-/// Input media of a model family, found by a part of the name.
+/// The input media and the context window of a model family. The family is recognized by a part of
+/// the model name.
 struct Family {
     name: &'static str,
     images: bool,
@@ -51,7 +52,8 @@ const fn claude(name: &'static str) -> Family {
     Family { context_window: Some(200_000), ..with_images(name) }
 }
 
-/// The first match counts.
+/// The known families. The first entry that matches is used, so exceptions precede the general
+/// names.
 const FAMILIES: &[Family] = &[
     with_audio("gpt-4o-audio"),
     with_audio("gpt-4o-mini-audio"),
@@ -88,14 +90,14 @@ const FAMILIES: &[Family] = &[
     with_images("mistral-medium-3"),
     with_images("llava"),
     with_images("-vl"),
-    // Ollama's spelling.
+    // Ollama spells these names without a hyphen.
     with_images("qwen2.5vl"),
     with_images("qwen3vl"),
     with_images("glm-4.1v"),
     with_images("glm-4.5v"),
     with_images("glm-4.6v"),
     with_images("vision"),
-    // The smallest models read only text.
+    // The smallest Gemma models read only text.
     text_only("gemma-3-1b"),
     text_only("gemma3:1b"),
     text_only("gemma-3-270m"),
@@ -104,11 +106,11 @@ const FAMILIES: &[Family] = &[
     with_images("gemma3:"),
 ];
 
-/// The profile of a known model family. A prefix, as in `openai/gpt-5`, is ignored.
+/// Returns the profile of a model by its family. A prefix is ignored, as in `openai/gpt-5`.
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
     let name = last_name(model);
     let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
-        // Too short to match inside of a name.
+        // Names such as `o1` are too short to be searched inside a model name.
         Some(_) => name.starts_with(family.name),
         None => name.contains(family.name),
     });
@@ -122,7 +124,7 @@ pub(crate) fn profile_of(model: &str) -> ModelProfile {
     }
 }
 
-/// Returns `true` if a model rejects calls without a thought signature: Gemini 3 and later.
+/// Returns `true` if a model rejects tool calls without a thought signature: Gemini 3.
 pub(super) fn needs_signatures(model: &str) -> bool {
     last_name(model).starts_with("gemini-3")
 }

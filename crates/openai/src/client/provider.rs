@@ -8,13 +8,13 @@ use reqwest::Url;
 
 use crate::format::{CallIds, ReasoningField, ResponseSchemaProfile};
 
-/// The usual field for reasoning.
+/// The most common JSON field for reasoning.
 pub(super) const REASONING_FIELD: &str = "reasoning_content";
 
-/// A provider or a server program, with its base URL, key variable and quirks.
+/// A provider or server program with a known base URL, key variable and quirks.
 ///
-/// A hosted provider is recognized by its host. Name a local server with
-/// [`provider`](crate::ModelBuilder::provider), or in the model name for
+/// A hosted provider is recognized by the host in the base URL. A local server must be named,
+/// either with [`provider`](crate::ModelBuilder::provider) or as a prefix of the model name for
 /// [`from_env`](crate::ChatCompletions::from_env), as in `ollama/qwen3`.
 ///
 /// # Examples
@@ -32,7 +32,7 @@ pub(super) const REASONING_FIELD: &str = "reasoning_content";
 pub enum Provider {
     /// OpenAI.
     OpenAi,
-    /// Azure OpenAI. Each resource has its own base URL.
+    /// Azure OpenAI. It has no default base URL, because each resource has its own.
     Azure,
     /// Google's OpenAI-compatible endpoint for Gemini.
     Gemini,
@@ -60,62 +60,63 @@ pub enum Provider {
     LmStudio,
 }
 
-/// The name of an unknown provider.
+/// The error of parsing an unknown provider name.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown provider {0:?}: known are {known}", known = Provider::names())]
 pub struct UnknownProvider(String);
 
-/// The entry of a provider.
+/// The properties of one known provider.
 struct Preset {
     provider: Provider,
     name: &'static str,
-    /// Other names.
+    /// Alternative names.
     aliases: &'static [&'static str],
     base_url: Option<&'static str>,
-    /// The environment variable for the key. `None` if none is required.
+    /// The environment variable for the API key. `None` if the provider requires no key.
     key_variable: Option<&'static str>,
-    /// Domains of its hosts.
+    /// The domains of the provider's hosts. Subdomains match, too.
     domains: &'static [&'static str],
     quirks: Quirks,
 }
 
-/// Differences between servers in requests.
+/// Differences between servers in the requests that they accept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quirks {
-    /// Sends the token limit as `max_completion_tokens`. Some OpenAI models reject `max_tokens`;
-    /// most other servers support only `max_tokens`.
+    /// Sends the token limit as `max_completion_tokens` instead of `max_tokens`. Some OpenAI models
+    /// reject `max_tokens`; most other servers support only `max_tokens`.
     pub(super) max_completion_tokens: bool,
-    /// The field for the reasoning of replies with calls.
+    /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(super) reasoning: ReasoningField,
-    /// The supported subset of JSON Schema. Not strict for Azure, because of its tighter limits,
-    /// and for servers with no `strict` or with another meaning of it.
+    /// The JSON Schema subset that the server supports. Azure is not strict because of its tighter
+    /// limits. Servers without `strict`, or with a different meaning of it, are not strict either.
     pub(super) tool_schemas: SchemaTarget,
-    /// Accepts a user message after a tool result. Otherwise an assistant message is inserted.
+    /// The server accepts a user message after a tool result. If `false`, an assistant message is
+    /// inserted between them.
     pub(super) user_after_tool: bool,
-    /// Accepts `stream_options`.
+    /// The server accepts `stream_options`.
     pub(super) stream_options: bool,
-    /// Has `random_seed` instead of `seed`.
+    /// The server names the seed `random_seed` instead of `seed`.
     pub(super) random_seed: bool,
-    /// Accepted call ids.
+    /// The format of tool call ids that the server accepts.
     pub(super) call_ids: CallIds,
-    /// Accepts a tool name as `tool_choice`. llama.cpp ignores it and LM Studio rejects it. They
-    /// get only this tool, and `tool_choice: "required"`.
+    /// The server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM Studio
+    /// rejects it. For these servers, only the named tool is sent, with `tool_choice: "required"`.
     pub(super) named_choice: bool,
-    /// Accepts a response schema.
+    /// The server accepts a response schema.
     pub(super) json_schema: bool,
-    /// Requires an object without alternatives as the root of a response schema: OpenAI and
-    /// gateways to it.
+    /// The server requires an object without alternatives as the root of a response schema. This
+    /// applies to OpenAI and gateways to it.
     pub(super) object_replies: bool,
 }
 
 impl Quirks {
-    /// The supported subset of response schemas.
+    /// Returns the response schemas that the server supports.
     pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }
 }
 
-/// The quirks of an unknown server: it is expected to follow the specification.
+/// The quirks of an unknown server, which is assumed to follow OpenAI's specification.
 const UNKNOWN: Quirks = Quirks {
     max_completion_tokens: false,
     reasoning: ReasoningField::Omitted,
@@ -129,7 +130,8 @@ const UNKNOWN: Quirks = Quirks {
     object_replies: false,
 };
 
-/// Sources: the API references of the providers, and error reports of users for rejections.
+/// The known providers. Sources are their API references, and error reports from users where a
+/// request is rejected.
 const PRESETS: &[Preset] = &[
     // platform.openai.com/docs/api-reference/chat/create
     Preset {
@@ -295,27 +297,27 @@ const PRESETS: &[Preset] = &[
 ];
 
 impl Provider {
-    /// All known providers.
+    /// Returns all known providers.
     pub fn all() -> impl Iterator<Item = Self> {
         PRESETS.iter().map(|preset| preset.provider)
     }
 
-    /// The prefix of a model name, such as `groq`.
+    /// Returns the name of the provider, such as `groq`. It is also the prefix of model names.
     pub fn name(self) -> &'static str {
         self.preset().map_or("", |preset| preset.name)
     }
 
-    /// The base URL. For a local server: its default address.
+    /// Returns the base URL. For a local server this is the default address. `None` for Azure.
     pub fn base_url(self) -> Option<&'static str> {
         self.preset()?.base_url
     }
 
-    /// The environment variable for the key. `None` if none is required.
+    /// Returns the environment variable for the API key. `None` if the provider requires no key.
     pub fn key_variable(self) -> Option<&'static str> {
         self.preset()?.key_variable
     }
 
-    /// The `gen_ai.provider.name` of OpenTelemetry's semantic conventions.
+    /// Returns the `gen_ai.provider.name` from OpenTelemetry's semantic conventions.
     pub(super) fn traced_name(self) -> &'static str {
         match self {
             Self::Azure => "azure.ai.openai",

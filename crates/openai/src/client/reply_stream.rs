@@ -12,23 +12,23 @@ use crate::{
     reply::{StreamAccumulator, unreadable},
 };
 
-/// Wait for the usage and `[DONE]` after the finish reason: some servers send neither and keep the
-/// connection open.
+/// The time to wait for the usage and `[DONE]` after the finish reason. Some servers send neither
+/// and keep the connection open.
 pub(crate) const USAGE_WAIT: Duration = Duration::from_secs(2);
 
-/// Data of keep-alive events.
+/// The data of keep-alive events, which are ignored.
 const KEEP_ALIVE: [&[u8]; 5] = [b"", b"null", b"ping", b"keep-alive", b"heartbeat"];
 
-/// The events of a streamed reply. The connection is only read on demand: a slow reader applies
-/// back-pressure.
+/// The events of a streamed reply. Bytes are read from the connection only on demand, so a slow
+/// reader applies back-pressure.
 pub(super) struct ReplyStream<A> {
     reply: HttpReply,
     parser: EventParser,
     accumulator: A,
     events: VecDeque<ChatEvent>,
-    /// End of the wait for the usage and `[DONE]`.
+    /// The time at which the wait for the usage and `[DONE]` ends.
     usage_deadline: Option<Instant>,
-    /// Set after `[DONE]`.
+    /// Set after `[DONE]` was received.
     is_done: bool,
     is_over: bool,
 }
@@ -39,12 +39,13 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Self { reply, parser, accumulator, events, usage_deadline: None, is_done: false, is_over: false }
     }
 
-    /// Reads the whole reply. Also accepts an unrequested stream.
+    /// Reads the whole reply. Accepts an event stream, too, because some servers send it
+    /// unrequested.
     pub(super) async fn whole(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
             return self.read_whole().await;
         }
-        // Boxed: the state of this rare path would enlarge the future of every request.
+        // Boxed because this rare path would enlarge the future of every request.
         while let Some(event) = Box::pin(self.next()).await? {
             if let ChatEvent::Finished(response) = event {
                 return Ok(*response);
@@ -53,7 +54,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Err(ModelError::EmptyResponse)
     }
 
-    /// The next event. `None` after the last one.
+    /// Returns the next event, or `None` after the last one.
     pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         self.fill().await?;
         Ok(self.events.pop_front())
@@ -64,7 +65,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         mem::take(&mut self.accumulator).whole(&body)
     }
 
-    /// Waits for an event or the end of the reply.
+    /// Reads until there is an event or the reply has ended.
     pub(super) async fn fill(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
             if !self.advance()? {
@@ -74,7 +75,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Ok(())
     }
 
-    /// Takes the next event of the server from the received bytes. `false` if more are needed.
+    /// Parses one server-sent event from the received bytes. Returns `false` if more bytes are
+    /// needed.
     fn advance(&mut self) -> Result<bool, ModelError> {
         if self.is_done || self.is_over {
             return Ok(false);
@@ -87,7 +89,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Ok(!self.is_done)
     }
 
-    /// Waits for more of the reply and handles its end.
+    /// Waits for more bytes of the reply, or handles its end.
     async fn wait(&mut self) -> Result<(), ModelError> {
         if !self.reply.is_event_stream().await? {
             let response = self.read_whole().await?;
@@ -110,14 +112,14 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         match bytes {
             Ok(Some(bytes)) => self.parser.push(bytes).map_err(|TooLong| too_long()),
             Ok(None) => self.close(),
-            // After the finish reason nothing is lost.
+            // After the finish reason, a connection error loses nothing.
             Err(_) if self.accumulator.is_finished() => self.finish(),
             Err(ModelError::Truncated { reason, .. }) => Err(truncated(&mut self.accumulator, reason)),
             Err(other) => Err(other),
         }
     }
 
-    /// Handles the end of the connection. Before the finish reason it is an error.
+    /// Handles the end of the connection. It is an error if there was no finish reason.
     fn close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
         if is_done(last.data) {
@@ -126,7 +128,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         if last.is_error {
             return process(last, &mut self.accumulator, &mut self.events);
         }
-        // An unreadable last event means a truncated reply.
+        // If the last event cannot be parsed, it was truncated.
         if let Ok(event) = A::read(last.data) {
             self.accumulator.add(event, &mut self.events)?;
         }

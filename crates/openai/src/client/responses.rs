@@ -18,17 +18,18 @@ use super::{
 };
 use crate::reply::ResponsesAccumulator;
 
-/// A model of the Responses API, from OpenAI or a compatible server. Cheap to clone.
+/// A model behind the Responses API of OpenAI or of a compatible server. Cheap to clone.
 ///
-/// Retries and timeouts are those of [`ChatCompletions`](crate::ChatCompletions).
+/// Retries and timeouts are the same as for [`ChatCompletions`](crate::ChatCompletions).
 ///
-/// By default the server stores nothing (`store: false`). Each request has the whole conversation
-/// with the encrypted reasoning of earlier replies, so the model keeps its reasoning across calls.
-/// The reasoning is in [`AssistantMessage::provider_data`], and is sent back to its own server
-/// only. Another model or API can continue the conversation at any message.
+/// By default, the server stores nothing (`store: false`). Each request contains the whole
+/// conversation, including the encrypted reasoning of earlier replies, so the model keeps its
+/// reasoning across calls. The reasoning is kept in [`AssistantMessage::provider_data`] and is only
+/// sent back to the server that created it. Another model or API can continue the conversation at
+/// any message.
 ///
-/// The API has no `stop` and no `seed`: both are omitted. It accepts no audio: a description is
-/// sent instead.
+/// The API has no `stop` and no `seed`, so both are omitted. It accepts no audio, so a description
+/// is sent instead.
 ///
 /// [`AssistantMessage::provider_data`]: haft_core::message::AssistantMessage::provider_data
 ///
@@ -48,8 +49,8 @@ use crate::reply::ResponsesAccumulator;
 ///
 /// # Cancellation
 ///
-/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
-/// a part of the reply.
+/// Dropping the future or stream closes its connection. The server may already have generated and
+/// billed a part of the reply.
 #[derive(Clone)]
 pub struct Responses(Arc<Client<ResponsesApi>>);
 
@@ -57,40 +58,42 @@ pub struct Responses(Arc<Client<ResponsesApi>>);
 pub type ResponsesBuilder = ModelBuilder<Responses>;
 
 impl Responses {
-    /// Creates a model with server and key from the environment.
+    /// Creates a model with the server and the API key from the environment.
     ///
-    /// `groq/llama-3.3-70b-versatile` is a model of the [`Provider`](crate::Provider) Groq, with
-    /// the key in `GROQ_API_KEY`. Azure also requires `AZURE_OPENAI_ENDPOINT`. A name without a
-    /// provider is a model at `OPENAI_BASE_URL` (default: OpenAI) with the key in `OPENAI_API_KEY`;
-    /// if `OPENAI_BASE_URL` is set, a prefix is part of the name.
+    /// A prefix selects the provider: `groq/llama-3.3-70b-versatile` is a model of the
+    /// [`Provider`](crate::Provider) Groq, with the key from `GROQ_API_KEY`. Azure also requires
+    /// `AZURE_OPENAI_ENDPOINT`. A name without a prefix is a model at `OPENAI_BASE_URL` (default:
+    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix belongs
+    /// to the model name.
     ///
     /// # Errors
     ///
-    /// Fails for an invalid variable, an unknown provider before the `/`, or a missing key, if the
-    /// provider requires one.
+    /// Returns an error if a variable is invalid, if the prefix is not a known provider, or if the
+    /// provider requires a key and its variable is not set.
     pub fn from_env(model: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(model).read_env().build()
     }
 
-    /// Creates a builder. Its defaults are OpenAI's base URL and no key.
+    /// Creates a builder for a model on OpenAI's server, without an API key.
     pub fn builder(model: impl Into<String>) -> ResponsesBuilder {
         ModelBuilder::new(model.into())
     }
 }
 
 impl ModelBuilder<Responses> {
-    /// Stores the responses on the server. Default: `false`.
+    /// Sets whether the server stores the responses. Default: `false`.
     #[must_use]
     pub fn store(mut self, enabled: bool) -> Self {
         self.options.store = enabled;
         self
     }
 
-    /// Sends only the messages since the last response, with its `previous_response_id`. Default:
-    /// `false`. The server then stores the responses, regardless of [`store`](Self::store).
+    /// Sends only the messages since the last response, with the `previous_response_id` of that
+    /// response. Default: `false`. The server then stores the responses, regardless of
+    /// [`store`](Self::store).
     ///
-    /// The whole conversation is sent if it differs from the stored conversation (messages were
-    /// omitted, summarised or changed, or are from another model). If the server rejects the id as
+    /// The whole conversation is sent if it differs from the stored one, because messages were
+    /// omitted, summarised or changed, or came from another model. If the server rejects the id as
     /// unknown, the whole conversation is sent within the same attempt.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
@@ -98,27 +101,27 @@ impl ModelBuilder<Responses> {
         self
     }
 
-    /// Continues a stored response of another program: each conversation with this model begins
-    /// after it. An unknown id is an error.
+    /// Continues a response that another program has stored. Each conversation with this model
+    /// begins after that response. An unknown id is an error.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first = Some(id.into());
         self
     }
 
-    /// Requests a summary of the reasoning, such as `auto` or `detailed`. Without it OpenAI sends
-    /// no reasoning text.
+    /// Requests a summary of the reasoning, such as `auto` or `detailed`. Without this setting,
+    /// OpenAI sends no reasoning text.
     #[must_use]
     pub fn reasoning_summary(mut self, summary: impl Into<String>) -> Self {
         self.options.summary = Some(summary.into());
         self
     }
 
-    /// Builds the model. Sends nothing yet.
+    /// Builds the model. No request is sent yet.
     ///
     /// # Errors
     ///
-    /// Fails for an invalid base URL, key or header.
+    /// Returns an error if the base URL, the key, a header or another setting is invalid.
     pub fn build(self) -> Result<Responses, BuildError> {
         let options = self.options.clone();
         let client = self.connect(|_| ResponsesApi { options, unsupported: UnsupportedParams::default() })?;
@@ -147,33 +150,33 @@ impl fmt::Debug for Responses {
     }
 }
 
-/// Options of the Responses API.
+/// Settings that only the Responses API has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     store: bool,
     use_previous: bool,
-    /// The stored response before the first message of each conversation.
+    /// The id of a stored response that precedes each conversation.
     first: Option<String>,
     summary: Option<String>,
 }
 
-/// The Responses API.
+/// The [`Api`] implementation for Responses.
 struct ResponsesApi {
     options: Options,
     unsupported: UnsupportedParams,
 }
 
-/// The form of a request: streamed or not, and its omitted parameters.
+/// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// Sends the `previous_response_id` if the server stores the last response.
+    /// Sends a `previous_response_id` if the server has stored the last response.
     with_previous: bool,
-    /// Omitted parameters.
+    /// The parameters that are omitted.
     omitted: OptionalParams,
 }
 
-/// Parameters to omit after a rejection, by their names in the API.
+/// The parameters that can be omitted after a rejection, by their names in the API.
 const OPTIONAL: [(&str, OptionalParam); 4] = [
     ("include", OptionalParam::Encrypted),
     ("temperature", OptionalParam::Temperature),
@@ -188,7 +191,7 @@ impl Options {
     }
 }
 
-/// Error messages for an unknown `previous_response_id`, from OpenAI, vLLM and others.
+/// Parts of the error messages for an unknown `previous_response_id`, from OpenAI, vLLM and others.
 const UNKNOWN_ID: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 

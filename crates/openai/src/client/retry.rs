@@ -8,15 +8,15 @@ use haft_core::model::ModelError;
 
 use super::clock::Clock;
 
-/// Number of retries and the first wait between attempts.
+/// The number of retries, and the wait before the first one.
 #[derive(Clone, Debug)]
 pub(super) struct RetryPolicy {
     pub(super) retries: u32,
-    /// The wait before the first retry. It doubles with each further one.
+    /// The wait before the first retry. It doubles with each further retry.
     pub(super) wait: Duration,
 }
 
-/// Upper bound of a wait without `Retry-After`.
+/// The maximum wait between attempts, unless `Retry-After` is longer.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 impl Default for RetryPolicy {
@@ -26,7 +26,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Repeats the attempt until it succeeds, fails permanently, or retries or time are used up.
+    /// Repeats an attempt until it succeeds or fails permanently, or until no retries or no time
+    /// are left.
     pub(super) async fn run<T, F>(&self, clock: &Clock, attempt: impl FnMut() -> F) -> Result<T, ModelError>
     where
         F: Future<Output = Result<T, ModelError>>,
@@ -55,16 +56,17 @@ impl RetryPolicy {
     }
 }
 
-/// Adds up to half of the wait, also to a `Retry-After`, so that clients do not return all at the
+/// Adds up to 50 % to the wait, also to a `Retry-After`, so that clients do not retry all at the
 /// same time.
 fn jittered(wait: Duration) -> Duration {
-    // `Retry-After` may be close to the largest duration.
+    // The sum can overflow, because `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)
 }
 
-/// Returns `true` if another attempt can help.
+/// Returns `true` if another attempt may succeed.
 ///
-/// A truncated reply is retried only if nothing of it was received. A timeout is not retried.
+/// A truncated reply is retried only if none of its content was received. A timeout is never
+/// retried.
 fn is_retryable(error: &ModelError) -> bool {
     match error {
         ModelError::Truncated { partial, .. } => partial.is_empty(),

@@ -2,16 +2,16 @@ use haft_core::model::ModelError;
 use reqwest::header::HeaderMap;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// Minimum length of a redacted value. Shorter values are test keys of local servers, and occur
-/// inside of other words.
+/// The minimum length of a redacted value, in bytes. Shorter values are test keys of local servers,
+/// and occur inside other words.
 const MIN_LENGTH: usize = 8;
 
-/// Values to redact from errors, longest first.
+/// The values to redact from errors, longest first.
 pub(crate) struct Secrets(Vec<SecretString>);
 
 impl Secrets {
-    /// Collects the values of headers (with and without the scheme of a token), the values of the
-    /// query except for versions, and `others`.
+    /// Collects the values to redact: all header values (with and without a scheme such as
+    /// `Bearer`), all query values except versions, and `others`.
     pub(crate) fn new(headers: &HeaderMap, query: &[(&str, &str)], others: &[SecretString]) -> Self {
         let values = headers.values().filter_map(|value| value.to_str().ok());
         let values = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
@@ -25,7 +25,7 @@ impl Secrets {
         Self(secrets.into_iter().map(SecretString::from).collect())
     }
 
-    /// Removes secrets repeated by a server in an error.
+    /// Removes secrets from an error. A server may repeat them in its error message.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
         if let Some(text) = text_of(&mut error) {
             for secret in &self.0 {
@@ -36,7 +36,7 @@ impl Secrets {
     }
 }
 
-/// The text of an error, if it may come from a server.
+/// Returns the text of an error if it may come from a server.
 fn text_of(error: &mut ModelError) -> Option<&mut String> {
     match error {
         ModelError::Unauthorized(text)
@@ -53,7 +53,8 @@ fn text_of(error: &mut ModelError) -> Option<&mut String> {
     }
 }
 
-/// Replaces a secret in a text, and a partial secret at the end of an excerpt.
+/// Replaces a secret in a text. If the text ends with `…`, a partial secret before it is replaced,
+/// too.
 fn without(text: &str, secret: &str) -> String {
     let text = text.replace(secret, "[secret]");
     let Some(start) = text.strip_suffix('…') else { return text };

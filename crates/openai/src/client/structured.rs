@@ -1,4 +1,4 @@
-//! Structured replies for a converted schema.
+//! Restoration of structured replies if the server received a converted schema.
 
 #[cfg(test)]
 mod tests;
@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use crate::format::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 
-/// Converts a reply back to the requested schema: unwraps it from an object, and removes null for
-/// omitted properties.
+/// Converts a reply back to the schema that the caller requested. It unwraps the value from an
+/// object, and removes nulls that stand for omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
     sent: Arc<ResponseSchema>,
@@ -26,7 +26,7 @@ pub(crate) struct Structured {
 }
 
 impl Structured {
-    /// `None` if the server accepts the schema as it is.
+    /// Returns `None` if the server accepts the schema unchanged, so that no conversion is needed.
     pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
         let sent = ResponseSchema::of(schema, name, profile);
@@ -34,7 +34,7 @@ impl Structured {
         is_other.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
 
-    /// Converts a whole reply.
+    /// Converts a complete reply.
     pub(crate) fn restore(&self, response: &mut ChatResponse) {
         let message = &mut response.message;
         self.unwrap(message);
@@ -43,8 +43,8 @@ impl Structured {
         }
     }
 
-    /// Converts the events of a reply. The deltas keep null for omitted properties, the final reply
-    /// does not.
+    /// Converts the events of a reply. Nulls that stand for omitted properties remain in the
+    /// deltas, and are removed from the final reply.
     pub(crate) fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,
@@ -57,7 +57,7 @@ impl Structured {
             .try_flatten()
     }
 
-    /// Converts the partial reply of an error.
+    /// Converts the partial reply in an error.
     pub(crate) fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);
@@ -88,7 +88,7 @@ impl Structured {
         }
     }
 
-    /// Removes null for omitted properties.
+    /// Removes nulls that stand for omitted properties.
     fn fill_gaps(&self, message: &mut AssistantMessage) {
         let Some(value) = serde_json::from_str::<Value>(&message.text()).ok() else { return };
         let (value, repairs) = repair(&self.schema, value, RepairPolicy::Default);
@@ -98,23 +98,23 @@ impl Structured {
     }
 }
 
-/// Limit for the held-back possible end of the object, in bytes.
+/// The maximum length of text that is held back as the possible end of the object, in bytes.
 const MAX_END: usize = 1024;
 
-/// Extracts the only property of an object while the object arrives.
+/// Extracts the value from the wrapper object `{"value": …}` while the object is streamed.
 #[derive(Debug, Default)]
 struct Unwrapper {
-    /// Length of the received beginning `{"value":`.
+    /// The number of bytes of the beginning `{"value":` that were received.
     matched: usize,
     is_inside: bool,
-    /// Text held back: the beginning of the object, or its possible end.
+    /// Text that is held back: the beginning of the object, or its possible end.
     held: String,
-    /// Set if the reply is any other text. It is passed through.
+    /// Set if the reply does not begin with the wrapper object. The text is then passed through.
     is_other: bool,
 }
 
 impl Unwrapper {
-    /// Takes more text of the object, and returns the text of the value in it.
+    /// Takes the next piece of the object and returns the text of the value in it.
     fn push(&mut self, text: &str) -> String {
         if self.is_other {
             return text.to_owned();
@@ -124,7 +124,7 @@ impl Unwrapper {
         }
         self.held.push_str(text);
         let beginning = format!("{{\"{WRAPPER_PROPERTY}\":");
-        // Whitespace is allowed between brace, name and colon.
+        // JSON allows whitespace around the brace, the name and the colon.
         let gaps = [0, 1, beginning.len() - 1, beginning.len()];
         for (index, letter) in text.char_indices() {
             let next = beginning.get(self.matched..).and_then(|rest| rest.chars().next());
@@ -145,20 +145,21 @@ impl Unwrapper {
         String::new()
     }
 
-    /// Holds back a possible last brace, with the whitespace around it.
+    /// Takes text inside the object. A possible closing brace is held back, with the whitespace
+    /// around it.
     fn inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);
         let end = all.trim_ascii_end();
         let end = end.strip_suffix('}').unwrap_or(end).trim_ascii_end().len();
-        // Some models generate endless whitespace.
+        // The limit is needed because some models generate endless whitespace.
         if all.len() - end <= MAX_END {
             self.held = all.split_off(end);
         }
         all
     }
 
-    /// The held text, unless it is the end of the object.
+    /// Returns the text that was held back, unless it is the end of the object.
     fn finish(self) -> String {
         if self.is_inside && self.held.trim_ascii() == "}" { String::new() } else { self.held }
     }

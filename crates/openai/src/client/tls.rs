@@ -1,21 +1,25 @@
-//! The TLS configuration of HTTP clients: rustls on ring, with the system's certificates.
+//! The TLS configuration of HTTP clients: rustls with the ring provider and the certificates of the
+//! system.
 //!
-//! Duplicated in `haft-local`: their only shared dependency is the core, and it has no sockets.
+//! `haft-local` has a copy of this file. The only dependency of both crates is the core, which has
+//! no network code.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, Error, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// Trusted certificate authorities.
+/// The certificate authorities that are trusted.
 pub(super) enum Roots {
     /// The certificates of the operating system.
     System,
-    /// No certificates: every TLS connection fails. Works in a container without certificates.
+    /// No certificates, so every TLS connection fails. This also works in containers without system
+    /// certificates.
     None,
 }
 
-/// Builds the configuration with the process's default [`CryptoProvider`], or else with ring.
+/// Builds a TLS configuration with the process's default [`CryptoProvider`], or with ring if there
+/// is no default.
 pub(super) fn config(roots: &Roots) -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);

@@ -1,4 +1,4 @@
-//! Sends requests with `reqwest`, through the layers of the user.
+//! Sending of HTTP requests with `reqwest`, through the layers of the user.
 
 #[cfg(test)]
 mod tests;
@@ -27,13 +27,14 @@ use super::{
 };
 use crate::api_error::{ApiError, duration_from_secs};
 
-/// The service below the layers of a user: sends a request and returns the response head.
+/// The HTTP service that the layers of a user wrap. It sends a request and returns the response
+/// head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 
-/// The initial capacity of a request body in bytes, enough for a short conversation.
+/// The initial capacity of a request body in bytes. It is enough for a short conversation.
 const BODY_CAPACITY: usize = 4096;
 
-/// The layers of a user, innermost first.
+/// The `tower` layers of the user, innermost first.
 #[derive(Clone, Default)]
 pub(super) struct Middleware(Vec<Arc<dyn Fn(HttpService) -> HttpService + Send + Sync>>);
 
@@ -49,7 +50,7 @@ impl Middleware {
         self.0.push(Arc::new(around));
     }
 
-    /// The service with all layers. `None` without layers.
+    /// Wraps the HTTP client in all layers. Returns `None` if there are no layers.
     fn wrap(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
         let http = http.clone();
         let plain = service_fn(move |request| {
@@ -61,11 +62,12 @@ impl Middleware {
     }
 }
 
-/// Sends requests to one API of one server.
+/// A connection to one API of one server.
 pub(super) struct Transport {
     endpoint: Endpoint,
     http: reqwest::Client,
-    /// Cloned for each request. Behind a lock because layers need not be `Sync`.
+    /// The service is cloned for each request. It is behind a lock because layers need not be
+    /// `Sync`.
     middleware: Option<Arc<Mutex<HttpService>>>,
 }
 
@@ -91,7 +93,7 @@ impl Transport {
         if reply.status().is_success() {
             return Ok(reply);
         }
-        // Boxed: the state of this rare path would enlarge the future of every request.
+        // Boxed because this rare path would enlarge the future of every request.
         Err(Box::pin(self.rejection(reply)).await)
     }
 
@@ -108,7 +110,7 @@ impl Transport {
         }
     }
 
-    /// Reads the error of an unsuccessful response.
+    /// Converts an unsuccessful response to an error. Reads the beginning of its body.
     async fn rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
@@ -117,7 +119,7 @@ impl Transport {
         let mut error = match (location, reply.compression()) {
             (Some(location), _) => ApiError::of_body(&format!("it has moved to {location}")),
             (None, Some(encoding)) => ApiError::of_body(&format!("(the body is compressed: {encoding})")),
-            // The status decides: an error while reading the body is ignored.
+            // The status already identifies the error, so a failure to read the body is ignored.
             (None, None) => ApiError::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
         };
         if status == 404 {
@@ -138,8 +140,8 @@ impl Transport {
         ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
     }
 
-    /// Converts an error of the service. The source of a layer's error is dropped, because it may
-    /// contain the key.
+    /// Converts an error of the HTTP service or of a layer. The source of a layer's error is
+    /// dropped, because it may contain the API key.
     fn service_error(&self, error: BoxError, clock: &Clock) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
             Ok(error) => return self.connection_error(*error, clock),
@@ -152,12 +154,13 @@ impl Transport {
     }
 }
 
-/// `x-should-retry` from OpenAI and others.
+/// Returns the value of the header `x-should-retry`, which OpenAI and others send.
 fn should_retry(headers: &HeaderMap) -> Option<bool> {
     headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
 }
 
-/// `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3), or OpenAI's `retry-after-ms`.
+/// Returns the retry delay from OpenAI's `retry-after-ms`, or else from `Retry-After` in seconds or
+/// as a date (RFC 9110, section 10.2.3).
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {

@@ -1,4 +1,4 @@
-//! Request parameters rejected by a server. They are omitted or replaced in later requests.
+//! Request parameters that a server has rejected. They are omitted or replaced in later requests.
 
 #[cfg(test)]
 mod tests;
@@ -7,29 +7,29 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use haft_core::model::ModelError;
 
-/// A failed request, with the parameter named in the error response.
+/// A failed HTTP request, with the parameter that the error response names.
 pub(super) struct ApiRejection {
     pub(super) error: ModelError,
-    /// The `param` field of the error body, else empty.
+    /// The `param` field of the error body, or an empty string.
     pub(super) param: String,
 }
 
-/// A request parameter without support on some servers.
+/// A request parameter that some servers reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionalParam {
-    /// `stream_options`; rejected by Mistral.
+    /// `stream_options`. Mistral rejects it.
     StreamOptions,
-    /// The name of the token limit: `max_tokens` or `max_completion_tokens`.
+    /// The token limit under its current name, `max_tokens` or `max_completion_tokens`.
     TokenLimit,
-    /// `stop`; rejected by some reasoning models, as are the next four.
+    /// `stop`. Some reasoning models reject it and the next four parameters.
     Stop,
     Seed,
     Temperature,
     TopP,
     ParallelToolCalls,
-    /// A user message directly after a tool result; rejected by Mistral.
+    /// A user message directly after a tool result. Mistral rejects it.
     UserAfterTool,
-    /// `include: ["reasoning.encrypted_content"]`; rejected by OpenAI for models without reasoning.
+    /// `include: ["reasoning.encrypted_content"]`. OpenAI rejects it for models without reasoning.
     Encrypted,
 }
 
@@ -42,12 +42,12 @@ impl OptionalParams {
         self.0 & param.bit() != 0
     }
 
-    /// Adds a parameter if `is_included` is set.
+    /// Adds `param` if `is_included` is set.
     pub(super) fn with(self, param: OptionalParam, is_included: bool) -> Self {
         if is_included { Self(self.0 | param.bit()) } else { self }
     }
 
-    /// Adds a parameter. `None` if the set has it already.
+    /// Adds `param`. Returns `None` if the set already contains it.
     pub(super) fn and(self, param: OptionalParam) -> Option<Self> {
         (!self.has(param)).then(|| self.with(param, true))
     }
@@ -59,7 +59,7 @@ impl OptionalParam {
     }
 }
 
-/// The parameters rejected by a server so far, shared by all requests to it.
+/// The parameters that a server has rejected so far. Shared by all requests of a model.
 #[derive(Debug, Default)]
 pub(super) struct UnsupportedParams(AtomicU16);
 
@@ -72,7 +72,7 @@ impl UnsupportedParams {
         OptionalParams(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds the parameters omitted from the accepted request but not from the rejected one.
+    /// Adds the parameters that the accepted request omitted and the rejected request did not.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
     }
@@ -85,7 +85,7 @@ impl From<ModelError> for ApiRejection {
 }
 
 impl ApiRejection {
-    /// The message of a 400, 404 or 422 response.
+    /// Returns the error message of a response with status 400, 404 or 422.
     pub(super) fn message(&self) -> Option<&str> {
         match &self.error {
             ModelError::Rejected { status: 400 | 404 | 422, body } => Some(body),
@@ -93,7 +93,7 @@ impl ApiRejection {
         }
     }
 
-    /// Adds the first rejected parameter that is not omitted yet.
+    /// Adds the first parameter of `optional` that the server rejects and that is not omitted yet.
     pub(super) fn added_to(
         &self,
         omitted: OptionalParams,
@@ -102,7 +102,8 @@ impl ApiRejection {
         optional.iter().find_map(|(name, param)| omitted.and(*param).filter(|_| self.rejects(name)))
     }
 
-    /// Returns `true` if the server does not support a parameter. A rejected value does not count.
+    /// Returns `true` if the server does not support `param`. An unsupported value of it does not
+    /// count.
     pub(super) fn rejects(&self, param: &str) -> bool {
         const MARKERS: [&str; 9] = [
             "support",
@@ -117,7 +118,7 @@ impl ApiRejection {
         ];
         let Some(message) = self.message().map(str::to_lowercase) else { return false };
         let is_rejection = MARKERS.iter().any(|marker| message.contains(marker));
-        // The message may also list the supported parameters, so `param` takes precedence.
+        // The message may also list supported parameters, so the field `param` takes precedence.
         let is_about_it = match &*self.param {
             "" => is_named(&message, param),
             path => is_last(path, param),
@@ -126,14 +127,14 @@ impl ApiRejection {
     }
 }
 
-/// Returns `true` if a path such as `body.stop` ends in a name.
+/// Returns `true` if `name` is the last segment of a path such as `body.stop`.
 fn is_last(path: &str, name: &str) -> bool {
     path.rsplit(['.', '/']).next().is_some_and(|last| last == name)
 }
 
-/// Returns `true` if a text names a parameter. `Please stop.` does not name `stop`.
+/// Returns `true` if a text mentions `name` as a parameter. `Please stop.` does not mention `stop`.
 fn is_named(text: &str, name: &str) -> bool {
-    // Not an English word.
+    // A name with an underscore is not an English word, so it needs no quotes.
     if name.contains('_') {
         return text.contains(name);
     }
@@ -152,7 +153,7 @@ fn is_named(text: &str, name: &str) -> bool {
     before.iter().any(|before| text.split(&format!("{before}{name}")).skip(1).any(is_end))
 }
 
-/// Returns `true` at the end of a word.
+/// Returns `true` if `rest`, the text after a word, does not continue the word.
 fn is_end(rest: &str) -> bool {
     rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '_')
 }

@@ -25,14 +25,14 @@ use crate::{
     tool_json::result_content,
 };
 
-/// The `input` of a request of the Responses API. The items of each message are cached.
+/// The `input` field of a request to the Responses API. The items of each message are cached.
 pub(crate) struct Input(Vec<Arc<CachedItems>>);
 
-/// The cache beside a message.
+/// The encoded items of one message, cached beside the message.
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// Data for conversations stored by the server.
+    /// The fingerprint used to find a conversation that the server has stored.
     #[cfg(feature = "client")]
     digest: MessageDigest,
 }
@@ -49,7 +49,7 @@ impl Input {
         self.0.iter().flat_map(|message| message.items.iter().map(|item| &**item))
     }
 
-    /// The items as values.
+    /// Returns the items as JSON values.
     pub(crate) fn to_values(&self) -> Vec<Value> {
         self.iter().map(|item| json!(item)).collect()
     }
@@ -64,7 +64,7 @@ impl Serialize for Input {
 impl CachedItems {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.rendering(|message| Self::new(message, encoding));
-        // Cached for a model with other options.
+        // Another model may have filled the cache with different options.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -90,7 +90,7 @@ fn items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     }
 }
 
-/// A string if it is only text, else a list of parts.
+/// Encodes the content of a user message: a string if it is only text, else a list of parts.
 fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     if content.iter().any(|piece| is_readable(piece, encoding)) {
         content.iter().map(|piece| part(piece, encoding)).collect()
@@ -99,7 +99,8 @@ fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// Returns `true` if a piece is sent as a medium. The API accepts no audio.
+/// Returns `true` if a piece is sent as a medium. The Responses API accepts images and files, but
+/// no audio.
 fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
     matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
@@ -116,14 +117,14 @@ fn part(piece: &Content, encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// The item with the result of a call.
+/// Encodes the result of a tool call as an input item.
 pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
     let output = result_content(result, |piece| is_readable(piece, encoding), |piece| part(piece, encoding));
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// The items of a reply, in their original order if it is stored. Reasoning without a following
-/// item is omitted, because the API rejects it.
+/// Returns the items of an assistant message. The original items are in the provider data, in their
+/// original order. Reasoning that no other item follows is omitted, because the API rejects it.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
         encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
@@ -153,8 +154,8 @@ fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<
     items
 }
 
-/// Returns `true` if a reasoning item has content. Without content it refers to stored reasoning,
-/// and is rejected if the server stores nothing.
+/// Returns `true` if a reasoning item has content. An item without content only refers to reasoning
+/// stored by the server. A server that stores nothing rejects it.
 fn has_reasoning(item: &Value) -> bool {
     let is_filled = |key| match item.get(key) {
         Some(Value::String(text)) => !text.is_empty(),
@@ -164,10 +165,11 @@ fn has_reasoning(item: &Value) -> bool {
     is_filled("encrypted_content") || is_filled("content")
 }
 
-/// The part of a message still to be encoded.
+/// The parts of an assistant message that are not encoded yet.
 struct Rest<'a> {
     text: Option<Cow<'a, str>>,
-    /// Set if the length of the text matches the markers.
+    /// Set if the total length of the text matches the lengths in the stored items, so the text can
+    /// be split into the original messages.
     is_unchanged: bool,
     calls: Vec<&'a ToolCall>,
 }
@@ -186,7 +188,8 @@ impl<'a> Rest<'a> {
         Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
     }
 
-    /// The text of the next message: its original part, or the whole text if it was changed.
+    /// Takes the text of the next message item. If the text of the message was changed, the whole
+    /// text is taken.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);

@@ -26,13 +26,14 @@ use serde_json::Value;
 use super::InteropError;
 use crate::format::{derive, derive_all};
 
-/// Converts a tool definition, with the schema subset supported by a provider.
+/// Converts a tool definition, with its schema reduced to the JSON Schema subset that a provider
+/// supports.
 pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
     let wire = derive(definition, profile);
     function_tool(definition, wire.value, wire.strict)
 }
 
-/// Converts the tools of a list: the `tools` of a request.
+/// Converts the tools of a list to the `tools` field of a request.
 ///
 /// # Examples
 ///
@@ -58,11 +59,12 @@ fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool
     ChatCompletionTools::Function(ChatCompletionTool { function })
 }
 
-/// Converts a function tool to a definition. `strict` has no counterpart and is dropped.
+/// Converts a function tool to a tool definition. `strict` has no counterpart and is dropped.
 ///
 /// # Errors
 ///
-/// Fails for a custom tool, an invalid name, and parameters without a valid argument schema.
+/// Returns an error for a custom tool, an invalid tool name, or parameters that are not a valid
+/// argument schema.
 pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropError> {
     let ChatCompletionTools::Function(ChatCompletionTool { function }) = tool else {
         return Err(InteropError::Unsupported { what: "a custom tool" });
@@ -80,36 +82,38 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
     })
 }
 
-/// Converts a message. Opaque provider data is dropped.
+/// Converts a message for a request. Opaque provider data is dropped.
 ///
-/// The media of a tool result are not included: use [`to_messages`].
+/// The media of a tool result are not included. Use [`to_messages`] to include them.
 ///
 /// # Errors
 ///
-/// Fails if the message has no form in `async-openai`.
+/// Returns an error if `async-openai` cannot represent the message.
 pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, InteropError> {
     Ok(serde_json::from_value(crate::message(message))?)
 }
 
-/// Converts a conversation: the `messages` of a request.
+/// Converts a conversation to the `messages` field of a request.
 ///
-/// The media of a tool result follow the results of its batch as a user message.
+/// The media of a tool result are sent in an additional user message after the results of its
+/// batch.
 ///
 /// # Errors
 ///
-/// Fails if a message has no form in `async-openai`.
+/// Returns an error if `async-openai` cannot represent a message.
 pub fn to_messages<'a>(
     messages: impl IntoIterator<Item = &'a Arc<Message>>,
 ) -> Result<Vec<ChatCompletionRequestMessage>, InteropError> {
     crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
 }
 
-/// Converts a conversation. Tool messages get the name of the tool from the call with their id.
+/// Converts a conversation. The tool name of a tool message is taken from the earlier call with its
+/// id.
 ///
 /// # Errors
 ///
-/// Fails for media given as links or file ids, custom tool calls, function messages, and results
-/// without a call.
+/// Returns an error for media given as a link or file id, for custom tool calls, for function
+/// messages, and for tool messages without an earlier call.
 pub fn from_messages<'a>(
     messages: impl IntoIterator<Item = &'a ChatCompletionRequestMessage>,
 ) -> Result<Vec<Message>, InteropError> {
@@ -117,7 +121,8 @@ pub fn from_messages<'a>(
     messages.into_iter().map(|message| from_message(message, &mut names)).collect()
 }
 
-/// Converts a message. `names` has the tool names of the earlier calls, by call id.
+/// Converts one message. `names` contains the tool names of earlier calls by call id, and receives
+/// those of this message.
 fn from_message(
     message: &ChatCompletionRequestMessage,
     names: &mut HashMap<String, String>,
@@ -195,7 +200,7 @@ fn user_part(part: &ChatCompletionRequestUserMessageContentPart) -> Result<Conte
     }
 }
 
-/// Decodes `data:image/png;base64,…`.
+/// Decodes a data URL such as `data:image/png;base64,…`.
 fn from_data_url(url: &str, what: &'static str) -> Result<Content, InteropError> {
     let data = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
     let (media_type, data) = data.ok_or(InteropError::Unsupported { what })?;
@@ -207,17 +212,17 @@ fn from_base64(data: &str, media_type: &str, what: &'static str) -> Result<Conte
     Ok(Content::blob(data, media_type))
 }
 
-/// Converts a call.
+/// Converts a tool call.
 pub fn to_tool_call(call: &ToolCall) -> ChatCompletionMessageToolCalls {
     let function = FunctionCall { name: call.name.clone(), arguments: call.arguments.to_string() };
     ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall { id: call.id.clone(), function })
 }
 
-/// Converts the calls of a reply.
+/// Converts the tool calls of a reply.
 ///
 /// # Errors
 ///
-/// Fails for a custom tool call.
+/// Returns an error for a custom tool call.
 pub fn from_tool_calls<'a>(
     calls: impl IntoIterator<Item = &'a ChatCompletionMessageToolCalls>,
 ) -> Result<Vec<ToolCall>, InteropError> {
@@ -232,7 +237,8 @@ pub fn from_tool_calls<'a>(
     calls.into_iter().map(call).collect()
 }
 
-/// Converts a result to a tool message. The API accepts only text here.
+/// Converts a tool result to a tool message. Media are replaced by a description, because the API
+/// accepts only text here.
 pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage {
     ChatCompletionRequestToolMessage {
         content: ChatCompletionRequestToolMessageContent::Text(result.model_text().into_owned()),
@@ -240,11 +246,11 @@ pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage 
     }
 }
 
-/// Converts the message of a reply.
+/// Converts the assistant message of a reply.
 ///
 /// # Errors
 ///
-/// Fails for a custom tool call.
+/// Returns an error for a custom tool call.
 pub fn from_response_message(
     message: &ChatCompletionResponseMessage,
 ) -> Result<AssistantMessage, InteropError> {
@@ -256,12 +262,13 @@ pub fn from_response_message(
 ///
 /// # Errors
 ///
-/// The same as [`response`](crate::response), for example for an empty reply or an incomplete call.
+/// The same as for [`response`](crate::response), for example for an empty reply or an incomplete
+/// call.
 pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
     crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
 }
 
-/// Converts the usage of one request. Counts saturate at [`u32::MAX`].
+/// Converts token counts to the usage of a request. Counts above [`u32::MAX`] become [`u32::MAX`].
 pub fn to_usage(usage: &Usage) -> CompletionUsage {
     let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
     CompletionUsage {
@@ -279,7 +286,7 @@ pub fn to_usage(usage: &Usage) -> CompletionUsage {
     }
 }
 
-/// Converts the usage of one request.
+/// Converts the usage of a request to token counts.
 pub fn from_usage(usage: &CompletionUsage) -> Usage {
     let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
     let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);

@@ -7,40 +7,40 @@ use crate::{
     client::root_cause,
 };
 
-/// A failed conversion between types of haft and of `async-openai`.
+/// The error of a conversion between types of haft and of `async-openai`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InteropError {
-    /// There is no counterpart, for example for a custom tool call or a link to an image.
+    /// The value has no counterpart. Examples are a custom tool call and a link to an image.
     #[error("{what} cannot be converted")]
     Unsupported {
-        /// The kind of value.
+        /// The kind of value, such as `a custom tool call`.
         what: &'static str,
     },
-    /// The name of a tool is not `^[A-Za-z0-9_-]{1,64}$`.
+    /// The name of a tool does not match `^[A-Za-z0-9_-]{1,64}$`.
     #[error("the tool has an invalid name")]
     ToolName(#[from] InvalidToolName),
-    /// The parameters of a tool are not a schema for arguments.
+    /// The parameters of a tool are not a valid argument schema.
     #[error("the parameters of the tool {tool:?} are not a valid schema")]
     Schema {
         /// The name of the tool.
         tool: String,
-        /// The error of the schema.
+        /// The error in the schema.
         source: SchemaError,
     },
-    /// A tool message has the id of no earlier call.
+    /// A tool message has an id that no earlier call has.
     #[error("there is no call with the id {id:?} before its result")]
     UnknownCall {
-        /// The id of the call.
+        /// The id of the tool message.
         id: String,
     },
     /// Embedded data is not valid base64.
     #[error("{what} is not valid base64")]
     Base64 {
-        /// The kind of value.
+        /// The kind of value, such as `an image`.
         what: &'static str,
     },
-    /// A message has an invalid form.
+    /// The message cannot be represented in the target type.
     #[error("the message cannot be converted")]
     Message(#[source] BoxError),
 }
@@ -57,13 +57,13 @@ impl From<ModelError> for InteropError {
     }
 }
 
-/// Converts an error of the client. `Retry-After` is not available in it.
+/// Converts an error of the `async-openai` client. The error does not contain `Retry-After`.
 pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
     match error {
         OpenAIError::ApiError(error) => {
             let status = error.status_code.as_u16();
             let body = if error.status_code.is_server_error() {
-                // The raw body.
+                // For a 5xx response, the message is the raw body.
                 error.api_error.message
             } else {
                 json!({"error": error.api_error}).to_string()
@@ -71,8 +71,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ApiError::of_body(&body).into_error(status, None)
         }
         OpenAIError::Reqwest(error) => connection_error(error, address),
-        // A malformed reply with status 200, or a 4xx response with a body unlike OpenAI's. Its
-        // status is lost.
+        // Either a malformed reply with status 200, or a 4xx response with a body in another format
+        // than OpenAI's. The client does not report the status in this case.
         OpenAIError::JSONDeserialize(error, body) => {
             let error_in_body =
                 serde_json::from_str(&body).ok().as_ref().and_then(ApiError::in_place_of_reply);
@@ -83,8 +83,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ModelError::Truncated { reason: excerpt(&error.to_string()), partial: Box::default() }
         }
         OpenAIError::InvalidArgument(reason) => ModelError::Unsupported(reason),
-        // The error of a tower layer (feature `middleware` of async-openai). It may contain the
-        // key.
+        // The error of a `tower` layer (feature `middleware` of async-openai). Its source is
+        // dropped, because it may contain the API key.
         other => ModelError::Failed { message: excerpt(&other.to_string()), source: None },
     }
 }

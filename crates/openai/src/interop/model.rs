@@ -24,27 +24,27 @@ use crate::{
     wire::Completion,
 };
 
-/// A model on an existing `async_openai::Client` with any `Config`, for example for Azure, a proxy
-/// or custom headers. Cheap to clone.
+/// A model that sends its requests through an existing `async_openai::Client` with any `Config`,
+/// for example for Azure, a proxy or custom headers. Cheap to clone.
 ///
-/// Use it to keep one configured client for everything. For any other purpose,
+/// Use it if the program already has a configured client. In all other cases,
 /// [`ChatCompletions`](crate::ChatCompletions) is the better choice: it has its own transport
 /// without the limits below.
 ///
 /// # Limits of the transport
 ///
-/// `async-openai` sends the requests. Version 0.43
+/// The requests are sent by `async-openai`. Version 0.43
 ///
 /// - has no timeouts: set them in the `reqwest` client;
 /// - retries 429, 5xx and failed connections three times, so this model does not retry. The client
 ///   waits for `Retry-After`, but omits it from the error;
-/// - loses the status of a 4xx response with a body unlike OpenAI's. A 429 with an HTML body is not
-///   retried. It is reported as [`ModelError::InvalidResponse`], a permanent error;
+/// - loses the status of a 4xx response if its body is not in OpenAI's format. A 429 with an HTML
+///   body is not retried. It is reported as [`ModelError::InvalidResponse`], a permanent error;
 /// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader
 ///   does not apply back-pressure;
 /// - ignores extension fields such as `reasoning_content`;
-/// - rejects many replies of compatible servers. haft parses these again, but each one leaves an
-///   error in the log of `async-openai`.
+/// - rejects many replies of compatible servers. haft parses these replies again, but
+///   `async-openai` logs an error for each.
 ///
 /// # Examples
 ///
@@ -65,8 +65,8 @@ use crate::{
 ///
 /// # Cancellation
 ///
-/// Dropping a future or a stream closes its connection. The server may have generated, and counted,
-/// a part of the reply.
+/// Dropping the future or stream closes its connection. The server may already have generated and
+/// billed a part of the reply.
 pub struct AsyncOpenAi<C: Config> {
     client: Arc<Client<C>>,
     profile: ModelProfile,
@@ -76,7 +76,8 @@ pub struct AsyncOpenAi<C: Config> {
 }
 
 impl<C: Config> AsyncOpenAi<C> {
-    /// Creates a model with the profile of its name, on a client or an `Arc` of one.
+    /// Creates a model on a client, or on an `Arc` of a client. The profile is derived from the
+    /// model name.
     pub fn new(client: impl Into<Arc<Client<C>>>, model: impl Into<String>) -> Self {
         let profile = profile_of(&model.into());
         Self {
@@ -96,23 +97,24 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Sets the schema subset supported by the server. Default: [`SchemaTarget::OpenAi`], without
-    /// `strict`.
+    /// Sets the JSON Schema subset that the server supports. Default: [`SchemaTarget::OpenAi`],
+    /// without `strict`.
     #[must_use]
     pub fn with_tool_schemas(mut self, profile: SchemaTarget) -> Self {
         self.tool_schemas = profile;
         self
     }
 
-    /// Sends the token limit as `max_completion_tokens` if `true` (the default), as `max_tokens` if
-    /// `false`.
+    /// Sets the name of the token limit: `max_completion_tokens` if `true` (the default),
+    /// `max_tokens` if `false`.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.newer_limit = enabled;
         self
     }
 
-    /// OpenAI accepts only objects without alternatives as the root of a response schema.
+    /// Returns the response schemas that the server supports. OpenAI requires an object without
+    /// alternatives as the root.
     fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
     }
@@ -162,7 +164,7 @@ impl<C: Config> AsyncOpenAi<C> {
             set("stop", json!(settings.stop));
         }
         if is_streamed {
-            // With the feature `byot`, `create_stream` does not set it.
+            // With its feature `byot`, `create_stream` of async-openai does not set `stream`.
             set("stream", true.into());
             set("stream_options", json!({"include_usage": true}));
         }
@@ -173,7 +175,7 @@ impl<C: Config> AsyncOpenAi<C> {
         chat_span("openai", &self.profile.name, self.client.config().api_base())
     }
 
-    /// Converts an error of the client, without secrets repeated by the server.
+    /// Converts an error of the client, and removes secrets that the server repeated in it.
     fn error(&self, error: OpenAIError) -> ModelError {
         self.redact(model_error(error, self.client.config().api_base()))
     }

@@ -16,14 +16,14 @@ use crate::{
     wire::Completion,
 };
 
-/// The events of a reply streamed by `async-openai`.
+/// The events of a reply that `async-openai` streams.
 pub(super) struct ChunkStream {
     chunks: ChatCompletionResponseStream,
-    /// The address of the server, for errors.
+    /// The address of the server, for error messages.
     address: String,
     accumulator: ChatAccumulator,
     events: VecDeque<ChatEvent>,
-    /// End of the wait for the usage.
+    /// The time at which the wait for the usage ends.
     usage_deadline: Option<Instant>,
     is_over: bool,
 }
@@ -36,7 +36,7 @@ impl ChunkStream {
         Self { chunks, address, accumulator, events, usage_deadline: None, is_over: false }
     }
 
-    /// The next event. `None` after the last one.
+    /// Returns the next event, or `None` after the last one.
     pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -52,7 +52,8 @@ impl ChunkStream {
         }
     }
 
-    /// The next chunk. Some servers send neither usage nor `[DONE]`, and keep the connection open.
+    /// Returns the next chunk. After the answer, the wait is limited, because some servers send
+    /// neither usage nor `[DONE]` and keep the connection open.
     async fn next_chunk(&mut self) -> Option<Chunk> {
         if !self.accumulator.is_answered() {
             return self.chunks.next().await;
@@ -67,13 +68,13 @@ impl ChunkStream {
                 let chunk = serde_json::to_value(chunk).and_then(Completion::deserialize);
                 chunk.map_err(|error| ModelError::InvalidResponse(error.to_string()))?
             }
-            // An error, or a chunk rejected by the client only.
+            // Either an error from the server, or a chunk that only `async-openai` rejects.
             Err(OpenAIError::JSONDeserialize(_, data)) => match Completion::read(data.as_bytes()) {
                 Ok(chunk) => chunk,
                 Err(error) if error.is_eof() => return Err(self.truncated(error.to_string())),
                 Err(error) => return Err(unreadable(&error, data.as_bytes())),
             },
-            // Nothing is lost after the finish reason.
+            // After the finish reason, an error loses nothing.
             Err(_) if self.accumulator.is_finished() => return self.finish(),
             Err(error) => {
                 return Err(match model_error(error, &self.address) {
@@ -85,8 +86,8 @@ impl ChunkStream {
         StreamAccumulator::add(&mut self.accumulator, chunk, &mut self.events)
     }
 
-    /// Handles the end of the stream. The client does not distinguish `[DONE]` from a lost
-    /// connection, so the finish reason decides.
+    /// Handles the end of the stream. It is an error without a finish reason. `async-openai` ends
+    /// the stream in the same way after `[DONE]` and after a lost connection.
     fn finish(&mut self) -> Result<(), ModelError> {
         if !self.accumulator.is_finished() {
             return Err(self.truncated("the stream ended before the finish reason".to_owned()));

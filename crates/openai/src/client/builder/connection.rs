@@ -24,7 +24,7 @@ use crate::{
     origin::Origin,
 };
 
-/// URL, provider and key of a server.
+/// The server of a model: its base URL, provider and API key.
 pub(super) struct Target {
     pub(super) url: Url,
     pub(super) provider: Option<Provider>,
@@ -32,16 +32,17 @@ pub(super) struct Target {
 }
 
 impl<M> ModelBuilder<M> {
-    /// Adds a `tower` layer around each request, for example to count, log, limit or change
-    /// requests. The last layer is the outermost.
+    /// Adds a `tower` layer around each HTTP request, for example to count, log, limit or change
+    /// requests. The last added layer is the outermost.
     ///
-    /// - A layer runs once per attempt: retries and timeouts are outside of it.
-    /// - It returns the response head. The body is read later.
-    /// - The service is cloned for each request. Its clones must share their state, like those of
-    ///   `ConcurrencyLimit`; put `RateLimit` under a `Buffer`.
-    /// - A [`ModelError`](haft_core::model::ModelError) is returned unchanged, any other error as
+    /// - A layer runs once per attempt. Retries and timeouts are applied outside of it.
+    /// - The service returns the response head. The body is read after the layer has returned.
+    /// - The service is cloned for each request. The clones must share their state, like those of
+    ///   `ConcurrencyLimit`. Put `RateLimit` under a `Buffer`.
+    /// - If a layer returns a [`ModelError`](haft_core::model::ModelError), it is returned
+    ///   unchanged. Any other error becomes
     ///   [`ModelError::Failed`](haft_core::model::ModelError::Failed).
-    /// - The key is in a header of the request, marked as sensitive.
+    /// - The API key is in a request header that is marked as sensitive.
     ///
     /// # Examples
     ///
@@ -65,23 +66,24 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sends requests with another client. Its settings for connections, redirects and proxies
-    /// replace those of this builder. Disable redirects: they may send the key to another host.
+    /// Sets the HTTP client. Its settings for connections, redirects and proxies replace those of
+    /// this builder. Disable redirects, because they may send the API key to another host.
     #[must_use]
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http_client = Some(client);
         self
     }
 
-    /// Sets a proxy, such as `http://user:password@localhost:3128`. Default: `HTTP_PROXY`,
-    /// `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` of the environment. Its credentials are redacted.
+    /// Sets an HTTP proxy, such as `http://user:password@localhost:3128`. Default: the environment
+    /// variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. The credentials are
+    /// redacted in errors.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(SecretString::from(url.into()));
         self
     }
 
-    /// Builds the client for an API.
+    /// Builds the client for one of the two APIs.
     pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -101,7 +103,7 @@ impl<M> ModelBuilder<M> {
             files: profile.files,
             reasoning: defaults.quirks.reasoning,
             stores_reasoning: self.options.is_stored(),
-            // Gateways to Gemini handle signatures themselves.
+            // Other gateways to Gemini handle thought signatures themselves.
             signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
@@ -113,8 +115,8 @@ impl<M> ModelBuilder<M> {
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Finds the server: from the settings of the builder, then the environment, then the name of
-    /// the model.
+    /// Determines the server from the settings of the builder, then from the environment, then from
+    /// the prefix of the model name.
     pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
@@ -123,7 +125,7 @@ impl<M> ModelBuilder<M> {
             && env_base_url.is_none()
             && let Some((prefix, model)) = self.model.split_once('/')
         {
-            // No OpenAI model has a `/` in its name, so an unknown prefix is an error.
+            // The names of OpenAI models contain no `/`, so an unknown prefix is an error.
             let unknown = |_| BuildError::UnknownProvider { prefix: prefix.to_owned() };
             self.provider = Some(prefix.parse().map_err(unknown)?);
             self.model = model.to_owned();
@@ -141,7 +143,7 @@ impl<M> ModelBuilder<M> {
         };
         let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::at(&url));
-        // The form in Azure's portal and in `AZURE_OPENAI_ENDPOINT`.
+        // Azure's portal and `AZURE_OPENAI_ENDPOINT` contain the URL without a path.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");
         }
@@ -153,8 +155,8 @@ impl<M> ModelBuilder<M> {
         Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// The key of the builder, or the provider's key in the environment, or `OPENAI_API_KEY` if
-    /// only a base URL is set.
+    /// Returns the API key: from the builder, or else the provider's key from the environment, or
+    /// else `OPENAI_API_KEY` if no provider is set.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
@@ -183,7 +185,7 @@ impl<M> ModelBuilder<M> {
     }
 
     fn own_client(&self, url: &Url) -> Result<reqwest::Client, BuildError> {
-        // A redirect would change the method, or send the key to another host.
+        // A redirect could change the method, or send the API key to another host.
         let builder =
             reqwest::Client::builder().connect_timeout(self.timeouts.connect).redirect(Policy::none());
         let builder = builder.user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
@@ -192,7 +194,7 @@ impl<M> ModelBuilder<M> {
             let proxy = url.and_then(|url| Proxy::all(url).ok());
             proxy.ok_or(BuildError::Proxy)
         });
-        // Small containers have no system certificates, and plain HTTP needs none.
+        // Small containers have no system certificates, and plain HTTP does not need them.
         let needs_no_tls = url.scheme() == "http" && proxy.is_none();
         let roots = if needs_no_tls { Roots::None } else { Roots::System };
         let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
@@ -206,7 +208,7 @@ impl<M> ModelBuilder<M> {
 
     pub(super) fn defaults(&self, provider: Option<Provider>) -> RequestDefaults {
         let usual = Provider::quirks(provider);
-        // Fine-tuned models support fewer keywords.
+        // Fine-tuned models do not support all keywords of strict schemas.
         let is_fine_tuned = self.model.starts_with("ft:");
         let usual_schemas = if is_fine_tuned { SchemaTarget::OpenAi } else { usual.tool_schemas };
         let quirks = Quirks {
@@ -243,25 +245,26 @@ impl<M> ModelBuilder<M> {
     }
 }
 
-/// A base URL without credentials and query.
+/// Returns a base URL without credentials and query.
 fn address_of(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
-/// The password of a URL, or else the user name, in encoded and in decoded form.
+/// Returns the password of a URL, or else its user name, both percent-encoded and decoded.
 fn credentials(url: &Url) -> Vec<SecretString> {
     let encoded = url.password().unwrap_or(url.username());
     let decoded = percent_decode_str(encoded).decode_utf8_lossy();
     vec![SecretString::from(encoded), SecretString::from(decoded.as_ref())]
 }
 
-/// Returns `true` for an Entra token (a JWT). Azure requires tokens as bearer tokens, and keys in
-/// the header `api-key`.
+/// Returns `true` if the key is an Entra token (a JWT). Azure requires tokens in `Authorization`,
+/// but keys in the header `api-key`.
 fn is_token(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }
 
-/// A header value marked as sensitive.
+/// Creates a header value that is marked as sensitive. Returns `None` if `text` has invalid
+/// characters.
 fn secret_value(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);

@@ -2,10 +2,10 @@ use secrecy::SecretString;
 
 use crate::client::provider::Provider;
 
-/// Servers and keys in the environment.
+/// Server addresses and API keys from environment variables.
 #[derive(Clone)]
 pub(super) struct Environment {
-    /// `OPENAI_BASE_URL`. If it is set, a prefix of a model name is part of the name.
+    /// `OPENAI_BASE_URL`. If it is set, a prefix such as `groq/` belongs to the model name.
     pub(super) base_url: Option<String>,
     /// `AZURE_OPENAI_ENDPOINT`.
     pub(super) azure: Option<String>,
@@ -13,7 +13,7 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Reads the variables. Empty ones are ignored.
+    /// Reads the environment variables. Empty variables are ignored.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let key =
@@ -25,7 +25,7 @@ impl Environment {
         }
     }
 
-    /// The key of a provider. `OPENAI_API_KEY` is also for unknown servers.
+    /// Returns the API key of a provider. For an unknown provider this is `OPENAI_API_KEY`.
     pub(super) fn key(&self, provider: Option<Provider>) -> Option<&SecretString> {
         let provider = provider.unwrap_or(Provider::OpenAi);
         self.keys.iter().find(|(owner, _)| *owner == provider).map(|(_, key)| key)

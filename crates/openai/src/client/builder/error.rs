@@ -2,7 +2,7 @@ use haft_core::call::BoxError;
 
 use crate::client::provider::Provider;
 
-/// An invalid configuration of a model.
+/// The error of building a model with an invalid configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -11,9 +11,9 @@ pub enum BuildError {
         "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
     )]
     BaseUrl {
-        /// The text, without possible credentials.
+        /// The given text, with credentials removed.
         base_url: String,
-        /// The reason.
+        /// The reason why the text is rejected.
         reason: String,
     },
     /// The model name has the prefix of an unknown provider, and no base URL is set.
@@ -25,39 +25,39 @@ pub enum BuildError {
         /// The text before the first `/`.
         prefix: String,
     },
-    /// The provider has a base URL for each user, and none is set.
+    /// The provider has a different base URL for each user, and no base URL is set.
     #[error("{provider} has a base URL per user: set yours")]
     NoBaseUrl {
         /// The name of the provider.
         provider: &'static str,
     },
-    /// The provider requires a key, and none is set.
+    /// The provider requires an API key, and no key is set.
     #[error("there is no API key for {base_url}: set {variable}, or OPENAI_BASE_URL for another server")]
     NoApiKey {
-        /// The base URL.
+        /// The base URL of the provider.
         base_url: String,
         /// The environment variable for the key.
         variable: &'static str,
     },
-    /// The key has characters forbidden in headers, such as a line break.
+    /// The API key has characters that are forbidden in HTTP headers, such as a line break.
     #[error("the API key has invalid characters, such as a line break")]
     ApiKey,
-    /// A header has invalid characters.
+    /// The name or value of an HTTP header has invalid characters.
     #[error("the header {name:?} has characters that cannot be sent")]
     Header {
-        /// The name.
+        /// The name of the header.
         name: String,
     },
-    /// An extra field of the body has the name of a field sent by haft.
+    /// A field of `extra_body` has the name of a field that haft sends itself.
     #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
     OwnField {
-        /// The name.
+        /// The name of the field.
         name: String,
     },
-    /// The proxy is not a URL.
+    /// The proxy is not a valid URL.
     #[error("the proxy is not a URL: give one such as \"http://localhost:3128\"")]
     Proxy,
-    /// The HTTP client cannot be built, for example without system certificates.
+    /// The HTTP client cannot be built, for example because the system has no CA certificates.
     #[error("the HTTP client cannot be built; does the system have its CA certificates?")]
     Http(#[source] BoxError),
 }

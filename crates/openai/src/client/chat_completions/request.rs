@@ -14,7 +14,7 @@ use crate::{
     format::{EncodedMessages, ResponseSchema, Tools, tool_as, tools_as},
 };
 
-/// The fields of a [`Body`] without `extra`.
+/// The names of all fields of a [`Body`], except those in `extra`.
 pub(super) const FIELDS: &[&str] = &[
     "model",
     "messages",
@@ -34,7 +34,7 @@ pub(super) const FIELDS: &[&str] = &[
     "reasoning_effort",
 ];
 
-/// The body of a request. Messages and tools are cached JSON.
+/// The body of a Chat Completions request. Messages and tools are cached JSON texts.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -55,7 +55,7 @@ pub(super) struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    /// The seed for servers with this name for it.
+    /// The seed, for servers that use this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     random_seed: Option<u64>,
     stream: bool,
@@ -67,7 +67,8 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// Fields about tools. Servers reject them in a request without tools.
+/// The fields that concern tools. They are omitted from a request without tools, because servers
+/// reject them there.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: ToolsField,
@@ -81,7 +82,7 @@ struct ToolFields<'a> {
 #[serde(untagged)]
 enum ToolsField {
     All(Arc<Tools>),
-    /// The required tool alone, for servers without a named `tool_choice`.
+    /// Only the required tool, for servers that do not support a tool name in `tool_choice`.
     Only(Vec<Value>),
 }
 

@@ -15,7 +15,7 @@ use crate::{
     reply::ResponsesAccumulator,
 };
 
-/// The fields of a [`Body`] without `extra`.
+/// The names of all fields of a [`Body`], except those in `extra`.
 pub(super) const FIELDS: &[&str] = &[
     "model",
     "instructions",
@@ -34,7 +34,7 @@ pub(super) const FIELDS: &[&str] = &[
     "stream",
 ];
 
-/// The body of a request. Items and tools are cached JSON.
+/// The body of a Responses request. Input items and tools are cached JSON texts.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -63,7 +63,7 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// Fields about tools.
+/// The fields that concern tools. They are omitted from a request without tools.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: Arc<Tools>,
@@ -111,7 +111,7 @@ struct Reasoning<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The body, and the accumulator of the reply.
+    /// Creates the body and the accumulator of its reply.
     pub(super) fn new(
         client: &'a Client<ResponsesApi>,
         request: &'a ChatRequest,
@@ -122,7 +122,7 @@ impl<'a> Body<'a> {
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
         let whole = Input::new(request.messages.iter(), &client.encoding);
-        // Needed only to send a `previous_response_id` later.
+        // The fingerprint is only needed to send a `previous_response_id` later.
         let stored = options.use_previous.then(|| whole.digest());
         let since = if variant.with_previous { whole.since_stored() } else { None };
         let (previous, input) = match since {
