@@ -1,4 +1,4 @@
-//! Checks of the typed model.
+//! Validation of a parsed tool: all rules that a tool function must follow.
 
 mod constraints;
 
@@ -15,7 +15,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Adds all errors of a tool.
+/// Checks a tool and adds an error for each broken rule.
 pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     check_signature(tool, errors);
     check_name(tool, errors);
@@ -34,7 +34,7 @@ pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// Checks the `self` parameter.
+/// Rejects a `self` parameter outside of an `impl` block, and receivers that cannot be shared.
 fn check_receiver(tool: &Tool, errors: &mut Errors) {
     let Some(receiver) = tool.function.signature.receiver() else { return };
     if tool.owner.is_none() {
@@ -54,7 +54,7 @@ fn check_signature(tool: &Tool, errors: &mut Errors) {
     check_receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
-    // Lifetimes are allowed for the context.
+    // Lifetimes are allowed, because the context is a reference.
     if !generics.params.iter().all(|parameter| matches!(parameter, GenericParam::Lifetime(_))) {
         errors
             .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
@@ -121,7 +121,7 @@ fn has_impl(ty: &Type) -> bool {
     mentions(ty.to_token_stream(), "impl")
 }
 
-/// Checks for duplicate argument names, and for unknown names in the list of arguments.
+/// Rejects duplicate argument names, and names in the `# Arguments` list that no parameter has.
 fn check_argument_names(tool: &Tool, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (parameter, argument) in tool.arguments() {
@@ -186,7 +186,8 @@ fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: 
     }
 }
 
-/// The target of a reference that is probably meant to be state of the host program.
+/// Returns the target type of a reference if it is probably meant to be state of the host program,
+/// not data from the model.
 fn shared_by_host(ty: &Type) -> Option<String> {
     let Type::Reference(TypeReference { elem, .. }) = ty else { return None };
     let is_data = ["str", "String", "Path", "PathBuf", "Vec", "Value"].iter().any(|it| is_named(elem, it));

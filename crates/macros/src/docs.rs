@@ -1,4 +1,4 @@
-//! Doc comments as text for a model.
+//! Conversion of doc comments to text for a model.
 
 mod arguments;
 
@@ -9,18 +9,18 @@ use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, ext::IdentExt};
 use crate::settings::without_group;
 use arguments::ListedArgument;
 
-/// The doc comments of an item.
+/// The doc comments of a function or parameter.
 #[derive(Default)]
 pub(crate) struct Docs {
     pieces: Vec<Expr>,
     arguments: Vec<ListedArgument>,
-    /// The lines without the list of arguments. `None` if a line is a macro call, which only the
-    /// compiler can expand.
+    /// The lines without the `# Arguments` list. `None` if a doc attribute is a macro call such as
+    /// `include_str!`, because only the compiler can expand it.
     lines: Option<Vec<String>>,
 }
 
 impl Docs {
-    /// Reads the doc comments among some attributes.
+    /// Collects the doc comments from a list of attributes.
     pub(crate) fn of(attributes: &[Attribute]) -> Self {
         let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().map(without_group).collect();
         let literals: Option<Vec<String>> = pieces.iter().map(literal).collect();
@@ -33,10 +33,11 @@ impl Docs {
         Self { lines: Some(lines), arguments, pieces }
     }
 
-    /// The text as an expression, without the list of arguments. `None` if the text is empty.
+    /// Returns an expression for the text without the `# Arguments` list. `None` if the text is
+    /// empty.
     ///
-    /// Literals are joined and trimmed during expansion. With a macro call such as `include_str!`,
-    /// the generated code joins the pieces.
+    /// String literals are joined and trimmed by this macro. If there is a macro call such as
+    /// `include_str!`, the generated code joins the pieces.
     pub(crate) fn text(&self) -> Option<TokenStream> {
         let Some(lines) = &self.lines else {
             return (!self.pieces.is_empty()).then(|| self.joined_by_compiler());
@@ -46,13 +47,13 @@ impl Docs {
         (!text.is_empty()).then(|| quote!(#text))
     }
 
-    /// The text of an argument in the list of arguments.
+    /// Returns the description of an argument from the `# Arguments` list.
     pub(crate) fn of_argument(&self, name: &Ident) -> Option<&str> {
         let listed = self.arguments.iter().find(|listed| name.unraw() == listed.name.as_str())?;
         Some(&listed.text).filter(|text| !text.is_empty()).map(String::as_str)
     }
 
-    /// The names in the list of arguments, with their spans.
+    /// Returns the names in the `# Arguments` list, each with an expression that has its span.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = (&str, &Expr)> {
         self.arguments.iter().map(|listed| (listed.name.as_str(), &listed.place))
     }
@@ -66,12 +67,12 @@ impl Docs {
     }
 }
 
-/// Returns `true` for a doc comment.
+/// Returns `true` if an attribute is a doc comment.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     value(attribute).is_some()
 }
 
-/// The value of `#[doc = …]`. `None` for `#[doc(hidden)]` and other attributes.
+/// Returns the value of `#[doc = …]`. `None` for `#[doc(hidden)]` and other attributes.
 fn value(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
@@ -86,7 +87,8 @@ fn literal(piece: &Expr) -> Option<String> {
     }
 }
 
-/// Removes the leading space of each line, and the leading `*` in block comments.
+/// Removes one leading space from each line of a doc comment, and the leading `*` of each line in a
+/// block comment.
 fn unindented(comment: &str) -> String {
     let mut rest = comment.lines().skip(1).filter(|line| !line.trim().is_empty()).peekable();
     let is_starred = rest.peek().is_some() && rest.all(|line| line.trim_start().starts_with('*'));

@@ -1,11 +1,11 @@
-//! A collection of errors. The user sees all of them at once.
+//! A collection of compile errors, so that the user sees all errors at once.
 
 use std::fmt::Display;
 
 use quote::ToTokens;
 use syn::{Error, Result};
 
-/// The errors found so far.
+/// The compile errors that were found so far.
 #[derive(Default)]
 pub(crate) struct Errors {
     all: Option<Error>,
@@ -13,7 +13,7 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// Adds an error with the span of `place`.
+    /// Adds an error that points to the span of `place`.
     pub(crate) fn at(&mut self, place: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(place, message));
     }
@@ -27,7 +27,7 @@ impl Errors {
         }
     }
 
-    /// Returns the value, or adds the error.
+    /// Returns the value of `result`. If it is an error, adds the error and returns `None`.
     pub(crate) fn ok<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -37,7 +37,7 @@ impl Errors {
         self.count
     }
 
-    /// Returns all errors combined into one.
+    /// Returns all errors combined into one, or `Ok` if there are no errors.
     pub(crate) fn finish(self) -> Result<()> {
         self.all.map_or(Ok(()), Err)
     }

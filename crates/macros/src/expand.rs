@@ -1,4 +1,5 @@
-//! The generated code: the function, a unit struct beside it, and its `Tool` implementation.
+//! Generation of the code for a valid tool: the function, a unit struct with the name of the tool,
+//! and its `Tool` implementation.
 
 mod definition;
 
@@ -15,7 +16,7 @@ use crate::{
     tool::{Owner, Receiver, Tool},
 };
 
-/// Expands a tool without errors.
+/// Expands a tool that has passed all checks.
 pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
     let marker = marker(tool);
@@ -34,7 +35,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The generated unit struct.
+/// Generates the unit struct that represents the tool.
 pub(crate) fn marker(tool: &Tool) -> TokenStream {
     let conditions = tool.function.conditions();
     let visibility = &tool.function.visibility;
@@ -76,8 +77,8 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The `Tool` implementation. It is written without `async_trait`, whose expansion would use a
-/// `Box` defined by the user.
+/// Generates the `Tool` implementation. It does not use `async_trait`, because the expansion of
+/// `async_trait` would pick up a `Box` that the user has defined.
 pub(crate) fn implementation_of_tool(
     tool: &Tool,
     definition: &TokenStream,
@@ -110,8 +111,8 @@ pub(crate) fn implementation_of_tool(
     }
 }
 
-/// The type that implements `Function`. It differs from the tool type, which may be public while
-/// the parameter types are private.
+/// Returns the name of the type that implements `Function`. It differs from the tool type: the tool
+/// type may be public while the parameter types are private.
 fn function_type(tool: &Tool) -> Ident {
     let name = tool.type_name();
     match tool.owner {
@@ -120,7 +121,8 @@ fn function_type(tool: &Tool) -> Ident {
     }
 }
 
-/// The `Function` implementation: name, types, parameters and call.
+/// Generates the `Function` implementation: the tool name, the argument types, the parameters and
+/// the call.
 fn function(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -145,12 +147,12 @@ fn function(tool: &Tool) -> TokenStream {
     }
 }
 
-/// `(first, (second, ()))`.
+/// Nests items as `(first, (second, ()))`.
 fn list(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// The expression for the core's description of a parameter.
+/// Generates the expression that describes a parameter to haft-core.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -179,7 +181,7 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
     }
 }
 
-/// The constraints on the schema of a parameter.
+/// Generates the `.constrain(…)` call that adds the constraints to the schema of a parameter.
 fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
     let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));
@@ -217,7 +219,7 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
 fn default_value(default: &DefaultValue) -> TokenStream {
     match default {
         DefaultValue::OfType => quote!(::core::default::Default::default()),
-        // A string literal may be the default of a `String`.
+        // `.into()` allows a string literal as the default of a `String`.
         DefaultValue::Value(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
             quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
         }
@@ -225,10 +227,11 @@ fn default_value(default: &DefaultValue) -> TokenStream {
     }
 }
 
-/// The `call` method: calls the function with arguments, context and state.
+/// Generates the `call` method. It calls the function with the arguments, the context and the
+/// state.
 fn call(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    // The span of the compiler error for a future that is not `Send`.
+    // The compiler reports a future that is not `Send` at this span.
     let place = tool.function_name().span();
     let cx = Ident::new("cx", Span::mixed_site());
     let arguments = list(tool.arguments().map(|(parameter, _)| local(&parameter.name).to_token_stream()));
@@ -249,7 +252,7 @@ fn call(tool: &Tool) -> TokenStream {
     }
 }
 
-/// The call, as a `Result` of the return value.
+/// Generates an expression that calls the function and evaluates to a `Result` of its return value.
 fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     let krate = tool.krate();
     let function = tool.function_name();
@@ -302,7 +305,8 @@ fn value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> TokenStrea
     }
 }
 
-/// The local variable for a parameter. Mixed-site hygiene separates it from names of the user.
+/// Returns the local variable for a parameter. Mixed-site hygiene prevents conflicts with names in
+/// the user's code.
 fn local(parameter: &Ident) -> Ident {
     format_ident!("of_{}", parameter.unraw(), span = Span::mixed_site())
 }

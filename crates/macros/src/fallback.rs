@@ -1,5 +1,5 @@
-//! The expansion of a tool with errors. It defines the same names. This avoids follow-up errors and
-//! keeps code completion working.
+//! The expansion of a tool that has errors. It defines the same names as the regular expansion.
+//! This avoids follow-up errors at each use, and code completion keeps working.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -12,12 +12,13 @@ use crate::{
     tool::Tool,
 };
 
-/// Expands the errors, the function, and a tool without an implementation.
+/// Generates the compile errors, the unchanged function, and a `Tool` implementation that panics.
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;
     if function.signature.receiver().is_some() || tool.is_name_taken() {
-        // A method cannot have a struct beside it, and a second type of the same name is an error.
+        // A struct cannot be defined next to a method, and a second type with the same name would
+        // be another error.
         return quote!(#error #function);
     }
     let marker = marker(tool);
@@ -37,8 +38,8 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     }
 }
 
-/// Generates the trait bounds on parameters and output. The compiler then reports unmet bounds
-/// together with the errors of the macro.
+/// Generates code that requires the trait bounds of the parameter and output types. The compiler
+/// then reports unmet bounds together with the errors of the macro.
 pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
     if !tool.function.signature.generics.params.is_empty() {
         return None;

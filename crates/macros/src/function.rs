@@ -1,4 +1,4 @@
-//! The function under the attribute.
+//! The function that has the `#[tool]` attribute.
 
 use proc_macro2::{Group, TokenStream};
 use quote::ToTokens;
@@ -8,7 +8,8 @@ use syn::{
     punctuated::Punctuated,
 };
 
-/// A function. Its body is not parsed, because it may be incomplete in an editor.
+/// A parsed function. The body is not parsed, because it may be incomplete while the user is
+/// typing.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -17,14 +18,15 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The `#[cfg]` attributes of the function.
+    /// Returns the `#[cfg]` attributes of the function.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
         self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
     }
 }
 
 impl Function {
-    /// Rust's `#[deprecated]` attribute, with its optional note.
+    /// Returns the note of Rust's `#[deprecated]` attribute. The outer `Option` is `None` if the
+    /// function does not have the attribute.
     pub(crate) fn deprecation(&self) -> Option<Option<Expr>> {
         let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
         Some(match &attribute.meta {

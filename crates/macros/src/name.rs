@@ -1,12 +1,13 @@
-//! Names of tools and of their Rust types.
+//! Names of tools and of the structs that are generated for them.
 
-/// Returns `true` for a valid tool name, by the rule of `haft_core::ToolName`.
+/// Returns `true` if `name` is a valid tool name. The rule is the same as in `haft_core::ToolName`.
 pub(crate) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'))
 }
 
-/// Converts `get_weather` to `GetWeather`. A name without a leading letter gets the prefix `Tool`.
+/// Converts `get_weather` to `GetWeather`. If the result does not begin with a letter, it gets the
+/// prefix `Tool`.
 pub(crate) fn pascal_case(name: &str) -> String {
     let pascal: String = name.split('_').flat_map(capitalised).collect();
     if pascal.starts_with(char::is_alphabetic) { pascal } else { format!("Tool{pascal}") }

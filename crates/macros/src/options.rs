@@ -8,10 +8,10 @@ use crate::{
     settings::{Setting, Settings, put},
 };
 
-/// The options of a tool.
+/// The parsed options of a tool.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// `crate`: the path of haft-core.
+    /// `crate`: the path of haft-core, for programs that rename or re-export it.
     pub(crate) krate: Option<Path>,
     pub(crate) name: Option<LitStr>,
     /// `type`: the name of the generated struct.
@@ -22,12 +22,12 @@ pub(crate) struct Options {
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: ToolPolicy,
     pub(crate) annotations: Annotations,
-    /// `deprecated`, with an optional note.
+    /// `deprecated`: the inner value is the note, which is optional.
     pub(crate) deprecated: Option<Option<Expr>>,
     pub(crate) replaced_by: Option<Expr>,
 }
 
-/// Options of the tool's policy. Absent options have the default of the core.
+/// Options for the policy of the tool. Options that are not set have the default of haft-core.
 #[derive(Default)]
 pub(crate) struct ToolPolicy {
     pub(crate) timeout: Option<Expr>,
@@ -53,7 +53,7 @@ const KNOWN: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
-    /// Interprets parsed settings.
+    /// Interprets the settings in `#[tool(…)]`. Invalid settings are added to `errors`.
     pub(crate) fn read(settings: Settings, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         for setting in settings.0 {

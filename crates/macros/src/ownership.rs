@@ -1,10 +1,10 @@
-//! Borrowing types, and owned types to suggest instead.
+//! Detection of types that borrow, and the owned types that error messages suggest instead.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, Type, TypePath, parse_quote};
 
-/// Returns `true` if a type, or the target of a reference, is a path that ends in `name`.
+/// Returns `true` if `ty`, or the target of a reference, is a path that ends in `name`.
 pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == name),
@@ -19,7 +19,7 @@ pub(crate) fn is_reference(ty: &Type) -> bool {
     matches!(ty, Type::Reference(_))
 }
 
-/// Removes the invisible group around a type from a `macro_rules!` fragment.
+/// Removes the invisible group that `macro_rules!` puts around a type fragment.
 pub(crate) fn without_group(ty: Type) -> Type {
     match ty {
         Type::Group(group) => without_group(*group.elem),
@@ -27,7 +27,8 @@ pub(crate) fn without_group(ty: Type) -> Type {
     }
 }
 
-/// Returns `true` if tokens contain a name that is not part of a longer path.
+/// Returns `true` if tokens contain `name`, except as a later segment of a path such as
+/// `api::name`.
 pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     let mut colons = 0;
     tokens.into_iter().any(|token| {
@@ -42,19 +43,19 @@ pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// Returns `true` if a type has a reference or a lifetime, except `'static` in a path such as
-/// `Cow<'static, str>`.
+/// Returns `true` if a type contains a reference or a lifetime. `'static` is allowed as a
+/// parameter, as in `Cow<'static, str>`.
 pub(crate) fn borrows(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |_lifetime| true)
 }
 
-/// Returns `true` if a type has a reference or a lifetime that is not `'static`.
+/// Returns `true` if a type contains a reference or a lifetime that is not `'static`.
 pub(crate) fn is_short_lived(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
-/// Returns `true` if tokens of a type borrow. For a reference, `is_borrow` gets the tokens after
-/// `&`.
+/// Returns `true` if the tokens of a type contain a borrow. For a reference, `is_borrow` decides
+/// and receives the tokens after `&`.
 fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool {
     let tokens: Vec<_> = tokens.into_iter().collect();
     tokens.iter().enumerate().any(|(at, token)| {
@@ -63,7 +64,7 @@ fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool 
             TokenTree::Group(group) => has_borrow(group.stream(), is_borrow),
             TokenTree::Punct(punct) if punct.as_char() == '&' => is_borrow(rest),
             TokenTree::Punct(punct) => punct.as_char() == '\'' && !is_static_name(rest),
-            // A `Cow` without its lifetime.
+            // A `Cow` with an elided lifetime.
             TokenTree::Ident(name) if name == "Cow" => {
                 is_punct(rest.first(), '<') && !is_punct(rest.get(1), '\'')
             }
@@ -84,12 +85,12 @@ fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == c)
 }
 
-/// The owned form of a type, as source text.
+/// Returns the owned form of a type as source text, for example `String` for `&str`.
 pub(crate) fn owned(ty: &Type) -> String {
     source_text(&without_references(ty.clone()))
 }
 
-/// A type as source text, with the usual spaces.
+/// Formats a type as source text with the usual spacing.
 pub(crate) fn source_text(ty: &Type) -> String {
     let tokens = ty.to_token_stream().to_string();
     [(" < ", "<"), (" >", ">"), (" :: ", "::"), (" ,", ","), ("& ", "&"), ("[ ", "["), (" ]", "]")]
@@ -105,7 +106,8 @@ fn without_references(ty: Type) -> Type {
     }
 }
 
-/// `String` for `Cow<'_, str>`.
+/// Returns the owned form of a `Cow`, for example `String` for `Cow<'_, str>`. `None` for other
+/// types.
 fn owned_by_cow(path: &TypePath) -> Option<Type> {
     let last = path.path.segments.last().filter(|segment| segment.ident == "Cow")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };

@@ -1,4 +1,4 @@
-//! Parameters of the function and their roles.
+//! The parameters of a tool function and the source of their values.
 
 use syn::{
     Attribute, Error, Expr, FnArg, Ident, LitStr, Meta, MetaList, Pat, PatIdent, PatType, Result, Type,
@@ -12,41 +12,41 @@ use crate::{
     settings::{Bounds, Setting, Settings, put},
 };
 
-/// A parameter.
+/// A parameter of a tool function.
 pub(crate) struct Parameter {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
     pub(crate) role: Role,
-    /// Set if its attributes are valid.
+    /// Set if the attributes of the parameter are valid.
     pub(crate) is_valid: bool,
 }
 
 /// The source of a parameter's value.
 pub(crate) enum Role {
-    /// An argument from the model.
+    /// The model passes the value as an argument of the call.
     Argument(Box<Argument>),
-    /// The context of the call.
+    /// The value is the `ToolContext` of the call.
     Context,
-    /// State of the host program, selected by the type of the parameter.
+    /// The value is state of the host program, selected by the type of the parameter.
     State,
 }
 
-/// The attributes of an argument from the model.
+/// The attributes of a parameter whose value comes from the model.
 #[derive(Default)]
 pub(crate) struct Argument {
-    /// `description`: replaces the doc comment.
+    /// `description`: the text for the model, in place of the doc comment.
     pub(crate) description: Option<Expr>,
     pub(crate) docs: Docs,
-    /// `rename`: replaces the parameter name for the model.
+    /// `rename`: the name for the model, in place of the parameter name.
     pub(crate) rename: Option<LitStr>,
-    /// `default`: the value of an absent argument.
+    /// `default`: the value if the model omits the argument.
     pub(crate) default: Option<DefaultValue>,
-    /// `flatten`: the parameter receives all members without a parameter of their own.
+    /// `flatten`: the parameter receives all arguments that no other parameter has.
     pub(crate) flatten: Option<Ident>,
     pub(crate) constraints: Constraints,
 }
 
-/// Constraints on a value beyond its type.
+/// Constraints on an argument in addition to its type.
 #[derive(Default)]
 pub(crate) struct Constraints {
     pub(crate) range: Option<(Ident, Bounds)>,
@@ -57,7 +57,7 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    /// The keys of the given constraints.
+    /// Returns the keys of the constraints that are set, for error messages.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Ident> {
         let Self { range, length, pattern, format, examples } = self;
         let bounds = [range, length].into_iter().flatten().map(|(key, _)| key);
@@ -65,20 +65,20 @@ impl Constraints {
     }
 }
 
-/// The value of an absent argument.
+/// The value that is used if the model omits an argument.
 pub(crate) enum DefaultValue {
-    /// `#[tool(default)]`: [`Default::default`] of the type.
+    /// `#[tool(default)]`: the [`Default`] value of the type.
     OfType,
-    /// `#[tool(default = …)]`.
+    /// `#[tool(default = …)]`: the given expression.
     Value(Expr),
 }
 
-/// The parsed attributes of a parameter.
+/// The options of a parameter, before its role is known.
 #[derive(Default)]
 struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// The first option for arguments of the model.
+    /// The first option that only applies to arguments from the model.
     argument_option: Option<Ident>,
     argument: Argument,
 }
@@ -97,13 +97,13 @@ const KNOWN: [&str; 11] = [
     "examples",
 ];
 
-/// Returns `true` for the name of a parameter option.
+/// Returns `true` if `key` is the name of a parameter option.
 pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
     KNOWN.iter().any(|known| key == known)
 }
 
 impl Parameter {
-    /// Parses a parameter and removes its helper attributes from the function.
+    /// Parses a parameter and removes its doc comments and `#[tool]` attributes from the function.
     pub(crate) fn take(input: &mut FnArg, errors: &mut Errors) -> Option<Self> {
         match input {
             FnArg::Typed(parameter) => {
@@ -124,7 +124,7 @@ impl Parameter {
 }
 
 impl Parameter {
-    /// The name for the model.
+    /// Returns the name of the argument for the model.
     pub(crate) fn model_name(&self, argument: &Argument) -> String {
         argument.rename.as_ref().map_or_else(|| self.name.unraw().to_string(), LitStr::value)
     }
@@ -191,7 +191,8 @@ impl Argument {
     }
 }
 
-/// Rejects `cfg` on parameters: an attribute macro sees the function before they are evaluated.
+/// Rejects `#[cfg]` on parameters. An attribute macro receives the function before the compiler
+/// evaluates `#[cfg]` on parameters.
 fn conditions(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| {
         let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");
@@ -220,7 +221,7 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Doc
 
 fn settings(attribute: &Attribute) -> Result<Settings> {
     match &attribute.meta {
-        // A doc comment.
+        // A doc comment has no settings.
         Meta::NameValue(_) => Ok(Settings::default()),
         Meta::List(_) => attribute.parse_args(),
         Meta::Path(path) => Err(Error::new_spanned(

@@ -1,4 +1,4 @@
-//! The grammar of `#[tool(…)]`: `key` or `key = value`, separated by commas.
+//! The grammar inside of `#[tool(…)]`: `key` or `key = value`, separated by commas.
 
 use syn::{
     Error, Expr, ExprLit, ExprPath, ExprRange, Ident, Lit, LitStr, Path, RangeLimits, Result, Token,
@@ -10,37 +10,37 @@ use syn::{
 
 use crate::errors::Errors;
 
-/// A `key` or `key = value`.
+/// One setting: `key` or `key = value`.
 pub(crate) struct Setting {
     pub(crate) key: Ident,
     value: Option<Expr>,
 }
 
-/// The bounds of a range.
+/// The bounds of a range such as `1..=10`.
 pub(crate) struct Bounds {
     pub(crate) start: Option<Expr>,
     pub(crate) end: Option<Expr>,
-    /// Set if the end is exclusive.
+    /// Set if the end is exclusive, as in `1..10`.
     pub(crate) is_end_exclusive: bool,
 }
 
-/// The content of the attribute's parentheses.
+/// All settings inside the parentheses of an attribute.
 #[derive(Default)]
 pub(crate) struct Settings(pub(crate) Punctuated<Setting, Token![,]>);
 
 impl Setting {
-    /// The required value, as any expression.
+    /// Returns the value, which is required and may be any expression.
     pub(crate) fn value(self) -> Result<Expr> {
         let Self { key, value } = self;
         value.ok_or_else(|| Error::new_spanned(&key, format!("`{key}` needs a value: `{key} = …`")))
     }
 
-    /// The optional value.
+    /// Returns the value, if there is one.
     pub(crate) fn optional_value(self) -> Option<Expr> {
         self.value
     }
 
-    /// The value, a string literal.
+    /// Returns the value, which must be a string literal.
     pub(crate) fn text(self) -> Result<LitStr> {
         let key = self.key.clone();
         match self.value()? {
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// The value, an identifier.
+    /// Returns the value, which must be an identifier.
     pub(crate) fn ident(self) -> Result<Ident> {
         let key = self.key.clone();
         let value = self.value()?;
@@ -66,7 +66,7 @@ impl Setting {
         }
     }
 
-    /// The value, a path.
+    /// Returns the value, which must be a path.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
         match self.value()? {
@@ -78,12 +78,12 @@ impl Setting {
         }
     }
 
-    /// The value of a boolean setting. `key` is short for `key = true`.
+    /// Returns the value of a boolean setting. A lone `key` means `key = true`.
     pub(crate) fn switch(self) -> Expr {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
-    /// The bounds of a range: `1..=10`, `1..` or `..10`.
+    /// Returns the bounds of a value that must be a range: `1..=10`, `1..` or `..10`.
     pub(crate) fn bounds(self) -> Result<Bounds> {
         let key = self.key.clone();
         match self.value()? {
@@ -95,7 +95,7 @@ impl Setting {
         }
     }
 
-    /// The key of a setting without a value.
+    /// Returns the key of a setting that must not have a value.
     pub(crate) fn flag(self) -> Result<Ident> {
         match self.value {
             None => Ok(self.key),
@@ -123,7 +123,7 @@ impl Parse for Setting {
     }
 }
 
-/// Removes the invisible group around an expression from a `macro_rules!` fragment.
+/// Removes the invisible group that `macro_rules!` puts around an expression fragment.
 pub(crate) fn without_group(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => without_group(*group.expr),
@@ -137,7 +137,7 @@ impl Parse for Settings {
     }
 }
 
-/// Stores the value of a setting. A second value is an error.
+/// Stores the value of a setting in `slot`. A second value for the same key is an error.
 pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
     if slot.is_some() {
         errors.at(key, format!("`{key}` is given twice: keep one"));

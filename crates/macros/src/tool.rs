@@ -1,4 +1,4 @@
-//! The typed model of a tool.
+//! The parsed form of a tool: the function with its attributes.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -16,25 +16,25 @@ use crate::{
     parameter::{Argument, Parameter, Role},
 };
 
-/// A function with its attributes, parsed.
+/// A parsed tool function.
 pub(crate) struct Tool {
     pub(crate) options: Options,
-    /// The function, without helper attributes.
+    /// The function, from which the helper attributes were removed.
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
-    /// Set for a function in an `impl` block.
+    /// The type that the method belongs to. `None` for a free function.
     pub(crate) owner: Option<Owner>,
 }
 
-/// The type of the `impl` block.
+/// The type of an `impl` block under `#[tools]`.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
-    /// The name of the generated struct.
+    /// The name of the struct that is generated for the method.
     pub(crate) type_name: Ident,
 }
 
-/// The receiver of a method. All tools of a block share the value.
+/// The receiver of a method. All tools of an `impl` block share one value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     /// `&self`
@@ -43,7 +43,8 @@ pub(crate) enum Receiver {
     Arc,
 }
 
-/// Expands the function and its tool, or the errors with a fallback.
+/// Expands `#[tool]` on a function: generates the function and its tool, or the compile errors and
+/// a fallback.
 pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let function = match syn::parse2(item.clone()) {
         Ok(function) => function,
@@ -76,7 +77,8 @@ impl Tool {
         Self { options, function, parameters, docs, owner }
     }
 
-    /// The receiver of the method. `None` if there is none, or if it is not supported.
+    /// Returns the receiver of a method. `None` if there is no receiver, or if its type is not
+    /// supported.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         match &self.function.signature.receiver()?.kind {
             ReceiverKind::Reference(_, _, None) => Some(Receiver::Ref),
@@ -85,7 +87,7 @@ impl Tool {
         }
     }
 
-    /// The parameters with values from the model.
+    /// Returns the parameters whose values come from the model.
     pub(crate) fn arguments(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
         self.parameters.iter().filter_map(|parameter| match &parameter.role {
             Role::Argument(argument) => Some((parameter, &**argument)),
@@ -93,22 +95,22 @@ impl Tool {
         })
     }
 
-    /// The parameters with values from the state of the host program.
+    /// Returns the parameters whose values come from the state of the host program.
     pub(crate) fn states(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }
 
-    /// The path of haft-core.
+    /// Returns the path of haft-core for the generated code.
     pub(crate) fn krate(&self) -> Path {
         self.options.krate.clone().unwrap_or_else(|| parse_quote!(::haft_core))
     }
 
-    /// The function's name.
+    /// Returns the name of the function.
     pub(crate) fn function_name(&self) -> &Ident {
         &self.function.signature.ident
     }
 
-    /// The name of the generated struct.
+    /// Returns the name of the generated struct.
     pub(crate) fn type_name(&self) -> Ident {
         if let Some(owner) = &self.owner {
             return owner.type_name.clone();
@@ -120,8 +122,8 @@ impl Tool {
         format_ident!("{}", pascal_case(&function.to_string()), span = function.span())
     }
 
-    /// Returns `true` if the name of the generated struct is the name of the function, or of a type
-    /// in its signature.
+    /// Returns `true` if the name of the generated struct is already the name of the function, or
+    /// of a type in its signature.
     pub(crate) fn is_name_taken(&self) -> bool {
         let (name, Function { signature, .. }) = (self.type_name(), &self.function);
         let (inputs, output) = (&signature.inputs, &signature.output);
@@ -129,7 +131,7 @@ impl Tool {
         self.owner.is_none() && (signature.ident == name || mentions(types, &name.to_string()))
     }
 
-    /// The name of the tool for models.
+    /// Returns the name of the tool for the model.
     pub(crate) fn name(&self) -> String {
         match &self.options.name {
             Some(name) => name.value(),
@@ -137,7 +139,7 @@ impl Tool {
         }
     }
 
-    /// The return type of the function.
+    /// Returns the return type of the function.
     pub(crate) fn output(&self) -> Type {
         match &self.function.signature.output {
             ReturnType::Default => parse_quote!(()),

@@ -1,4 +1,4 @@
-//! The tools of an `impl` block.
+//! Expansion of `#[tools]` on an `impl` block.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,8 @@ enum Item {
     Other(Box<ImplItem>),
 }
 
-/// Expands the block and its tools, or the errors with a fallback for the tools.
+/// Expands `#[tools]` on an `impl` block: generates the block and its tools, or the compile errors
+/// and a fallback.
 pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let block = match syn::parse2::<Block>(item.clone()) {
         Ok(block) => block,
@@ -74,7 +75,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let where_clause = &generics.where_clause;
     let block = quote! {
         #(#attributes)*
-        // Arguments are owned, because they are deserialized.
+        // Arguments must be owned, because they are deserialized.
         #[allow(clippy::needless_pass_by_value)]
         impl #generics #ty #where_clause { #(#body)* }
     };
@@ -87,7 +88,8 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
                 quote!(#(#conditions)* const _: () = { #types };)
             });
             let types = generics.params.is_empty().then(|| quote!(#(#types)*));
-            // Prevents further errors where the tools are used.
+            // A panicking `Tools` implementation prevents follow-up errors where the tools are
+            // used.
             quote! {
                 #error
                 #block
@@ -191,7 +193,7 @@ impl Parse for Block {
     }
 }
 
-/// Parses an item of the block for the type `ty`.
+/// Parses one item of the `impl` block for the type `ty`.
 fn item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
     if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool) {
         return content.parse().map(|item| Item::Other(Box::new(item)));
@@ -207,7 +209,7 @@ fn item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
             }
         });
     }
-    // The generated call is outside of the block, where `Self` is another type.
+    // The call is generated outside of the block, where `Self` would be a different type.
     let signature = with_self(function.signature.to_token_stream(), ty);
     function.signature = syn::parse2(signature)?;
     Ok(Item::Tool { options: with_self(options, ty), function: Box::new(function) })
@@ -217,7 +219,8 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Replaces `Self` by a type. Before `::` the type needs angle brackets: `<T<u8>>::NAME`.
+/// Replaces `Self` by the type `ty`. Before `::` the type needs angle brackets, as in
+/// `<T<u8>>::NAME`.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut replaced = TokenStream::new();

@@ -1,6 +1,6 @@
-/// Tracks string literals in JSON that arrives one character at a time.
+/// Tracks string literals in JSON text that arrives one character at a time.
 ///
-/// It does not parse objects and numbers, so it also works for text that is almost JSON.
+/// Objects and numbers are not parsed, so the text need not be valid JSON.
 ///
 /// # Examples
 ///
@@ -18,10 +18,10 @@ pub struct StringTracker {
 }
 
 impl StringTracker {
-    /// Processes the next character. Returns `true` if it belongs to a string, including its
-    /// quotes.
+    /// Processes the next character. Returns `true` if the character belongs to a string literal,
+    /// including its quotes.
     ///
-    /// A `"` outside of a string opens one.
+    /// If no string is open, a `"` opens one.
     pub fn push(&mut self, written: char) -> bool {
         self.push_inside(written) || {
             let is_quote = written == '"';
@@ -32,8 +32,8 @@ impl StringTracker {
         }
     }
 
-    /// Processes the next character if a string is open, and returns `false` otherwise. Never opens
-    /// a string.
+    /// Processes the next character if a string is open, and returns `false` otherwise. It never
+    /// opens a string.
     pub fn push_inside(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };
         let is_end = written == quote && !self.is_escaped;
@@ -42,7 +42,7 @@ impl StringTracker {
         true
     }
 
-    /// Opens a string that ends with this quote.
+    /// Opens a string that ends at the next unescaped `quote`.
     pub fn open(&mut self, quote: char) {
         (self.quote, self.is_escaped) = (Some(quote), false);
     }

@@ -16,7 +16,8 @@ pub fn truncate(text: &str, max_bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
 }
 
-/// Returns the text, or its [truncated](truncate) beginning and `…`.
+/// Returns `text`, or its [truncated](truncate) beginning followed by `…` if it is longer than
+/// `max_bytes`.
 ///
 /// The ellipsis (3 bytes) is not counted in `max_bytes`.
 pub fn truncate_with_ellipsis(text: &str, max_bytes: usize) -> Cow<'_, str> {

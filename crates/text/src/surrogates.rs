@@ -1,16 +1,16 @@
-//! UTF-16 surrogates in JSON escapes: `"\ud83c\udf0d"` (RFC 8259, section 7).
+//! Parsing of UTF-16 surrogates in JSON escapes such as `"\ud83c\udf0d"` (RFC 8259, section 7).
 
-/// Returns `true` for the first unit of a surrogate pair.
+/// Returns `true` if `unit` is a high surrogate, the first half of a pair.
 pub fn is_high(unit: u16) -> bool {
     (0xD800..0xDC00).contains(&unit)
 }
 
-/// Returns `true` for the second unit of a surrogate pair.
+/// Returns `true` if `unit` is a low surrogate, the second half of a pair.
 pub fn is_low(unit: u16) -> bool {
     (0xDC00..0xE000).contains(&unit)
 }
 
-/// Joins a surrogate pair. Returns `None` unless the units are a high and a low surrogate.
+/// Joins a surrogate pair. Returns `None` unless `high` is a high and `low` is a low surrogate.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ pub fn join(high: u16, low: u16) -> Option<char> {
     char::decode_utf16([high, low]).next().filter(|_| is_pair)?.ok()
 }
 
-/// Parses the four hex digits of a `\uXXXX` escape at the beginning of a text.
+/// Parses the four hex digits of a `\uXXXX` escape at the beginning of `digits`.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub fn join(high: u16, low: u16) -> Option<char> {
 /// ```
 pub fn parse_unit(digits: &str) -> Option<u16> {
     let digits = digits.get(..4)?;
-    // `from_str_radix` accepts a sign.
+    // `from_str_radix` would accept a sign.
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }

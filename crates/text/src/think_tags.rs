@@ -3,21 +3,21 @@ mod tests;
 
 use std::mem::take;
 
-/// The tag before the reasoning of a model.
+/// The tag that precedes the reasoning of a model.
 pub const OPEN_TAG: &str = "<think>";
 
-/// The tag after the reasoning of a model.
+/// The tag that follows the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// Maximum length of buffered whitespace, in bytes.
+/// The maximum length of whitespace that is buffered, in bytes.
 const MAX_BUFFERED_SPACE: usize = 1 << 10;
 
 /// Splits a leading `<think>…</think>` block from streamed text.
 ///
 /// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
-/// the reasoning of a model in the text. Only a block at the beginning is reasoning: a tag behind
-/// other text is text. Whitespace around the reasoning and before the text is dropped. The result
-/// does not depend on how the text is divided into pieces.
+/// the reasoning of a model in the text. Only a block at the beginning is treated as reasoning. A
+/// tag after other text remains text. Whitespace around the reasoning and before the text is
+/// dropped. The result does not depend on how the text is divided into pieces.
 ///
 /// # Examples
 ///
@@ -36,36 +36,36 @@ const MAX_BUFFERED_SPACE: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Buffered text that may be part of a tag.
+    /// Text that is held back because it may be a part of a tag.
     buffer: String,
 }
 
-/// New reasoning and new text.
+/// The new reasoning and the new text from one [`push`](ThinkTagParser::push).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkSplit {
-    /// Text inside the tags.
+    /// Text between the tags.
     pub reasoning: String,
-    /// Text behind the tags.
+    /// Text after the closing tag, or all text if there is no block.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Before the open tag.
+    /// No character other than whitespace was received.
     #[default]
     Start,
-    /// After the open tag, before the first character that is not whitespace.
+    /// After the opening tag, before the first character that is not whitespace.
     Opened,
     /// Inside the reasoning.
     Inside,
-    /// After the close tag, before the first character that is not whitespace.
+    /// After the closing tag, before the first character that is not whitespace.
     Closed,
-    /// In the text. The rest is passed through.
+    /// In the text. All further text is passed through.
     Text,
 }
 
 impl ThinkTagParser {
-    /// Passes the rest of the text through unchanged.
+    /// Turns the parser off. All further text is passed through unchanged.
     pub fn disable(&mut self) {
         self.state = State::Text;
     }
@@ -82,12 +82,12 @@ impl ThinkTagParser {
         split
     }
 
-    /// Returns `true` between the tags.
+    /// Returns `true` between the opening and the closing tag.
     pub fn is_inside(&self) -> bool {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns the buffered rest.
+    /// Ends the text. Returns the text that was held back.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.buffer);
         match self.state {
@@ -99,7 +99,8 @@ impl ThinkTagParser {
         }
     }
 
-    /// Changes the state if the buffered text completes it.
+    /// Enters the next state if the buffered text suffices for it. Returns `false` if more text is
+    /// needed.
     fn advance(&mut self, split: &mut ThinkSplit) -> bool {
         let trimmed = self.buffer.trim_start();
         match self.state {
@@ -142,8 +143,8 @@ impl ThinkTagParser {
     }
 }
 
-/// Length of the suffix that may belong to the end of the reasoning: whitespace and a part of the
-/// close tag.
+/// Returns the length of the suffix that may not belong to the reasoning: whitespace and the
+/// beginning of a closing tag.
 fn undecided(reasoning: &str) -> usize {
     let is_suffix = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);

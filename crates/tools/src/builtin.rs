@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Calculator, GetCurrentDatetime};
 
-/// The set of built-in tools. Default: all tools.
+/// Selects the built-in tools to include. All are included by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinConfig {

@@ -1,6 +1,6 @@
-//! The calculator.
+//! The `calculator` tool.
 //!
-//! The evaluator is `nanoexpr`, because expressions come from a model:
+//! Expressions are evaluated by `nanoexpr`, because it is safe for input from a model:
 //!
 //! - Its time, memory and stack are bounded.
 //! - It computes with exact fractions, and with 18 decimal digits if these overflow.
@@ -23,9 +23,10 @@ pub use error::CalculatorError;
 use integer::Integer;
 use names::CalculatorContext;
 
-/// Maximum length of an expression, in characters. It bounds the time of many large factorials.
+/// The maximum length of an expression, in characters. It bounds the time, for example of many
+/// large factorials.
 const MAX_LENGTH: usize = 1_000;
-/// Maximum number of arguments of a function.
+/// The maximum number of arguments of a function.
 const MAX_ARGUMENTS: usize = 64;
 
 type Number = nanoexpr::Exact<18, 9999>;
@@ -43,8 +44,9 @@ pub struct Calculation {
 ///
 /// # Errors
 ///
-/// Fails with a [`CalculatorError`] if the expression is invalid or has no real value.
-// The description has no example with numbers: small models copy it instead of the question.
+/// Returns a [`CalculatorError`] if the expression is invalid or has no real value.
+// The description contains no example with numbers, because small models copy it instead of the
+// expression in the question.
 #[tool(
     description = "Works out an arithmetic expression with + - * / % ^ ! and functions such as sqrt, and tells the result.",
     idempotent
@@ -73,7 +75,7 @@ pub fn calculator(
 impl Calculation {
     fn from_number(value: Number) -> Self {
         match value.as_fraction() {
-            // A 64-bit integer can have 19 digits, a decimal only 18.
+            // A 64-bit integer can have 19 digits, but a decimal only 18.
             Some(fraction) if fraction.is_integer() => Self { result: fraction.to_string(), exact: true },
             fraction => {
                 let decimal = value.to_decimal();

@@ -2,9 +2,9 @@ use std::{fmt, sync::Arc};
 
 use haft_core::Timestamp;
 
-/// The clock of time-dependent tools. Default: the system clock.
+/// The clock that time-dependent tools read. Default: the system clock.
 ///
-/// Pass another clock as [`State`](haft_core::tool::State), for example a fixed time in a test.
+/// Pass a different clock as [`State`](haft_core::tool::State), for example a fixed time in a test.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ use haft_core::Timestamp;
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// Creates a clock from a function.
+    /// Creates a clock that calls `now` for the current time.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
@@ -41,7 +41,7 @@ impl Clock {
     }
 }
 
-/// The system clock.
+/// The default is the system clock.
 impl Default for Clock {
     fn default() -> Self {
         Self::new(Timestamp::now)

@@ -1,4 +1,4 @@
-//! The current date and time.
+//! The `get_current_datetime` tool.
 
 mod timezone;
 
@@ -31,7 +31,8 @@ pub enum DatetimeFormat {
     Time,
 }
 
-/// Replaces `oneOf` with a plain `enum`, which has fewer tokens for a local model to process.
+/// Replaces `oneOf` in the schema by a plain `enum`. A local model then has fewer tokens to
+/// process.
 fn plain_enum(schema: &mut Schema) {
     let Some(Value::Array(variants)) = schema.remove("oneOf") else { return };
     let values = variants.iter().filter_map(|variant| variant.get("const")).cloned().collect();
@@ -50,7 +51,7 @@ pub struct CurrentDatetime {
     pub timezone: String,
 }
 
-/// The error of [`get_current_datetime`].
+/// The error that [`get_current_datetime`] returns.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatetimeError {
@@ -62,11 +63,11 @@ pub enum DatetimeError {
     Clock(#[source] BoxError),
 }
 
-/// Returns the current date and time of the [`Clock`] in a time zone.
+/// Returns the current time of the [`Clock`] in a time zone.
 ///
 /// # Errors
 ///
-/// Fails if the time zone is unknown, or if the time of the clock is out of range.
+/// Returns an error if the time zone is unknown, or if the time of the clock is out of range.
 #[tool(description = "Tells the current date and time, in any time zone.")]
 pub fn get_current_datetime(
     /// Format: in full by ISO 8601, as in mail, seconds since 1970, or the date or the time alone.

@@ -1,4 +1,5 @@
-//! Compatibility of constraints with types, derived from the name of a type.
+//! Validation of constraints such as `range` against the type of a parameter. The type is
+//! recognized by its name.
 
 use syn::{GenericArgument, Ident, PathArguments, Type};
 
@@ -19,8 +20,7 @@ enum Kind {
     Unknown,
 }
 
-/// Rejects constraints that do not apply to a type. JSON Schema ignores them, so they would have no
-/// effect.
+/// Rejects constraints that do not apply to a type. JSON Schema would silently ignore them.
 pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     let kind = kind(ty);
     let Constraints { range, length, pattern, format, examples: _ } = constraints;
@@ -55,7 +55,7 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     }
 }
 
-/// The kind of a type by its name. `Option` is transparent.
+/// Determines the kind of a type from its name. `Option<T>` has the kind of `T`.
 fn kind(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,

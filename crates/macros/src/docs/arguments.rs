@@ -1,19 +1,19 @@
-//! The list of arguments in the documentation of a function.
+//! Parsing of the `# Arguments` list in a doc comment.
 
 use syn::Expr;
 
-/// Usual headings of a list of arguments.
+/// The headings that introduce a list of arguments. Case is ignored.
 const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
 
-/// An item of a list of arguments.
+/// One argument of an `# Arguments` list.
 pub(super) struct ListedArgument {
     pub(super) name: String,
     pub(super) text: String,
-    /// The doc comment with the name, for its span.
+    /// The doc comment that contains the name. Errors point to its span.
     pub(super) place: Expr,
 }
 
-/// Separates the list of arguments from the other lines.
+/// Splits a doc comment into its `# Arguments` list and the remaining lines.
 pub(super) fn split<'a>(
     lines: impl Iterator<Item = (&'a str, &'a Expr)>,
 ) -> (Vec<String>, Vec<ListedArgument>) {
@@ -46,7 +46,8 @@ fn heading(line: &str) -> Option<&str> {
     (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
 }
 
-/// The name and the text of ``* `name` - text``, in its usual variants.
+/// Parses the name and the text of a list item such as ``* `name` - text``. The variants `- name:
+/// text` and `+ name` are accepted, too.
 fn item(line: &str) -> Option<(&str, &str)> {
     let item =
         ["* ", "- ", "+ "].iter().find_map(|bullet| line.trim_end().strip_prefix(bullet))?.trim_start();

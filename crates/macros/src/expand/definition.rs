@@ -1,4 +1,4 @@
-//! The expression for the `ToolDefinition`.
+//! Generation of the `ToolDefinition` of a tool.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -10,7 +10,7 @@ use crate::{
     tool::Tool,
 };
 
-/// The initializer of the definition.
+/// Generates the expression that creates the `ToolDefinition`.
 pub(super) fn definition(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -75,7 +75,7 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
     })
 }
 
-/// The given fields of a struct expression.
+/// Generates the `name: value` pairs of a struct expression. Fields without a value are omitted.
 fn fields<'a, const N: usize>(
     values: [(&'static str, &'a Option<Expr>); N],
     expand: impl Fn(&Expr) -> TokenStream + 'a,
@@ -86,7 +86,8 @@ fn fields<'a, const N: usize>(
     })
 }
 
-/// The deprecation, from the option `deprecated` or from Rust's attribute.
+/// Generates the deprecation of a tool, from the option `deprecated` or from Rust's `#[deprecated]`
+/// attribute.
 fn deprecation(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let note = match &tool.options.deprecated {

@@ -2,9 +2,9 @@ use nanoexpr::ErrorKind;
 
 use super::{MAX_ARGUMENTS, MAX_LENGTH, names::NAMES};
 
-/// The error of [`calculator`](super::calculator()).
+/// The error that [`calculator`](super::calculator()) returns.
 ///
-/// The messages are written for a model, with a remedy.
+/// The messages are written for a model and contain a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalculatorError {
@@ -15,22 +15,22 @@ pub enum CalculatorError {
     Syntax {
         /// A description of the problem.
         problem: &'static str,
-        /// The position of the problem, in characters from 1.
+        /// The position of the problem, counted in characters from 1.
         position: usize,
     },
     /// The expression has an unknown variable or function.
     #[error("unknown name `{name}`: known are {}", NAMES.join(", "))]
     UnknownName {
-        /// The name.
+        /// The unknown name.
         name: String,
     },
-    /// A `%` is used as percent.
+    /// A `%` is used as a percent sign, not as the remainder operator.
     #[error("`%` is the remainder of a division: write 15/100 for 15 percent")]
     Percentage,
     /// A function has the wrong number of arguments.
     #[error("wrong number of arguments in `{part}`")]
     ArgumentCount {
-        /// The call.
+        /// The function call, as written in the expression.
         part: String,
     },
     /// A function has more than 64 arguments.
@@ -39,19 +39,19 @@ pub enum CalculatorError {
     /// A division by zero.
     #[error("division by zero in `{part}`")]
     DivisionByZero {
-        /// The division.
+        /// The division, as written in the expression.
         part: String,
     },
     /// The result is not a real number, such as `sqrt(-4)`.
     #[error("`{part}` has no real value")]
     NoRealValue {
-        /// The operation.
+        /// The operation, as written in the expression.
         part: String,
     },
     /// A number or a result has more than 9,999 digits before the decimal point.
     #[error("`{part}` is too large: numbers end at 10^9999")]
     TooLarge {
-        /// The number or the operation.
+        /// The number or operation, as written in the expression.
         part: String,
     },
     /// The expression has more than 1,000 characters, or is nested deeper than 32.
@@ -64,7 +64,8 @@ pub enum CalculatorError {
 impl CalculatorError {
     /// Converts an error of the evaluator.
     ///
-    /// `position` is the start of the problem in the text of the model, in characters from 1.
+    /// `position` is the start of the problem in the model's expression, counted in characters from
+    /// 1.
     pub(super) fn from_evaluator(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
         let part = expression.get(error.span.start..error.span.end).unwrap_or(expression).to_owned();
         match error.kind {
@@ -75,7 +76,7 @@ impl CalculatorError {
             ErrorKind::TooManyArguments => Self::TooManyArguments,
             ErrorKind::DivisionByZero => Self::DivisionByZero { part },
             ErrorKind::Domain => Self::NoRealValue { part },
-            // An invalid number with correct syntax is out of range.
+            // The syntax was checked before, so an invalid number is out of range.
             ErrorKind::Overflow | ErrorKind::InvalidNumber => Self::TooLarge { part },
             ErrorKind::TooDeep | ErrorKind::TooLong => Self::TooLong,
             kind => Self::Syntax { problem: kind.description(), position },

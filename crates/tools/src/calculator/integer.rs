@@ -1,10 +1,11 @@
-//! Integer arithmetic, exact within 128 bits.
+//! Exact integer arithmetic within 128 bits.
 
 use std::cmp::Ordering;
 
 use nanoexpr::{ErrorKind, Number};
 
-/// An integer. Operations with another result fail, and the calculator falls back to fractions.
+/// A 128-bit integer. An operation fails if its result is not such an integer. The calculator then
+/// evaluates the expression with fractions.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Integer(pub(super) i128);
 

@@ -1,17 +1,17 @@
-//! Variables and functions of an expression.
+//! The variables and functions that expressions can use.
 
 use nanoexpr::{Context, ErrorKind, Math};
 
 use super::Number;
 
-/// All names, as listed in error messages.
+/// The names of all variables and functions, as listed in error messages.
 pub(super) const NAMES: [&str; 35] = [
     "pi", "e", "tau", "sqrt", "cbrt", "abs", "sign", "exp", "ln", "log2", "log10", "log", "sin", "cos",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor",
     "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
 ];
 
-/// A context with [`NAMES`], and the aliases `factorial` and `power` that models use.
+/// Resolves the [`NAMES`], and also `factorial` and `power`, because models often use these names.
 pub(super) struct CalculatorContext;
 
 impl Context<Number> for CalculatorContext {

@@ -1,4 +1,5 @@
-//! Typographic notation of models: symbols such as `×`, and `%` as percent.
+//! Handling of notation that models use in expressions: symbols such as `×`, and `%` as a percent
+//! sign.
 
 /// Replaces typographic symbols with ASCII operators and names.
 pub(super) fn to_ascii(expression: &str) -> String {
@@ -25,7 +26,8 @@ fn ascii(sign: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the character position in `expression`, from 1, of the byte `offset` in its ASCII form.
+/// Returns the position in `expression`, counted in characters from 1, of the byte `offset` in its
+/// ASCII form.
 pub(super) fn position(expression: &str, offset: usize) -> usize {
     let mut end = 0;
     let before = expression.chars().take_while(|sign| {
@@ -35,10 +37,10 @@ pub(super) fn position(expression: &str, offset: usize) -> usize {
     before.count() + 1
 }
 
-/// Returns `true` if a `%` means percent, not remainder.
+/// Returns `true` if a `%` is a percent sign and not the remainder operator.
 ///
-/// This is the case if no divisor follows, as in `15%`, or if an operator follows and there is no
-/// space before the `%`, as in `50% + 10`.
+/// A `%` is a percent sign if no divisor follows, as in `15%`. It is also one if an operator
+/// follows and there is no space before the `%`, as in `50% + 10`.
 pub(super) fn has_percentage(plain: &str) -> bool {
     plain.match_indices('%').any(|(index, sign)| {
         let (before, after) = plain.split_at(index);

@@ -113,7 +113,7 @@ fn errors_have_a_reason_and_a_position() {
         ],
     );
     check_error(
-        // 1,000 factorials would take a second.
+        // The evaluation of 1,000 factorials would take a second.
         &"3248!+".repeat(1000),
         expect![
             "the expression is too long: at most 1000 characters, nested at most 32 deep; work it out in parts"
@@ -131,7 +131,7 @@ fn every_listed_name_is_supported() {
     }
 }
 
-/// The list in the error for an unknown name has every name that `nanoexpr` documents.
+/// The error for an unknown name must list every name that `nanoexpr` documents.
 #[test]
 fn every_supported_name_is_listed() {
     let documented = "pi tau e sqrt cbrt abs sign exp ln log2 log10 log sin cos tan asin acos atan atan2 sinh cosh \
@@ -178,7 +178,7 @@ fn functions_take_many_arguments() {
     let call = |count| format!("max({})", vec!["1"; count].join(","));
     check(&call(64), "1", true);
     check_error(&call(65), expect!["too many arguments: a function takes at most 64; work it out in parts"]);
-    // Each nesting level has its arguments on the stack.
+    // The arguments of each nesting level are on the stack, so this must not overflow it.
     let nested = "max(1,".repeat(31) + "1" + &")".repeat(31);
     check(&nested, "1", true);
 }

@@ -48,7 +48,7 @@ fn unknown_zone_suggests_the_closest() {
     ] {
         check_unknown(wrong, &format!("unknown timezone \"{wrong}\", did you mean \"{right}\"? {advice}"));
     }
-    // Long names get no suggestion: the comparison with every zone would take minutes.
+    // Long names get no suggestion, because the comparison with every zone would take minutes.
     for length in [65, 1 << 20] {
         let name = "Asia/Tokyo".repeat(length / 10 + 1);
         check_unknown(&name, &format!("unknown timezone \"{}…\" {advice}", &name[..64]));

@@ -3,16 +3,18 @@ use std::fmt;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use strsim::normalized_damerau_levenshtein;
 
-/// Minimum similarity of a suggestion, from 0 to 1. At 0.8, one letter in five may be wrong.
+/// The minimum similarity of a suggestion, from 0 to 1. At 0.8, about one letter in five may be
+/// wrong.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// Maximum length of a name with a suggestion, in characters. It bounds the search time.
+/// The maximum length of a name that gets a suggestion, in characters. It bounds the search time.
 const MAX_LENGTH: usize = 64;
 
-/// An unknown time zone. The message has a suggestion that a model can use for its next attempt.
+/// The error for an unknown time zone. Its message suggests a name, so a model can correct its
+/// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTimezone {
-    /// The requested name. Longer names are cut to 64 characters and `…`.
+    /// The requested name. A longer name is cut to 64 characters and `…`.
     pub name: String,
     /// The most similar name in the IANA database. `None` if no name is similar enough.
     pub suggestion: Option<String>,
@@ -30,7 +32,7 @@ impl fmt::Display for UnknownTimezone {
 
 impl std::error::Error for UnknownTimezone {}
 
-/// Finds a time zone in the bundled IANA database. The case of the name is ignored.
+/// Finds a time zone in the bundled IANA database. Case is ignored.
 pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
     let zones = TimeZoneDatabase::bundled();
     zones.get(name).map_err(|_| {
@@ -43,14 +45,16 @@ pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
 
 fn closest(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
     let wanted = name.trim().replace(' ', "_").to_ascii_lowercase();
-    // Abbreviations are too similar to each other: `PST` and `CEST` are not misspellings of `EST`.
+    // Abbreviations without `/` are never suggested, because they are too similar: `PST` and `CEST`
+    // are not misspellings of `EST`.
     let cities = zones.available().filter(|zone| zone.as_str().contains('/'));
     let scored = cities.map(|zone| (similarity(&wanted, zone.as_str()), zone));
     let best = scored.filter(|(score, _)| *score >= MIN_SIMILARITY).max_by(|(a, _), (b, _)| a.total_cmp(b));
     best.map(|(_, zone)| zone.as_str().to_owned())
 }
 
-/// The similarity to the whole name or to its city: `Tokyo` matches `Asia/Tokyo`.
+/// Returns the similarity to the whole zone name or to its city, whichever is greater: `Tokyo`
+/// matches `Asia/Tokyo`.
 fn similarity(wanted: &str, zone: &str) -> f64 {
     let zone = zone.to_ascii_lowercase();
     let city = zone.rsplit('/').next().unwrap_or(&zone);

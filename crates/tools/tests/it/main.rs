@@ -1,4 +1,4 @@
-//! The built-in tools, called through the pipeline as an agent does.
+//! Tests of the built-in tools. They are called through the pipeline, as an agent calls them.
 
 use expect_test::expect;
 use haft_core::{Timestamp, ToolContext, call::FailureKind};
@@ -20,7 +20,8 @@ async fn datetime_defaults_to_utc_and_iso() {
     assert_eq!(call("get_current_datetime", arguments).await["result"], expected);
 }
 
-/// Behaviour A6: the error for an invalid enum value lists the valid values.
+/// Behaviour A6: the error for an invalid enum value lists the valid values, so a model can correct
+/// its call.
 #[tokio::test]
 async fn unknown_format_lists_the_formats() {
     let result =
