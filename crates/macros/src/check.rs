@@ -112,7 +112,7 @@ fn check_output(tool: &Tool, errors: &mut Errors) {
     if has_impl(&output) {
         errors.at(output, "name the type that the tool returns");
     } else if is_short_lived(&output) {
-        errors.at(&output, format!("a tool returns what it owns: use {}", instead_of(&output)));
+        errors.at(&output, format!("a tool returns what it owns: use {}", suggested_type(&output)));
     }
 }
 
@@ -124,13 +124,13 @@ fn has_impl(ty: &Type) -> bool {
 /// Rejects duplicate argument names, and names in the `# Arguments` list that no parameter has.
 fn check_argument_names(tool: &Tool, errors: &mut Errors) {
     let mut seen = HashSet::new();
-    for (parameter, argument) in tool.arguments() {
+    for (parameter, argument) in tool.argument_parameters() {
         let name = parameter.model_name(argument);
         if !seen.insert(name.clone()) {
             errors.at(&parameter.name, format!("two arguments are named `{name}`: rename one of them"));
         }
     }
-    for (name, place) in tool.docs.arguments() {
+    for (name, place) in tool.docs.listed_arguments() {
         if !tool.parameters.iter().any(|parameter| parameter.name.unraw() == name) {
             errors.at(
                 place,
@@ -148,7 +148,7 @@ fn check_argument_names(tool: &Tool, errors: &mut Errors) {
 fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: &mut Errors) {
     let ty = &parameter.ty;
     let has_default = known.default.is_some();
-    let is_last = tool.arguments().last().is_some_and(|(last, _)| last.name == parameter.name);
+    let is_last = tool.argument_parameters().last().is_some_and(|(last, _)| last.name == parameter.name);
     if let Some(flatten) = &known.flatten
         && (!is_last || has_default || known.rename.is_some())
     {
@@ -169,7 +169,7 @@ fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: 
     } else if has_impl(ty) {
         errors.at(ty, "a model gives JSON and no types: name the type of the argument");
     } else if borrows(ty) {
-        let (instead, name) = (instead_of(ty), &parameter.name);
+        let (instead, name) = (suggested_type(ty), &parameter.name);
         let state = shared_by_host(ty).map(|shared| {
             format!("; if the host gives it and not the model, write `#[tool(state)] {name}: Arc<{shared}>`")
         });
@@ -194,7 +194,7 @@ fn shared_by_host(ty: &Type) -> Option<String> {
     (matches!(**elem, Type::Path(_)) && !is_data).then(|| source_text(elem))
 }
 
-fn instead_of(ty: &Type) -> String {
+fn suggested_type(ty: &Type) -> String {
     let owned = owned(ty);
     if owned == source_text(ty) { "a type that owns its data".to_owned() } else { format!("`{owned}`") }
 }

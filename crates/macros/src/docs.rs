@@ -22,14 +22,14 @@ pub(crate) struct Docs {
 impl Docs {
     /// Collects the doc comments from a list of attributes.
     pub(crate) fn of(attributes: &[Attribute]) -> Self {
-        let pieces: Vec<_> = attributes.iter().filter_map(value).cloned().map(without_group).collect();
-        let literals: Option<Vec<String>> = pieces.iter().map(literal).collect();
+        let pieces: Vec<_> = attributes.iter().filter_map(doc_value).cloned().map(without_group).collect();
+        let literals: Option<Vec<String>> = pieces.iter().map(literal_text).collect();
         let Some(texts) = literals else { return Self { pieces, ..Self::default() } };
         let lines = texts
             .iter()
             .zip(&pieces)
             .flat_map(|(text, place)| text.split('\n').map(move |line| (line, place)));
-        let (lines, arguments) = arguments::split(lines);
+        let (lines, arguments) = arguments::split_list(lines);
         Self { lines: Some(lines), arguments, pieces }
     }
 
@@ -53,8 +53,8 @@ impl Docs {
         Some(&listed.text).filter(|text| !text.is_empty()).map(String::as_str)
     }
 
-    /// Returns the names in the `# Arguments` list, each with an expression that has its span.
-    pub(crate) fn arguments(&self) -> impl Iterator<Item = (&str, &Expr)> {
+    /// Returns the names in the `# Arguments` list, each with an expression for its span.
+    pub(crate) fn listed_arguments(&self) -> impl Iterator<Item = (&str, &Expr)> {
         self.arguments.iter().map(|listed| (listed.name.as_str(), &listed.place))
     }
 
@@ -62,25 +62,25 @@ impl Docs {
         let pieces = self
             .pieces
             .iter()
-            .map(|piece| literal(piece).map_or_else(|| quote!(#piece), |text| quote!(#text)));
+            .map(|piece| literal_text(piece).map_or_else(|| quote!(#piece), |text| quote!(#text)));
         quote!(::core::concat!(#(#pieces, "\n"),*).trim())
     }
 }
 
 /// Returns `true` if an attribute is a doc comment.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
-    value(attribute).is_some()
+    doc_value(attribute).is_some()
 }
 
 /// Returns the value of `#[doc = …]`. `None` for `#[doc(hidden)]` and other attributes.
-fn value(attribute: &Attribute) -> Option<&Expr> {
+fn doc_value(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
         _ => None,
     }
 }
 
-fn literal(piece: &Expr) -> Option<String> {
+fn literal_text(piece: &Expr) -> Option<String> {
     match piece {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(unindented(&text.value())),
         _ => None,

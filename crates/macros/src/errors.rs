@@ -5,7 +5,7 @@ use std::fmt::Display;
 use quote::ToTokens;
 use syn::{Error, Result};
 
-/// The compile errors that were found so far.
+/// The compile errors found so far.
 #[derive(Default)]
 pub(crate) struct Errors {
     all: Option<Error>,

@@ -16,17 +16,17 @@ use crate::{
     tool::{Owner, Receiver, Tool},
 };
 
-/// Expands a tool that has passed all checks.
+/// Expands a tool without errors.
 pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
-    let marker = marker(tool);
-    let conditions = function.conditions();
+    let tool_struct = tool_struct(tool);
+    let conditions = function.cfg_attributes();
     let implementation = implementation(tool);
     quote! {
         // Arguments are owned, because they are deserialized.
         #[allow(clippy::needless_pass_by_value)]
         #function
-        #marker
+        #tool_struct
         #(#conditions)*
         #[allow(deprecated, clippy::needless_update, clippy::unused_unit)]
         const _: () = {
@@ -35,9 +35,9 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates the unit struct that represents the tool.
-pub(crate) fn marker(tool: &Tool) -> TokenStream {
-    let conditions = tool.function.conditions();
+/// Generates the unit struct of the tool.
+pub(crate) fn tool_struct(tool: &Tool) -> TokenStream {
+    let conditions = tool.function.cfg_attributes();
     let visibility = &tool.function.visibility;
     let name = tool.type_name();
     let docs = format!(" The tool that calls [`{0}`](fn@{0}).", tool.function_name());
@@ -51,7 +51,7 @@ pub(crate) fn marker(tool: &Tool) -> TokenStream {
 
 pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    let function = function(tool);
+    let function = function_implementation(tool);
     let definition = definition(tool);
     let hidden = (tool.owner.is_none()).then(|| {
         let name = function_type(tool);
@@ -61,7 +61,7 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
         None => function_type(tool).to_token_stream(),
         Some(_) => quote!(*self),
     };
-    let implementation = implementation_of_tool(
+    let implementation = tool_implementation(
         tool,
         &quote! {
             static DEFINITION: ::std::sync::LazyLock<#krate::__private::ToolDefinition> =
@@ -79,7 +79,7 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
 
 /// Generates the `Tool` implementation. It does not use `async_trait`, because the expansion of
 /// `async_trait` would pick up a `Box` that the user has defined.
-pub(crate) fn implementation_of_tool(
+pub(crate) fn tool_implementation(
     tool: &Tool,
     definition: &TokenStream,
     call: impl FnOnce(&Ident, &Ident) -> TokenStream,
@@ -123,15 +123,17 @@ fn function_type(tool: &Tool) -> Ident {
 
 /// Generates the `Function` implementation: the tool name, the argument types, the parameters and
 /// the call.
-fn function(tool: &Tool) -> TokenStream {
+fn function_implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
     let name = tool.name();
     let output = tool.output();
-    let types = list(tool.arguments().map(|(parameter, _)| parameter.ty.to_token_stream()));
-    let parameters =
-        list(tool.arguments().map(|(parameter, argument)| parameter_expression(tool, parameter, argument)));
-    let call = call(tool);
+    let types = nested_tuple(tool.argument_parameters().map(|(parameter, _)| parameter.ty.to_token_stream()));
+    let parameters = nested_tuple(
+        tool.argument_parameters()
+            .map(|(parameter, argument)| parameter_expression(tool, parameter, argument)),
+    );
+    let call = call_method(tool);
     quote! {
         impl #krate::__private::Function for #type_name {
             const NAME: &'static ::core::primitive::str = #name;
@@ -148,7 +150,7 @@ fn function(tool: &Tool) -> TokenStream {
 }
 
 /// Nests items as `(first, (second, ()))`.
-fn list(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
+fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
@@ -229,17 +231,19 @@ fn default_value(default: &DefaultValue) -> TokenStream {
 
 /// Generates the `call` method. It calls the function with the arguments, the context and the
 /// state.
-fn call(tool: &Tool) -> TokenStream {
+fn call_method(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     // The compiler reports a future that is not `Send` at this span.
     let place = tool.function_name().span();
     let cx = Ident::new("cx", Span::mixed_site());
-    let arguments = list(tool.arguments().map(|(parameter, _)| local(&parameter.name).to_token_stream()));
-    let states = tool.states().map(|Parameter { name, ty, .. }| {
-        let state = local(name);
+    let arguments = nested_tuple(
+        tool.argument_parameters().map(|(parameter, _)| local_variable(&parameter.name).to_token_stream()),
+    );
+    let states = tool.state_parameters().map(|Parameter { name, ty, .. }| {
+        let state = local_variable(name);
         quote_spanned!(ty.span()=> let #state = #krate::__private::state::<#ty>(#cx).await?;)
     });
-    let work = work(tool, &cx);
+    let work = call_expression(tool, &cx);
     quote_spanned! {place=>
         async fn call(
             &self,
@@ -253,10 +257,10 @@ fn call(tool: &Tool) -> TokenStream {
 }
 
 /// Generates an expression that calls the function and evaluates to a `Result` of its return value.
-fn work(tool: &Tool, cx: &Ident) -> TokenStream {
+fn call_expression(tool: &Tool, cx: &Ident) -> TokenStream {
     let krate = tool.krate();
     let function = tool.function_name();
-    let values = tool.parameters.iter().map(|parameter| value(parameter, cx));
+    let values = tool.parameters.iter().map(|parameter| passed_value(parameter, cx));
     let wait = tool.function.signature.asyncness.map(|_| quote!(.await));
     let shared = Ident::new("shared", Span::mixed_site());
     let value = match tool.receiver() {
@@ -295,11 +299,11 @@ fn work(tool: &Tool, cx: &Ident) -> TokenStream {
     }
 }
 
-fn value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> TokenStream {
+fn passed_value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> TokenStream {
     let mut context = cx.clone();
     context.set_span(cx.span().located_at(ty.span()));
     match role {
-        Role::Argument(_) | Role::State => local(name).to_token_stream(),
+        Role::Argument(_) | Role::State => local_variable(name).to_token_stream(),
         Role::Context if is_reference(ty) => context.to_token_stream(),
         Role::Context => quote_spanned!(ty.span()=> ::core::clone::Clone::clone(#context)),
     }
@@ -307,6 +311,6 @@ fn value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> TokenStrea
 
 /// Returns the local variable for a parameter. Mixed-site hygiene prevents conflicts with names in
 /// the user's code.
-fn local(parameter: &Ident) -> Ident {
+fn local_variable(parameter: &Ident) -> Ident {
     format_ident!("of_{}", parameter.unraw(), span = Span::mixed_site())
 }

@@ -1,4 +1,4 @@
-//! The expansion of a tool that has errors. It defines the same names as the regular expansion.
+//! The expansion of a tool with errors. It defines the same names as the regular expansion.
 //! This avoids follow-up errors at each use, and code completion keeps working.
 
 use proc_macro2::TokenStream;
@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 use syn::{Error, Type};
 
 use crate::{
-    expand::{implementation_of_tool, marker},
+    expand::{tool_implementation, tool_struct},
     ownership::{borrows, is_named, is_short_lived, mentions},
     parameter::Parameter,
     tool::Tool,
@@ -21,15 +21,15 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
         // be another error.
         return quote!(#error #function);
     }
-    let marker = marker(tool);
-    let conditions = function.conditions();
+    let tool_struct = tool_struct(tool);
+    let conditions = function.cfg_attributes();
     let nothing = quote!(::core::unimplemented!());
-    let implementation = implementation_of_tool(tool, &nothing, |_, _| nothing.clone());
-    let types = types(tool);
+    let implementation = tool_implementation(tool, &nothing, |_, _| nothing.clone());
+    let types = require_trait_bounds(tool);
     quote! {
         #error
         #function
-        #marker
+        #tool_struct
         #(#conditions)*
         const _: () = {
             #implementation
@@ -40,20 +40,20 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
 
 /// Generates code that requires the trait bounds of the parameter and output types. The compiler
 /// then reports unmet bounds together with the errors of the macro.
-pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
+pub(crate) fn require_trait_bounds(tool: &Tool) -> Option<TokenStream> {
     if !tool.function.signature.generics.params.is_empty() {
         return None;
     }
     let krate = tool.krate();
-    let arguments = tool.arguments().filter_map(|(Parameter { ty, is_valid, .. }, _)| {
-        let is_reported = !is_valid || borrows(ty) || is_open(ty) || is_named(ty, "ToolContext");
+    let arguments = tool.argument_parameters().filter_map(|(Parameter { ty, is_valid, .. }, _)| {
+        let is_reported = !is_valid || borrows(ty) || is_unnamed(ty) || is_named(ty, "ToolContext");
         (!is_reported).then(|| match tool.options.schema {
             None => quote!(let _ = #krate::__private::argument::<#ty>("");),
             Some(_) => quote!(let _ = #krate::__private::argument_without_schema::<#ty>("");),
         })
     });
     let output = tool.output();
-    let output = (!is_short_lived(&output) && !is_open(&output))
+    let output = (!is_short_lived(&output) && !is_unnamed(&output))
         .then(|| quote!(let _ = <#output as #krate::__private::IntoToolOutput>::into_tool_output;));
     Some(quote! {
         fn types() {
@@ -63,6 +63,6 @@ pub(crate) fn types(tool: &Tool) -> Option<TokenStream> {
     })
 }
 
-fn is_open(ty: &Type) -> bool {
+fn is_unnamed(ty: &Type) -> bool {
     ["impl", "_"].iter().any(|it| mentions(ty.to_token_stream(), it))
 }

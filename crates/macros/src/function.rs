@@ -1,4 +1,4 @@
-//! The function that has the `#[tool]` attribute.
+//! The function under the `#[tool]` attribute.
 
 use proc_macro2::{Group, TokenStream};
 use quote::ToTokens;
@@ -19,7 +19,7 @@ pub(crate) struct Function {
 
 impl Function {
     /// Returns the `#[cfg]` attributes of the function.
-    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
+    pub(crate) fn cfg_attributes(&self) -> impl Iterator<Item = &Attribute> {
         self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
     }
 }

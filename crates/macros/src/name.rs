@@ -1,4 +1,4 @@
-//! Names of tools and of the structs that are generated for them.
+//! Names of tools and of their generated structs.
 
 /// Returns `true` if `name` is a valid tool name. The rule is the same as in `haft_core::ToolName`.
 pub(crate) fn is_tool_name(name: &str) -> bool {

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: ToolPolicy,
     pub(crate) annotations: Annotations,
-    /// `deprecated`: the inner value is the note, which is optional.
+    /// `deprecated`: the inner value is the optional note.
     pub(crate) deprecated: Option<Option<Expr>>,
     pub(crate) replaced_by: Option<Expr>,
 }

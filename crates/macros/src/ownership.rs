@@ -1,4 +1,4 @@
-//! Detection of types that borrow, and the owned types that error messages suggest instead.
+//! Detection of borrowing types, and the owned types to suggest in error messages.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;

@@ -57,7 +57,7 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    /// Returns the keys of the constraints that are set, for error messages.
+    /// Returns the keys of the given constraints, for error messages.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Ident> {
         let Self { range, length, pattern, format, examples } = self;
         let bounds = [range, length].into_iter().flatten().map(|(key, _)| key);
@@ -65,7 +65,7 @@ impl Constraints {
     }
 }
 
-/// The value that is used if the model omits an argument.
+/// The value of an argument if the model omits it.
 pub(crate) enum DefaultValue {
     /// `#[tool(default)]`: the [`Default`] value of the type.
     OfType,
@@ -78,7 +78,7 @@ pub(crate) enum DefaultValue {
 struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// The first option that only applies to arguments from the model.
+    /// The first option in the attributes that only applies to arguments from the model.
     argument_option: Option<Ident>,
     argument: Argument,
 }
@@ -108,10 +108,10 @@ impl Parameter {
         match input {
             FnArg::Typed(parameter) => {
                 let before = errors.count();
-                conditions(&mut parameter.attrs, errors);
+                reject_cfg(&mut parameter.attrs, errors);
                 let (docs, options) = take_attributes(&mut parameter.attrs, errors);
                 let role = options.role(docs, errors);
-                let name = errors.ok(name(parameter))?;
+                let name = errors.ok(binding_name(parameter))?;
                 let is_valid = errors.count() == before;
                 Some(Self { name, ty: without_group((*parameter.ty).clone()), role, is_valid })
             }
@@ -193,7 +193,7 @@ impl Argument {
 
 /// Rejects `#[cfg]` on parameters. An attribute macro receives the function before the compiler
 /// evaluates `#[cfg]` on parameters.
-fn conditions(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
+fn reject_cfg(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| {
         let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");
         attribute.path().is_ident("cfg")
@@ -212,14 +212,14 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Doc
     for attribute in
         attributes.extract_if(.., |attribute| is_doc(attribute) || attribute.path().is_ident("tool"))
     {
-        for setting in errors.ok(settings(&attribute)).into_iter().flat_map(|settings| settings.0) {
+        for setting in errors.ok(parse_settings(&attribute)).into_iter().flat_map(|settings| settings.0) {
             options.set(setting, errors);
         }
     }
     (docs, options)
 }
 
-fn settings(attribute: &Attribute) -> Result<Settings> {
+fn parse_settings(attribute: &Attribute) -> Result<Settings> {
     match &attribute.meta {
         // A doc comment has no settings.
         Meta::NameValue(_) => Ok(Settings::default()),
@@ -231,7 +231,7 @@ fn settings(attribute: &Attribute) -> Result<Settings> {
     }
 }
 
-fn name(parameter: &PatType) -> Result<Ident> {
+fn binding_name(parameter: &PatType) -> Result<Ident> {
     match &*parameter.pat {
         Pat::Ident(PatIdent { ident, subpat: None, .. }) => Ok(ident.clone()),
         pattern => Err(Error::new_spanned(

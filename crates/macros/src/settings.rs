@@ -10,7 +10,7 @@ use syn::{
 
 use crate::errors::Errors;
 
-/// One setting: `key` or `key = value`.
+/// A single setting: `key` or `key = value`.
 pub(crate) struct Setting {
     pub(crate) key: Ident,
     value: Option<Expr>,
@@ -29,7 +29,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Settings(pub(crate) Punctuated<Setting, Token![,]>);
 
 impl Setting {
-    /// Returns the value, which is required and may be any expression.
+    /// Returns the value: any expression. A missing value is an error.
     pub(crate) fn value(self) -> Result<Expr> {
         let Self { key, value } = self;
         value.ok_or_else(|| Error::new_spanned(&key, format!("`{key}` needs a value: `{key} = …`")))
@@ -40,7 +40,7 @@ impl Setting {
         self.value
     }
 
-    /// Returns the value, which must be a string literal.
+    /// Returns the value if it is a string literal. Any other value is an error.
     pub(crate) fn text(self) -> Result<LitStr> {
         let key = self.key.clone();
         match self.value()? {
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value, which must be an identifier.
+    /// Returns the value if it is an identifier. Any other value is an error.
     pub(crate) fn ident(self) -> Result<Ident> {
         let key = self.key.clone();
         let value = self.value()?;
@@ -66,7 +66,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value, which must be a path.
+    /// Returns the value if it is a path. Any other value is an error.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
         match self.value()? {
@@ -83,7 +83,7 @@ impl Setting {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
-    /// Returns the bounds of a value that must be a range: `1..=10`, `1..` or `..10`.
+    /// Returns the bounds if the value is a range: `1..=10`, `1..` or `..10`.
     pub(crate) fn bounds(self) -> Result<Bounds> {
         let key = self.key.clone();
         match self.value()? {
@@ -95,7 +95,7 @@ impl Setting {
         }
     }
 
-    /// Returns the key of a setting that must not have a value.
+    /// Returns the key of a setting without a value. A value is an error.
     pub(crate) fn flag(self) -> Result<Ident> {
         match self.value {
             None => Ok(self.key),

@@ -23,14 +23,14 @@ pub(crate) struct Tool {
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
-    /// The type that the method belongs to. `None` for a free function.
+    /// The type of the `impl` block. `None` for a free function.
     pub(crate) owner: Option<Owner>,
 }
 
 /// The type of an `impl` block under `#[tools]`.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
-    /// The name of the struct that is generated for the method.
+    /// The name of the generated struct.
     pub(crate) type_name: Ident,
 }
 
@@ -88,7 +88,7 @@ impl Tool {
     }
 
     /// Returns the parameters whose values come from the model.
-    pub(crate) fn arguments(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
+    pub(crate) fn argument_parameters(&self) -> impl DoubleEndedIterator<Item = (&Parameter, &Argument)> {
         self.parameters.iter().filter_map(|parameter| match &parameter.role {
             Role::Argument(argument) => Some((parameter, &**argument)),
             Role::Context | Role::State => None,
@@ -96,7 +96,7 @@ impl Tool {
     }
 
     /// Returns the parameters whose values come from the state of the host program.
-    pub(crate) fn states(&self) -> impl Iterator<Item = &Parameter> {
+    pub(crate) fn state_parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }
 

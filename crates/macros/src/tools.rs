@@ -46,7 +46,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     let mut errors = Errors::default();
-    let krate = krate(options, &mut errors);
+    let krate = crate_path(options, &mut errors);
     let Block { attributes, generics, ty, items } = block;
     if !generics.params.is_empty() {
         errors
@@ -80,11 +80,12 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
         impl #generics #ty #where_clause { #(#body)* }
     };
     match errors.finish() {
-        Ok(()) => expand(&krate, &ty, &block, &tools),
+        Ok(()) => expand_block(&krate, &ty, &block, &tools),
         Err(error) => {
             let error = error.to_compile_error();
             let types = tools.iter().map(|tool| {
-                let (conditions, types) = (tool.function.conditions(), fallback::types(tool));
+                let (conditions, types) =
+                    (tool.function.cfg_attributes(), fallback::require_trait_bounds(tool));
                 quote!(#(#conditions)* const _: () = { #types };)
             });
             let types = generics.params.is_empty().then(|| quote!(#(#types)*));
@@ -104,7 +105,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn krate(options: TokenStream, errors: &mut Errors) -> Path {
+fn crate_path(options: TokenStream, errors: &mut Errors) -> Path {
     let settings = errors.ok(syn::parse2::<Settings>(options)).unwrap_or_default();
     for setting in settings.0.iter().filter(|setting| setting.key != "crate") {
         let key = &setting.key;
@@ -129,9 +130,9 @@ fn check_unique_names(tools: &[Tool], errors: &mut Errors) {
     }
 }
 
-fn expand(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> TokenStream {
+fn expand_block(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> TokenStream {
     let implementations = tools.iter().map(|tool| {
-        let (conditions, name) = (tool.function.conditions(), tool.type_name());
+        let (conditions, name) = (tool.function.cfg_attributes(), tool.type_name());
         let implementation = expand::implementation(tool);
         quote! {
             #(#conditions)*
@@ -141,7 +142,7 @@ fn expand(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) -> Token
         }
     });
     let pushes = tools.iter().map(|tool| {
-        let (conditions, name) = (tool.function.conditions(), tool.type_name());
+        let (conditions, name) = (tool.function.cfg_attributes(), tool.type_name());
         quote!(#(#conditions)* tools.push(::std::sync::Arc::new(#name(::core::clone::Clone::clone(&shared))));)
     });
     quote! {
@@ -187,14 +188,14 @@ impl Parse for Block {
         let name = ty.to_token_stream();
         let mut items = Vec::new();
         while !content.is_empty() {
-            items.push(item(&content, &name)?);
+            items.push(parse_item(&content, &name)?);
         }
         Ok(Self { attributes, generics, ty, items })
     }
 }
 
 /// Parses one item of the `impl` block for the type `ty`.
-fn item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
+fn parse_item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
     if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool) {
         return content.parse().map(|item| Item::Other(Box::new(item)));
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) use delay::duration_from_secs;
 
 /// The maximum length of an excerpt of a server's message, in bytes, without the ellipsis.
-const EXCERPT: usize = 1000;
+const EXCERPT_BYTES: usize = 1000;
 
 /// The error object in a server's response.
 #[derive(Debug, Default)]
@@ -56,8 +56,8 @@ impl ApiError {
             Value::String(message) => Some(message.as_str()),
             _ => ["message", "detail", "status_msg"].iter().find_map(|key| error.get(*key)?.as_str()),
         };
-        let word = |key| word(error, key).or_else(|| word(body, key));
-        let (code, kind) = (word("code").or_else(|| word("status_code")), word("type"));
+        let field = |key| string_or_number(error, key).or_else(|| string_or_number(body, key));
+        let (code, kind) = (field("code").or_else(|| field("status_code")), field("type"));
         if message.is_none() && code.is_none() && kind.is_none() {
             return None;
         }
@@ -69,7 +69,7 @@ impl ApiError {
             is_retryable: delay::is_daily(error).then_some(false),
             code: code.unwrap_or_default(),
             kind: kind.unwrap_or_default(),
-            param: word("param").unwrap_or_default(),
+            param: field("param").unwrap_or_default(),
         })
     }
 
@@ -89,7 +89,7 @@ impl ApiError {
     /// Adds the requested URL to the message of a 404 error, because a wrong base URL is its usual
     /// cause.
     #[cfg(feature = "client")]
-    pub(crate) fn name_url(&mut self, url: &str) {
+    pub(crate) fn add_url(&mut self, url: &str) {
         let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
         let question = if is_usual { "" } else { " (should the base URL end in /v1?)" };
         self.message = format!("at {url}{question}: {}", self.message);
@@ -237,7 +237,7 @@ fn status_of(word: &str) -> Option<u16> {
 }
 
 /// Returns the field `key` as text if it is a non-empty string or a number.
-fn word(error: &Value, key: &str) -> Option<String> {
+fn string_or_number(error: &Value, key: &str) -> Option<String> {
     match error.get(key)? {
         Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),
         Value::Number(number) => Some(number.to_string()),
@@ -245,7 +245,7 @@ fn word(error: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// Returns the beginning of a text, at most [`EXCERPT`] bytes and an ellipsis.
+/// Returns the beginning of a text, at most [`EXCERPT_BYTES`] bytes and an ellipsis.
 pub(crate) fn excerpt(text: &str) -> String {
-    truncate_with_ellipsis(text.trim(), EXCERPT).into_owned()
+    truncate_with_ellipsis(text.trim(), EXCERPT_BYTES).into_owned()
 }

@@ -96,7 +96,7 @@ impl<A: Api> Client<A> {
         let clock = Clock::start(&self.timeouts);
         let send_and_read = || async {
             let mut reply = self.send(request, false, &clock).await?;
-            reply.whole().await
+            reply.read_reply().await
         };
         // Boxed because `retry` and `instrument` move the future.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
@@ -165,7 +165,7 @@ impl<A: Api> Client<A> {
         let mut rejected: Option<A::Variant> = None;
         loop {
             let (body, accumulator) = A::build_request(self, request, &mut variant);
-            let rejection = match self.transport.send(&body, &clock.attempt()).await {
+            let rejection = match self.transport.send(&body, &clock.start_attempt()).await {
                 Ok(reply) => {
                     if let Some(rejected) = rejected {
                         self.api.remember_rejected(&variant, &rejected);
@@ -191,7 +191,7 @@ impl<A: Api> Client<A> {
         clock: &Clock,
     ) -> Result<ReplyStream<A::Accumulator>, ModelError> {
         let mut reply = self.send(request, true, clock).await?;
-        reply.fill().await?;
+        reply.wait_for_event().await?;
         Ok(reply)
     }
 

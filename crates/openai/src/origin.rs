@@ -6,7 +6,7 @@ use haft_core::message::AssistantMessage;
 use serde_json::Map;
 use serde_json::Value;
 
-const FROM: &str = "from";
+const ORIGIN_KEY: &str = "from";
 
 /// The address of the server that sent a reply. `None` if the reply came through another client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,9 +19,9 @@ impl Origin {
     }
 
     /// Adds the origin to provider data, under the key `from`.
-    pub(crate) fn mark(&self, mut data: Map<String, Value>) -> Value {
+    pub(crate) fn add_to(&self, mut data: Map<String, Value>) -> Value {
         if let Some(address) = &self.0 {
-            data.insert(FROM.to_owned(), address.as_ref().into());
+            data.insert(ORIGIN_KEY.to_owned(), address.as_ref().into());
         }
         data.into()
     }
@@ -30,7 +30,7 @@ impl Origin {
     /// the data.
     pub(crate) fn own_data<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
-        let from = data.get(FROM).and_then(Value::as_str);
+        let from = data.get(ORIGIN_KEY).and_then(Value::as_str);
         let is_foreign = from.zip(self.0.as_deref()).is_some_and(|(from, own)| from != own);
         (!is_foreign).then_some(data)
     }

@@ -55,7 +55,7 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
         return Err(ModelError::InvalidResponse(reason.to_owned()));
     }
     let mut accumulator = ChatAccumulator::default();
-    accumulator.add_message(read::<WireMessage>(message)?, true, &mut None)?;
+    accumulator.add_message(deserialize::<WireMessage>(message)?, true, &mut None)?;
     Ok(accumulator.into_message())
 }
 
@@ -90,18 +90,18 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
 pub fn response(reply: &Value) -> Result<ChatResponse, ModelError> {
     // Gemini sends an error as a list with one element.
     let reply = reply.get(0).unwrap_or(reply);
-    whole_chat(ChatAccumulator::default(), read::<Completion>(reply)?, || reply.clone())
+    build_chat_response(ChatAccumulator::default(), deserialize::<Completion>(reply)?, || reply.clone())
 }
 
 /// Decodes a non-streamed response of the Responses API.
-pub(crate) fn response_of_items(response: &Value) -> Result<ChatResponse, ModelError> {
+pub(crate) fn decode_items_response(response: &Value) -> Result<ChatResponse, ModelError> {
     let accumulator = ResponsesAccumulator::default();
-    whole_items(accumulator, response.clone())
+    build_items_response(accumulator, response.clone())
 }
 
 /// Builds a response from a parsed Chat Completions reply. `json` returns the reply as JSON, for
 /// the error message.
-fn whole_chat(
+fn build_chat_response(
     mut accumulator: ChatAccumulator,
     reply: Completion,
     json: impl FnOnce() -> Value,
@@ -111,7 +111,10 @@ fn whole_chat(
     if has_choices { accumulator.finish(&mut None) } else { Err(missing_reply(&json(), "choices")) }
 }
 
-fn whole_items(mut accumulator: ResponsesAccumulator, response: Value) -> Result<ChatResponse, ModelError> {
+fn build_items_response(
+    mut accumulator: ResponsesAccumulator,
+    response: Value,
+) -> Result<ChatResponse, ModelError> {
     let has_output = response.get("output").is_some_and(Value::is_array);
     let other = (!has_output).then(|| response.clone());
     accumulator.add_whole(response)?;
@@ -129,6 +132,6 @@ fn missing_reply(json: &Value, missing: &str) -> ModelError {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, ModelError> {
+fn deserialize<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, ModelError> {
     T::deserialize(value).map_err(|error| ModelError::InvalidResponse(error.to_string()))
 }

@@ -49,7 +49,7 @@ use serde_json::{Value, json};
 
 use crate::{
     format::{EncodingOptions, Input, derive, derive_all, output},
-    reply::response_of_items,
+    reply::decode_items_response,
     tool_json::{required_string, with_description},
 };
 
@@ -128,5 +128,5 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
 /// Returns an error if the response contains an error, is empty or malformed, or ends inside a tool
 /// call.
 pub fn response(response: &Value) -> Result<ChatResponse, ModelError> {
-    response_of_items(response)
+    decode_items_response(response)
 }

@@ -9,7 +9,7 @@ pub const OPEN_TAG: &str = "<think>";
 /// The tag that follows the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// The maximum length of whitespace that is buffered, in bytes.
+/// The maximum length of buffered whitespace, in bytes.
 const MAX_BUFFERED_SPACE: usize = 1 << 10;
 
 /// Splits a leading `<think>…</think>` block from streamed text.
@@ -36,7 +36,7 @@ const MAX_BUFFERED_SPACE: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Text that is held back because it may be a part of a tag.
+    /// Buffered text. It may be a part of a tag.
     buffer: String,
 }
 
@@ -87,7 +87,7 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns the text that was held back.
+    /// Ends the text. Returns the buffered rest of it.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.buffer);
         match self.state {

@@ -22,7 +22,7 @@ enum Kind {
 
 /// Rejects constraints that do not apply to a type. JSON Schema would silently ignore them.
 pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
-    let kind = kind(ty);
+    let kind = kind_of(ty);
     let Constraints { range, length, pattern, format, examples: _ } = constraints;
     if let Some((key, _)) = range {
         match kind {
@@ -56,7 +56,7 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
 }
 
 /// Determines the kind of a type from its name. `Option<T>` has the kind of `T`.
-fn kind(ty: &Type) -> Kind {
+fn kind_of(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,
         Type::Array(_) => return Kind::List,
@@ -71,7 +71,7 @@ fn kind(ty: &Type) -> Kind {
         PathArguments::AngleBracketed(_) if is_in(&LISTS) => Kind::List,
         PathArguments::AngleBracketed(_) if is_in(&MAPS) => Kind::Map,
         PathArguments::AngleBracketed(arguments) if last.ident == "Option" => match arguments.args.first() {
-            Some(GenericArgument::Type(inner)) => kind(inner),
+            Some(GenericArgument::Type(inner)) => kind_of(inner),
             _ => Kind::Unknown,
         },
         _ => Kind::Unknown,

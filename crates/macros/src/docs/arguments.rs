@@ -5,7 +5,7 @@ use syn::Expr;
 /// The headings that introduce a list of arguments. Case is ignored.
 const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
 
-/// One argument of an `# Arguments` list.
+/// An argument in an `# Arguments` list.
 pub(super) struct ListedArgument {
     pub(super) name: String,
     pub(super) text: String,
@@ -14,20 +14,20 @@ pub(super) struct ListedArgument {
 }
 
 /// Splits a doc comment into its `# Arguments` list and the remaining lines.
-pub(super) fn split<'a>(
+pub(super) fn split_list<'a>(
     lines: impl Iterator<Item = (&'a str, &'a Expr)>,
 ) -> (Vec<String>, Vec<ListedArgument>) {
     let (mut rest, mut listed) = (Vec::new(), Vec::<ListedArgument>::new());
     let mut is_list = false;
     for (line, place) in lines {
-        if let Some(title) = heading(line) {
+        if let Some(title) = parse_heading(line) {
             is_list = HEADINGS.iter().any(|heading| title.eq_ignore_ascii_case(heading));
             if !is_list {
                 rest.push(line.to_owned());
             }
         } else if !is_list {
             rest.push(line.to_owned());
-        } else if let Some((name, text)) = item(line) {
+        } else if let Some((name, text)) = parse_item(line) {
             listed.push(ListedArgument {
                 name: name.to_owned(),
                 text: text.to_owned(),
@@ -41,14 +41,14 @@ pub(super) fn split<'a>(
     (rest, listed)
 }
 
-fn heading(line: &str) -> Option<&str> {
+fn parse_heading(line: &str) -> Option<&str> {
     let title = line.trim_start_matches('#');
     (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
 }
 
 /// Parses the name and the text of a list item such as ``* `name` - text``. The variants `- name:
 /// text` and `+ name` are accepted, too.
-fn item(line: &str) -> Option<(&str, &str)> {
+fn parse_item(line: &str) -> Option<(&str, &str)> {
     let item =
         ["* ", "- ", "+ "].iter().find_map(|bullet| line.trim_end().strip_prefix(bullet))?.trim_start();
     let (name, text) = match item.strip_prefix('`') {

@@ -91,5 +91,5 @@ fn list_of_arguments_is_separated_from_the_text() {
     let docs = Docs::of(&item.attrs);
     let of = |name: &str| docs.of_argument(&quote::format_ident!("{name}"));
     assert_eq!((of("x"), of("y"), of("z")), (Some("The first."), Some("The second, or none."), None));
-    assert_eq!(docs.arguments().map(|(name, _)| name).collect::<Vec<_>>(), ["x", "y", "z"]);
+    assert_eq!(docs.listed_arguments().map(|(name, _)| name).collect::<Vec<_>>(), ["x", "y", "z"]);
 }

@@ -10,7 +10,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Generates the expression that creates the `ToolDefinition`.
+/// Generates an expression for the `ToolDefinition`.
 pub(super) fn definition(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -24,7 +24,7 @@ pub(super) fn definition(tool: &Tool) -> TokenStream {
     let policy = policy(tool).map(|policy| quote!(.with_policy(#policy)));
     let annotations = annotations(tool).map(|annotations| quote!(.with_annotations(#annotations)));
     let deprecation = deprecation(tool).map(|deprecation| quote!(.with_deprecation(#deprecation)));
-    let state = tool.states().map(|state| &state.ty);
+    let state = tool.state_parameters().map(|state| &state.ty);
     quote! {
         #definition #title #text #policy #annotations #deprecation
             #(.with_state(#krate::__private::StateType::of::<#state>()))*

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Returns the delay from Google's `details`, from the headers in OpenRouter's `metadata`, or from
 /// the message.
 pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
-    in_details(error).or_else(|| in_headers(error)).or_else(|| in_message(message))
+    delay_in_details(error).or_else(|| delay_in_headers(error)).or_else(|| delay_in_message(message))
 }
 
 /// Returns `true` if Google's quota per day is exhausted. A retry within seconds cannot help.
@@ -24,11 +24,11 @@ fn details(error: &Value) -> impl Iterator<Item = &Value> {
     error.get("details").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn in_details(error: &Value) -> Option<Duration> {
-    span(details(error).find_map(|detail| detail.get("retryDelay")?.as_str())?)
+fn delay_in_details(error: &Value) -> Option<Duration> {
+    parse_duration(details(error).find_map(|detail| detail.get("retryDelay")?.as_str())?)
 }
 
-fn in_headers(error: &Value) -> Option<Duration> {
+fn delay_in_headers(error: &Value) -> Option<Duration> {
     let headers = error.get("metadata")?.get("headers")?.as_object()?;
     let header = |name: &str| {
         let (_, value) = headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
@@ -42,21 +42,21 @@ fn in_headers(error: &Value) -> Option<Duration> {
     reset.duration_since(SystemTime::now()).ok()
 }
 
-fn in_message(message: &str) -> Option<Duration> {
+fn delay_in_message(message: &str) -> Option<Duration> {
     const BEFORE: [&str; 5] =
         ["try again in ", "retry in ", "retry after ", "try again after ", "please wait "];
     let message = message.to_lowercase();
-    BEFORE.iter().find_map(|before| span(message.split_once(before)?.1))
+    BEFORE.iter().find_map(|before| parse_duration(message.split_once(before)?.1))
 }
 
 /// Parses a duration such as `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a
 /// text. A number without a unit is in seconds.
-fn span(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
     loop {
-        let (number, after) = split(rest.trim_start(), |it| it.is_ascii_digit() || it == '.');
+        let (number, after) = split_prefix(rest.trim_start(), |it| it.is_ascii_digit() || it == '.');
         let Ok(number) = number.parse::<f64>() else { break };
-        let (unit, after) = split(after.trim_start(), char::is_alphabetic);
+        let (unit, after) = split_prefix(after.trim_start(), char::is_alphabetic);
         let unit = match unit {
             "ms" | "millisecond" | "milliseconds" => 0.001,
             "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
@@ -71,7 +71,7 @@ fn span(text: &str) -> Option<Duration> {
     (count > 0).then(|| duration_from_secs(seconds)).flatten()
 }
 
-fn split(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
+fn split_prefix(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|letter| !is_part(letter)).unwrap_or(text.len()))
 }
 

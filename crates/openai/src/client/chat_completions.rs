@@ -175,14 +175,14 @@ impl Api for ChatCompletionsApi {
     fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
         let message = rejection.message()?;
         let omitted = if rejects_user_after_tool(message) {
-            variant.omitted.and(OptionalParam::UserAfterTool)
+            variant.omitted.with_new(OptionalParam::UserAfterTool)
         } else if !variant.newer_limit && message.contains("max_completion_tokens") {
             // The server rejected `max_tokens`, and its message names the replacement.
-            variant.omitted.and(OptionalParam::TokenLimit)
+            variant.omitted.with_new(OptionalParam::TokenLimit)
         } else if variant.newer_limit && rejection.rejects("max_completion_tokens") {
-            variant.omitted.and(OptionalParam::TokenLimit)
+            variant.omitted.with_new(OptionalParam::TokenLimit)
         } else {
-            rejection.added_to(variant.omitted, &OPTIONAL)
+            rejection.add_rejected(variant.omitted, &OPTIONAL)
         };
         Some(self.variant_without(variant.is_streamed, omitted?))
     }

@@ -81,22 +81,22 @@ pub(super) struct Clock {
     timeouts: Timeouts,
     started: Instant,
     /// The start of the current attempt.
-    attempted: Instant,
+    attempt_started: Instant,
 }
 
 impl Clock {
     pub(super) fn start(timeouts: &Timeouts) -> Self {
         let now = Instant::now();
-        Self { timeouts: timeouts.clone(), started: now, attempted: now }
+        Self { timeouts: timeouts.clone(), started: now, attempt_started: now }
     }
 
     /// Returns a clock for an attempt that starts now.
-    pub(super) fn attempt(&self) -> Self {
-        Self { attempted: Instant::now(), ..self.clone() }
+    pub(super) fn start_attempt(&self) -> Self {
+        Self { attempt_started: Instant::now(), ..self.clone() }
     }
 
     /// Awaits a future, with the timeout of `phase` and the timeout of the whole request.
-    pub(super) async fn wait<T>(
+    pub(super) async fn with_timeout<T>(
         &self,
         phase: TimeoutPhase,
         future: impl Future<Output = T>,
@@ -110,15 +110,15 @@ impl Clock {
         // The response head and the first byte of the body share one timeout, so it is measured
         // from the start of the attempt.
         let is_counting = phase == TimeoutPhase::FirstByte;
-        let passed = if is_counting { self.attempted.elapsed() } else { Duration::ZERO };
-        let (wait, left) = (limit.saturating_sub(passed), self.left());
+        let passed = if is_counting { self.attempt_started.elapsed() } else { Duration::ZERO };
+        let (wait, left) = (limit.saturating_sub(passed), self.remaining());
         timeout(wait.min(left), future).await.map_err(|_elapsed| {
             if left < wait { self.total_timed_out() } else { ModelError::TimedOut { phase, after: limit } }
         })
     }
 
     /// Returns the time that is left for the whole request.
-    pub(super) fn left(&self) -> Duration {
+    pub(super) fn remaining(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())
     }
 

@@ -70,7 +70,7 @@ impl EventParser {
         }
         while let Some((start, end)) = self.next_line() {
             if start != end {
-                self.take_line(start, end);
+                self.add_line(start, end);
                 continue;
             }
             self.has_begun = true;
@@ -85,7 +85,7 @@ impl EventParser {
     /// Returns the unterminated event at the end of the stream. The specification discards it, but
     /// some servers close the connection directly after `data: [DONE]`.
     pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
-        self.take_line(self.line, self.bytes.len());
+        self.add_line(self.line, self.bytes.len());
         self.line = self.bytes.len();
         self.take_event()
     }
@@ -116,15 +116,15 @@ impl EventParser {
     }
 
     /// Adds the field in the line `start..end` to the current event.
-    fn take_line(&mut self, start: usize, end: usize) {
+    fn add_line(&mut self, start: usize, end: usize) {
         let mut line = self.bytes.get(start..end).unwrap_or_default();
         if !replace(&mut self.has_begun, true) {
             line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         }
-        let data = field(line, b"data").or_else(|| {
-            self.is_error |= field(line, b"event") == Some(b"error");
+        let data = field_value(line, b"data").or_else(|| {
+            self.is_error |= field_value(line, b"event") == Some(b"error");
             // Until autumn 2025, llama.cpp sent errors in a field `error` instead of `data`.
-            let error = field(line, b"error");
+            let error = field_value(line, b"error");
             self.is_error |= error.is_some();
             error
         });
@@ -139,7 +139,7 @@ impl EventParser {
 }
 
 /// Returns the value of a line if its field has the given name.
-fn field<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+fn field_value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     match line.strip_prefix(name)? {
         [] => Some(&[]),
         [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),

@@ -13,20 +13,20 @@ use tokio::time::timeout;
 use super::clock::Clock;
 
 /// The maximum number of bytes that are read from an error body.
-const ERROR_BYTES: usize = 64 << 10;
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The time limit for reading an error body. It is short, because the status already identifies the
 /// error.
-const ERROR_WAIT: Duration = Duration::from_secs(5);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The limits for reading the rest of a body after its last relevant event.
-const END_WAIT: Duration = Duration::from_millis(50);
-const END_BYTES: usize = 64 << 10;
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
+const MAX_DRAIN_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The possible beginnings of an event stream.
-const EVENTS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
+const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
 /// An HTTP response whose body has not been read yet.
 pub(super) struct HttpReply {
@@ -76,15 +76,15 @@ impl HttpReply {
             return Err(ModelError::InvalidResponse(reason));
         }
         let is_stream = loop {
-            self.drop_blanks();
+            self.drop_leading_whitespace();
             let (peeked, open) = (&self.peeked, |whole: &[u8]| whole.starts_with(&self.peeked));
-            if EVENTS.iter().any(|beginning| peeked.starts_with(beginning)) {
+            if EVENT_STREAM_PREFIXES.iter().any(|beginning| peeked.starts_with(beginning)) {
                 break true;
             }
-            if !open(BYTE_ORDER_MARK) && !EVENTS.iter().any(|beginning| open(beginning)) {
+            if !open(BYTE_ORDER_MARK) && !EVENT_STREAM_PREFIXES.iter().any(|beginning| open(beginning)) {
                 break false;
             }
-            match self.read().await? {
+            match self.read_from_response().await? {
                 Some(bytes) if self.peeked.is_empty() => self.peeked = bytes,
                 Some(bytes) => self.peeked.extend(bytes),
                 None => break false,
@@ -95,19 +95,23 @@ impl HttpReply {
     }
 
     /// Drops leading whitespace and a byte order mark from the peeked bytes.
-    fn drop_blanks(&mut self) {
+    fn drop_leading_whitespace(&mut self) {
         let text = self.peeked.trim_ascii_start();
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
         self.peeked.drain(..self.peeked.len() - text.len());
     }
 
     /// Returns the next bytes of the body, or `None` at its end.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
-        if self.peeked.is_empty() { self.read().await } else { Ok(Some(mem::take(&mut self.peeked))) }
+    pub(super) async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
+        if self.peeked.is_empty() {
+            self.read_from_response().await
+        } else {
+            Ok(Some(mem::take(&mut self.peeked)))
+        }
     }
 
-    async fn read(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
-        let read = self.clock.wait(self.phase, self.response.chunk()).await?;
+    async fn read_from_response(&mut self) -> Result<Option<Vec<u8>>, ModelError> {
+        let read = self.clock.with_timeout(self.phase, self.response.chunk()).await?;
         self.phase = TimeoutPhase::Idle;
         read.map(|bytes| bytes.map(Vec::from)).map_err(|error| {
             let reason = root_cause(&error.without_url());
@@ -116,14 +120,14 @@ impl HttpReply {
     }
 
     /// Reads the whole body of a non-streamed reply.
-    pub(super) async fn body(&mut self) -> Result<Vec<u8>, ModelError> {
+    pub(super) async fn read_body(&mut self) -> Result<Vec<u8>, ModelError> {
         // Most bodies arrive in one chunk, which needs no copy.
-        let mut body = self.chunk().await?.unwrap_or_default();
+        let mut body = self.next_chunk().await?.unwrap_or_default();
         loop {
             if body.len() > LINE_BYTES {
                 return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));
             }
-            match self.chunk().await? {
+            match self.next_chunk().await? {
                 Some(bytes) => body.extend(bytes),
                 None => return Ok(body),
             }
@@ -132,8 +136,8 @@ impl HttpReply {
 
     /// Reads the rest of the body, because hyper reuses a connection only after the end of its
     /// body. The end arrives in a separate chunk.
-    pub(super) async fn end(&mut self) {
-        let mut left = END_BYTES;
+    pub(super) async fn drain(&mut self) {
+        let mut left = MAX_DRAIN_BYTES;
         let reading = async {
             while let Ok(Some(bytes)) = self.response.chunk().await {
                 match left.checked_sub(bytes.len()) {
@@ -143,22 +147,22 @@ impl HttpReply {
             }
         };
         // After a timeout the connection is closed instead of reused.
-        let _ = timeout(END_WAIT, reading).await;
+        let _ = timeout(DRAIN_TIMEOUT, reading).await;
     }
 
     /// Reads the beginning of an error body, within the limits for size and time.
-    pub(super) async fn beginning(&mut self) -> Vec<u8> {
+    pub(super) async fn read_error_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
-            while let Ok(Some(bytes)) = self.chunk().await {
+            while let Ok(Some(bytes)) = self.next_chunk().await {
                 body.extend(bytes);
-                if body.len() > ERROR_BYTES {
+                if body.len() > MAX_ERROR_BYTES {
                     break;
                 }
             }
         };
         // After a timeout, the part received so far is used.
-        let _ = timeout(ERROR_WAIT, reading).await;
+        let _ = timeout(ERROR_BODY_TIMEOUT, reading).await;
         body
     }
 }

@@ -108,7 +108,7 @@ const FAMILIES: &[Family] = &[
 
 /// Returns the profile of a model by its family. A prefix is ignored, as in `openai/gpt-5`.
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
-    let name = last_name(model);
+    let name = name_without_prefix(model);
     let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
         // Names such as `o1` are too short to be searched inside a model name.
         Some(_) => name.starts_with(family.name),
@@ -126,9 +126,9 @@ pub(crate) fn profile_of(model: &str) -> ModelProfile {
 
 /// Returns `true` if a model rejects tool calls without a thought signature: Gemini 3.
 pub(super) fn needs_signatures(model: &str) -> bool {
-    last_name(model).starts_with("gemini-3")
+    name_without_prefix(model).starts_with("gemini-3")
 }
 
-fn last_name(model: &str) -> String {
+fn name_without_prefix(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_lowercase()
 }

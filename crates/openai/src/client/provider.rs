@@ -329,7 +329,7 @@ impl Provider {
     }
 
     /// Returns the provider whose domain matches the host of `url`. `None` if the host is unknown.
-    pub(super) fn at(url: &Url) -> Option<Self> {
+    pub(super) fn of_url(url: &Url) -> Option<Self> {
         let host = url.host_str().unwrap_or_default();
         let is_within = |domain: &&str| {
             host.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

@@ -41,9 +41,9 @@ impl<A: StreamAccumulator> ReplyStream<A> {
 
     /// Reads the whole reply. Accepts an event stream, too, because some servers send it
     /// unrequested.
-    pub(super) async fn whole(&mut self) -> Result<ChatResponse, ModelError> {
+    pub(super) async fn read_reply(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
-            return self.read_whole().await;
+            return self.read_unstreamed().await;
         }
         // Boxed because this rare path would enlarge the future of every request.
         while let Some(event) = Box::pin(self.next()).await? {
@@ -56,20 +56,20 @@ impl<A: StreamAccumulator> ReplyStream<A> {
 
     /// Returns the next event, or `None` after the last one.
     pub(super) async fn next(&mut self) -> Result<Option<ChatEvent>, ModelError> {
-        self.fill().await?;
+        self.wait_for_event().await?;
         Ok(self.events.pop_front())
     }
 
-    async fn read_whole(&mut self) -> Result<ChatResponse, ModelError> {
-        let body = self.reply.body().await?;
-        mem::take(&mut self.accumulator).whole(&body)
+    async fn read_unstreamed(&mut self) -> Result<ChatResponse, ModelError> {
+        let body = self.reply.read_body().await?;
+        mem::take(&mut self.accumulator).decode_whole(&body)
     }
 
     /// Reads until there is an event or the reply has ended.
-    pub(super) async fn fill(&mut self) -> Result<(), ModelError> {
+    pub(super) async fn wait_for_event(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
-            if !self.advance()? {
-                self.wait().await?;
+            if !self.parse_event()? {
+                self.receive().await?;
             }
         }
         Ok(())
@@ -77,31 +77,31 @@ impl<A: StreamAccumulator> ReplyStream<A> {
 
     /// Parses one server-sent event from the received bytes. Returns `false` if more bytes are
     /// needed.
-    fn advance(&mut self) -> Result<bool, ModelError> {
+    fn parse_event(&mut self) -> Result<bool, ModelError> {
         if self.is_done || self.is_over {
             return Ok(false);
         }
         let Some(event) = self.parser.next_event() else { return Ok(false) };
         self.is_done = is_done(event.data);
         if !self.is_done {
-            process(event, &mut self.accumulator, &mut self.events)?;
+            process_event(event, &mut self.accumulator, &mut self.events)?;
         }
         Ok(!self.is_done)
     }
 
     /// Waits for more bytes of the reply, or handles its end.
-    async fn wait(&mut self) -> Result<(), ModelError> {
+    async fn receive(&mut self) -> Result<(), ModelError> {
         if !self.reply.is_event_stream().await? {
-            let response = self.read_whole().await?;
+            let response = self.read_unstreamed().await?;
             self.events.extend(response.into_events());
             self.is_over = true;
             return Ok(());
         }
         if self.is_done {
-            self.reply.end().await;
+            self.reply.drain().await;
             return self.finish();
         }
-        let bytes = self.reply.chunk();
+        let bytes = self.reply.next_chunk();
         let bytes = if self.accumulator.is_answered() {
             let end = *self.usage_deadline.get_or_insert_with(|| Instant::now() + USAGE_WAIT);
             timeout_at(end, bytes).await.unwrap_or(Ok(None))
@@ -110,23 +110,23 @@ impl<A: StreamAccumulator> ReplyStream<A> {
             bytes.await
         };
         match bytes {
-            Ok(Some(bytes)) => self.parser.push(bytes).map_err(|TooLong| too_long()),
-            Ok(None) => self.close(),
+            Ok(Some(bytes)) => self.parser.push(bytes).map_err(|TooLong| too_long_error()),
+            Ok(None) => self.handle_close(),
             // After the finish reason, a connection error loses nothing.
             Err(_) if self.accumulator.is_finished() => self.finish(),
-            Err(ModelError::Truncated { reason, .. }) => Err(truncated(&mut self.accumulator, reason)),
+            Err(ModelError::Truncated { reason, .. }) => Err(truncated_error(&mut self.accumulator, reason)),
             Err(other) => Err(other),
         }
     }
 
     /// Handles the end of the connection. It is an error if there was no finish reason.
-    fn close(&mut self) -> Result<(), ModelError> {
+    fn handle_close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
         if is_done(last.data) {
             return self.finish();
         }
         if last.is_error {
-            return process(last, &mut self.accumulator, &mut self.events);
+            return process_event(last, &mut self.accumulator, &mut self.events);
         }
         // If the last event cannot be parsed, it was truncated.
         if let Ok(event) = A::read(last.data) {
@@ -135,7 +135,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         if self.accumulator.is_finished() {
             return self.finish();
         }
-        Err(truncated(&mut self.accumulator, "the connection was closed early"))
+        Err(truncated_error(&mut self.accumulator, "the connection was closed early"))
     }
 
     fn finish(&mut self) -> Result<(), ModelError> {
@@ -146,7 +146,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     }
 }
 
-fn process<A: StreamAccumulator>(
+fn process_event<A: StreamAccumulator>(
     event: ServerEvent<'_>,
     accumulator: &mut A,
     events: &mut VecDeque<ChatEvent>,
@@ -160,12 +160,12 @@ fn process<A: StreamAccumulator>(
     }
     match A::read(data) {
         Ok(event) => accumulator.add(event, events),
-        Err(error) if error.is_eof() => Err(truncated(accumulator, error.to_string())),
+        Err(error) if error.is_eof() => Err(truncated_error(accumulator, error.to_string())),
         Err(error) => Err(unreadable(&error, data)),
     }
 }
 
-fn truncated<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<String>) -> ModelError {
+fn truncated_error<A: StreamAccumulator>(accumulator: &mut A, reason: impl Into<String>) -> ModelError {
     mem::take(accumulator).into_truncated(reason.into())
 }
 
@@ -173,6 +173,6 @@ fn is_done(data: &[u8]) -> bool {
     data.trim_ascii() == b"[DONE]"
 }
 
-fn too_long() -> ModelError {
+fn too_long_error() -> ModelError {
     ModelError::InvalidResponse("an event of the stream is too long".into())
 }

@@ -212,8 +212,9 @@ impl Api for ResponsesApi {
         if variant.with_previous && (is_about(&UNKNOWN_ID) || rejection.param == "previous_response_id") {
             return Some(Variant { with_previous: false, ..variant.clone() });
         }
-        let encrypted = variant.omitted.and(OptionalParam::Encrypted).filter(|_| is_about(&["encrypted"]));
-        let omitted = encrypted.or_else(|| rejection.added_to(variant.omitted, &OPTIONAL));
+        let encrypted =
+            variant.omitted.with_new(OptionalParam::Encrypted).filter(|_| is_about(&["encrypted"]));
+        let omitted = encrypted.or_else(|| rejection.add_rejected(variant.omitted, &OPTIONAL));
         Some(Variant { omitted: omitted?, ..variant.clone() })
     }
 

@@ -38,7 +38,7 @@ impl RetryPolicy {
             .when(is_retryable)
             .adjust(|error, wait| {
                 let wait = wait.map(|wait| jittered(wait.max(error.retry_after().unwrap_or_default())));
-                wait.filter(|wait| *wait < clock.left())
+                wait.filter(|wait| *wait < clock.remaining())
             })
             .notify(move |error, wait| {
                 retry += 1;

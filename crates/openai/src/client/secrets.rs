@@ -4,7 +4,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 /// The minimum length of a redacted value, in bytes. Shorter values are test keys of local servers,
 /// and occur inside other words.
-const MIN_LENGTH: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 
 /// The values to redact from errors, longest first.
 pub(crate) struct Secrets(Vec<SecretString>);
@@ -19,7 +19,7 @@ impl Secrets {
         let mut secrets: Vec<_> = values
             .chain(query)
             .chain(others.iter().map(SecretString::expose_secret))
-            .filter(|secret| secret.len() >= MIN_LENGTH)
+            .filter(|secret| secret.len() >= MIN_SECRET_BYTES)
             .collect();
         secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets.into_iter().map(SecretString::from).collect())
@@ -27,9 +27,9 @@ impl Secrets {
 
     /// Removes secrets from an error. A server may repeat them in its error message.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
-        if let Some(text) = text_of(&mut error) {
+        if let Some(text) = server_text(&mut error) {
             for secret in &self.0 {
-                *text = without(text, secret.expose_secret());
+                *text = without_secret(text, secret.expose_secret());
             }
         }
         error
@@ -37,7 +37,7 @@ impl Secrets {
 }
 
 /// Returns the text of an error if it may come from a server.
-fn text_of(error: &mut ModelError) -> Option<&mut String> {
+fn server_text(error: &mut ModelError) -> Option<&mut String> {
     match error {
         ModelError::Unauthorized(text)
         | ModelError::ContextTooLong(text)
@@ -55,10 +55,10 @@ fn text_of(error: &mut ModelError) -> Option<&mut String> {
 
 /// Replaces a secret in a text. If the text ends with `…`, a partial secret before it is replaced,
 /// too.
-fn without(text: &str, secret: &str) -> String {
+fn without_secret(text: &str, secret: &str) -> String {
     let text = text.replace(secret, "[secret]");
     let Some(start) = text.strip_suffix('…') else { return text };
-    let parts = (MIN_LENGTH..secret.len()).rev().filter_map(|end| secret.get(..end));
+    let parts = (MIN_SECRET_BYTES..secret.len()).rev().filter_map(|end| secret.get(..end));
     let rest = parts.into_iter().find_map(|part| start.strip_suffix(part));
     rest.map_or(text.clone(), |rest| format!("{rest}[secret]…"))
 }

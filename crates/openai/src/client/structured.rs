@@ -30,8 +30,8 @@ impl Structured {
     pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
         let sent = ResponseSchema::of(schema, name, profile);
-        let is_other = sent.is_wrapped || sent.is_strict();
-        is_other.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
+        let needs_conversion = sent.is_wrapped || sent.is_strict();
+        needs_conversion.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
 
     /// Converts a complete reply.
@@ -39,7 +39,7 @@ impl Structured {
         let message = &mut response.message;
         self.unwrap(message);
         if message.refusal.is_none() && message.tool_calls.is_empty() {
-            self.fill_gaps(message);
+            self.remove_nulls(message);
         }
     }
 
@@ -51,7 +51,7 @@ impl Structured {
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a {
         events
             .map(move |event| match event {
-                Ok(event) => Ok(stream::iter(self.take(event).map(Ok))),
+                Ok(event) => Ok(stream::iter(self.convert_event(event).map(Ok))),
                 Err(error) => Err(self.unwrap_partial(error)),
             })
             .try_flatten()
@@ -65,7 +65,7 @@ impl Structured {
         error
     }
 
-    fn take(&mut self, event: ChatEvent) -> impl Iterator<Item = ChatEvent> + use<> {
+    fn convert_event(&mut self, event: ChatEvent) -> impl Iterator<Item = ChatEvent> + use<> {
         let (text, event) = match event {
             ChatEvent::TextDelta { text } if self.sent.is_wrapped => (self.unwrapper.push(&text), None),
             ChatEvent::Finished(mut response) => {
@@ -89,7 +89,7 @@ impl Structured {
     }
 
     /// Removes nulls that stand for omitted properties.
-    fn fill_gaps(&self, message: &mut AssistantMessage) {
+    fn remove_nulls(&self, message: &mut AssistantMessage) {
         let Some(value) = serde_json::from_str::<Value>(&message.text()).ok() else { return };
         let (value, repairs) = repair(&self.schema, value, RepairPolicy::Default);
         if !repairs.is_empty() {
@@ -99,7 +99,7 @@ impl Structured {
 }
 
 /// The maximum length of text that is held back as the possible end of the object, in bytes.
-const MAX_END: usize = 1024;
+const MAX_HELD_BYTES: usize = 1024;
 
 /// Extracts the value from the wrapper object `{"value": …}` while the object is streamed.
 #[derive(Debug, Default)]
@@ -110,17 +110,17 @@ struct Unwrapper {
     /// Text that is held back: the beginning of the object, or its possible end.
     held: String,
     /// Set if the reply does not begin with the wrapper object. The text is then passed through.
-    is_other: bool,
+    is_unwrapped: bool,
 }
 
 impl Unwrapper {
     /// Takes the next piece of the object and returns the text of the value in it.
     fn push(&mut self, text: &str) -> String {
-        if self.is_other {
+        if self.is_unwrapped {
             return text.to_owned();
         }
         if self.is_inside {
-            return self.inside(text);
+            return self.push_inside(text);
         }
         self.held.push_str(text);
         let beginning = format!("{{\"{WRAPPER_PROPERTY}\":");
@@ -134,10 +134,10 @@ impl Unwrapper {
             if next.is_none() {
                 self.is_inside = true;
                 self.held.clear();
-                return self.inside(text.get(index..).unwrap_or_default());
+                return self.push_inside(text.get(index..).unwrap_or_default());
             }
             if next != Some(letter) {
-                self.is_other = true;
+                self.is_unwrapped = true;
                 return mem::take(&mut self.held);
             }
             self.matched += letter.len_utf8();
@@ -147,13 +147,13 @@ impl Unwrapper {
 
     /// Takes text inside the object. A possible closing brace is held back, with the whitespace
     /// around it.
-    fn inside(&mut self, text: &str) -> String {
+    fn push_inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);
         let end = all.trim_ascii_end();
         let end = end.strip_suffix('}').unwrap_or(end).trim_ascii_end().len();
         // The limit is needed because some models generate endless whitespace.
-        if all.len() - end <= MAX_END {
+        if all.len() - end <= MAX_HELD_BYTES {
             self.held = all.split_off(end);
         }
         all

@@ -32,7 +32,7 @@ use crate::api_error::{ApiError, duration_from_secs};
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 
 /// The initial capacity of a request body in bytes. It is enough for a short conversation.
-const BODY_CAPACITY: usize = 4096;
+const BODY_CAPACITY_BYTES: usize = 4096;
 
 /// The `tower` layers of the user, innermost first.
 #[derive(Clone, Default)]
@@ -87,18 +87,18 @@ impl Transport {
         body: impl Serialize + Send,
         clock: &Clock,
     ) -> Result<HttpReply, ApiRejection> {
-        let response = clock.wait(TimeoutPhase::FirstByte, self.exchange(body)).await?;
+        let response = clock.with_timeout(TimeoutPhase::FirstByte, self.exchange(body)).await?;
         let response = response.map_err(|error| self.service_error(error, clock))?;
         let reply = HttpReply::new(response, clock.clone());
         if reply.status().is_success() {
             return Ok(reply);
         }
         // Boxed because this rare path would enlarge the future of every request.
-        Err(Box::pin(self.rejection(reply)).await)
+        Err(Box::pin(self.read_rejection(reply)).await)
     }
 
     async fn exchange(&self, body: impl Serialize + Send) -> Result<Response, BoxError> {
-        let mut json = Vec::with_capacity(BODY_CAPACITY);
+        let mut json = Vec::with_capacity(BODY_CAPACITY_BYTES);
         serde_json::to_writer(&mut json, &body)?;
         let request = self.endpoint.request(json);
         match &self.middleware {
@@ -111,7 +111,7 @@ impl Transport {
     }
 
     /// Converts an unsuccessful response to an error. Reads the beginning of its body.
-    async fn rejection(&self, mut reply: HttpReply) -> ApiRejection {
+    async fn read_rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
         let location = reply.headers().get(LOCATION).filter(|_| reply.status().is_redirection());
@@ -120,10 +120,10 @@ impl Transport {
             (Some(location), _) => ApiError::of_body(&format!("it has moved to {location}")),
             (None, Some(encoding)) => ApiError::of_body(&format!("(the body is compressed: {encoding})")),
             // The status already identifies the error, so a failure to read the body is ignored.
-            (None, None) => ApiError::of_body(&String::from_utf8_lossy(&reply.beginning().await)),
+            (None, None) => ApiError::of_body(&String::from_utf8_lossy(&reply.read_error_body().await)),
         };
         if status == 404 {
-            error.name_url(&self.endpoint.display_url());
+            error.add_url(&self.endpoint.display_url());
         }
         error.set_retryable(should_retry(reply.headers()));
         let param = error.take_param();

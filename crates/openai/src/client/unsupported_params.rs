@@ -48,7 +48,7 @@ impl OptionalParams {
     }
 
     /// Adds `param`. Returns `None` if the set already contains it.
-    pub(super) fn and(self, param: OptionalParam) -> Option<Self> {
+    pub(super) fn with_new(self, param: OptionalParam) -> Option<Self> {
         (!self.has(param)).then(|| self.with(param, true))
     }
 }
@@ -94,12 +94,12 @@ impl ApiRejection {
     }
 
     /// Adds the first parameter of `optional` that the server rejects and that is not omitted yet.
-    pub(super) fn added_to(
+    pub(super) fn add_rejected(
         &self,
         omitted: OptionalParams,
         optional: &[(&str, OptionalParam)],
     ) -> Option<OptionalParams> {
-        optional.iter().find_map(|(name, param)| omitted.and(*param).filter(|_| self.rejects(name)))
+        optional.iter().find_map(|(name, param)| omitted.with_new(*param).filter(|_| self.rejects(name)))
     }
 
     /// Returns `true` if the server does not support `param`. An unsupported value of it does not
@@ -121,14 +121,14 @@ impl ApiRejection {
         // The message may also list supported parameters, so the field `param` takes precedence.
         let is_about_it = match &*self.param {
             "" => is_named(&message, param),
-            path => is_last(path, param),
+            path => ends_in_name(path, param),
         };
         is_rejection && is_about_it
     }
 }
 
 /// Returns `true` if `name` is the last segment of a path such as `body.stop`.
-fn is_last(path: &str, name: &str) -> bool {
+fn ends_in_name(path: &str, name: &str) -> bool {
     path.rsplit(['.', '/']).next().is_some_and(|last| last == name)
 }
 
@@ -150,10 +150,10 @@ fn is_named(text: &str, name: &str) -> bool {
         "model: ",
         "supplied: ",
     ];
-    before.iter().any(|before| text.split(&format!("{before}{name}")).skip(1).any(is_end))
+    before.iter().any(|before| text.split(&format!("{before}{name}")).skip(1).any(is_word_end))
 }
 
 /// Returns `true` if `rest`, the text after a word, does not continue the word.
-fn is_end(rest: &str) -> bool {
+fn is_word_end(rest: &str) -> bool {
     rest.chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '_')
 }

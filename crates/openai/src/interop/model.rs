@@ -192,7 +192,7 @@ impl<C: Config> AsyncOpenAi<C> {
             Err(OpenAIError::JSONDeserialize(error, body)) => {
                 let reply = Completion::read(body.as_bytes()).ok();
                 if reply.is_some_and(|reply| reply.choices.is_some()) {
-                    let reply = ChatAccumulator::default().whole(body.as_bytes());
+                    let reply = ChatAccumulator::default().decode_whole(body.as_bytes());
                     return reply.map_err(|error| self.redact(error));
                 }
                 Err(self.error(OpenAIError::JSONDeserialize(error, body)))

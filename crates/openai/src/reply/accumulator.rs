@@ -75,7 +75,7 @@ impl Accumulator {
 
     pub(super) fn add_text(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let text = self.joiners.text.join(text, self.joiners.are_expected);
-        self.grow(text.len())?;
+        self.add_size(text.len())?;
         self.text.push_str(&text);
         if let Some(events) = sink.as_mut().filter(|_| !text.is_empty()) {
             events.push_back(ChatEvent::TextDelta { text });
@@ -85,7 +85,7 @@ impl Accumulator {
 
     pub(super) fn add_reasoning(&mut self, text: String, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let text = self.joiners.reasoning.join(text, self.joiners.are_expected);
-        self.grow(text.len())?;
+        self.add_size(text.len())?;
         self.reasoning.push_str(&text);
         if let Some(events) = sink.as_mut().filter(|_| !text.is_empty()) {
             events.push_back(ChatEvent::ReasoningDelta { text });
@@ -95,7 +95,7 @@ impl Accumulator {
 
     pub(super) fn add_refusal(&mut self, text: String) -> Result<(), ModelError> {
         let text = self.joiners.refusal.join(text, self.joiners.are_expected);
-        self.grow(text.len())?;
+        self.add_size(text.len())?;
         self.refusal.push_str(&text);
         Ok(())
     }
@@ -108,11 +108,11 @@ impl Accumulator {
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let size = self.calls.add(call, whole, sink)?;
-        self.grow(size)
+        self.add_size(size)
     }
 
     /// Adds to the number of stored bytes. Returns an error if it exceeds [`LINE_BYTES`].
-    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ModelError> {
+    pub(super) fn add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
         if self.size > LINE_BYTES {
             return Err(ModelError::InvalidResponse(format!("it is longer than {LINE_BYTES} bytes")));

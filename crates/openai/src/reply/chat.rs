@@ -122,7 +122,7 @@ impl ChatAccumulator {
             return Err(ApiError::in_band(&error));
         }
         if let LenientString::Text(reason) = choice.finish_reason {
-            self.accumulator.finish_state.take(reason);
+            self.accumulator.finish_state.set_reason(reason);
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ impl ChatAccumulator {
         sink: &mut EventSink<'_>,
     ) -> Result<(), ModelError> {
         let size = self.extras.take(&mut message, whole);
-        self.accumulator.grow(size)?;
+        self.accumulator.add_size(size)?;
         let is_thought = message.is_thought();
         let mut calls = message.take_calls();
         let reasoning =

@@ -87,7 +87,7 @@ impl Extras {
             stored.insert("thinking_parts".to_owned(), true.into());
         }
         if !stored.is_empty() {
-            data.insert(ADAPTER, origin.mark(stored));
+            data.insert(ADAPTER, origin.add_to(stored));
         }
     }
 }

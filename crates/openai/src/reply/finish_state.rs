@@ -62,7 +62,7 @@ impl FinishKind {
 impl FinishState {
     /// Stores the finish reason of a chunk. An empty reason does not end the reply, because Ollama
     /// and SGLang send one with each chunk.
-    pub(super) fn take(&mut self, reason: String) {
+    pub(super) fn set_reason(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
         if is_filled || self.reason.is_none() {

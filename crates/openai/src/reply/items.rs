@@ -37,7 +37,7 @@ pub(crate) struct ResponsesAccumulator {
     origin: Origin,
     /// Fingerprint of the messages that precede this response in the conversation. Set if the
     /// server stores responses.
-    stored: Option<String>,
+    preceding_digest: Option<String>,
 }
 
 #[derive(Debug)]
@@ -77,11 +77,12 @@ impl ItemKind {
 }
 
 impl ResponsesAccumulator {
-    /// Creates an accumulator. `origin` is stored with the provider data of the message. `stored`
-    /// is the fingerprint of the preceding messages, if the server stores the response.
+    /// Creates an accumulator. `origin` is stored with the provider data of the message.
+    /// `preceding_digest` is the fingerprint of the preceding messages, if the server stores the
+    /// response.
     #[cfg(feature = "client")]
-    pub(crate) fn new(origin: Origin, stored: Option<String>) -> Self {
-        Self { origin, stored, ..Self::default() }
+    pub(crate) fn new(origin: Origin, preceding_digest: Option<String>) -> Self {
+        Self { origin, preceding_digest, ..Self::default() }
     }
 
     #[cfg(feature = "client")]
@@ -134,7 +135,7 @@ impl ResponsesAccumulator {
             }
             other => other,
         };
-        self.accumulator.finish_state.take(reason.to_owned());
+        self.accumulator.finish_state.set_reason(reason.to_owned());
         Ok(())
     }
 
@@ -208,7 +209,7 @@ impl ResponsesAccumulator {
                     item.get("arguments").cloned().map_or(LenientString::Absent, LenientString::from);
                 let whole = call(place, id_of_call(&item), item.get("name"), arguments);
                 let size = self.accumulator.calls.set_final(whole, sink)?;
-                self.accumulator.grow(size)?;
+                self.accumulator.add_size(size)?;
                 json!({"type": "function_call"})
             }
             kind => {
@@ -217,7 +218,7 @@ impl ResponsesAccumulator {
                         self.add_reasoning(place, Some(part), text, sink)?;
                     }
                 }
-                self.accumulator.grow(item.to_string().len())?;
+                self.accumulator.add_size(item.to_string().len())?;
                 without_status(item)
             }
         };
@@ -274,7 +275,7 @@ impl ResponsesAccumulator {
     /// Stores data that has no field in the message in `provider_data`: the order of the items, and
     /// the id of a stored response.
     fn with_items(self) -> Accumulator {
-        let Self { mut accumulator, items, origin, stored, .. } = self;
+        let Self { mut accumulator, items, origin, preceding_digest, .. } = self;
         let mut data = Map::new();
         // The default order is text followed by calls. The items are stored only if their order
         // differs.
@@ -289,13 +290,13 @@ impl ResponsesAccumulator {
                 (0..).zip(&items).filter_map(|(place, item)| item.marker(accumulator.calls.id_of(place)));
             data.insert("items".to_owned(), items.collect());
         }
-        if let (Some(stored), Some(id)) = (stored, &accumulator.id) {
+        if let (Some(digest), Some(id)) = (preceding_digest, &accumulator.id) {
             let calls = (0..).zip(&items).filter_map(|(place, _)| accumulator.calls.id_of(place));
             let calls: Value = calls.map(Value::from).collect();
-            data.insert("stored".to_owned(), json!({"id": id, "after": stored, "calls": calls}));
+            data.insert("stored".to_owned(), json!({"id": id, "after": digest, "calls": calls}));
         }
         if !data.is_empty() {
-            accumulator.provider_data.insert(ADAPTER, origin.mark(data));
+            accumulator.provider_data.insert(ADAPTER, origin.add_to(data));
         }
         accumulator
     }

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 use serde_json::Value;
 
-use super::{chat::ChatAccumulator, items::ResponsesAccumulator, whole_chat, whole_items};
+use super::{build_chat_response, build_items_response, chat::ChatAccumulator, items::ResponsesAccumulator};
 use crate::wire::{Completion, Event, surrogates};
 
 /// An accumulator that builds a reply from the stream events of one API.
@@ -18,7 +18,7 @@ pub(crate) trait StreamAccumulator: Default + Send {
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
     /// Parses the body of a non-streamed reply.
-    fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
+    fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
     /// Returns `true` after the finish reason. Only the usage may follow.
     fn is_finished(&self) -> bool;
@@ -44,9 +44,9 @@ impl StreamAccumulator for ChatAccumulator {
         self.add(event, false, &mut Some(events))
     }
 
-    fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
+    fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
         let reply = Completion::read(body).map_err(|error| unreadable(&error, body))?;
-        whole_chat(self, reply, || serde_json::from_slice(body).unwrap_or_default())
+        build_chat_response(self, reply, || serde_json::from_slice(body).unwrap_or_default())
     }
 
     fn is_finished(&self) -> bool {
@@ -77,13 +77,13 @@ impl StreamAccumulator for ResponsesAccumulator {
         self.add(event, &mut Some(events))
     }
 
-    fn whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
+    fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError> {
         let read = surrogates::read(body, |json| serde_json::from_slice::<Value>(json));
         let (mut response, has_stand_ins) = read.map_err(|error| unreadable(&error, body))?;
         if has_stand_ins {
             surrogates::join_surrogates(&mut response);
         }
-        whole_items(self, response)
+        build_items_response(self, response)
     }
 
     fn is_finished(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Properties for arbitrary events.
+//! Property tests of the accumulators with arbitrary events.
 
 use std::{collections::VecDeque, sync::LazyLock};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ChatAccumulator, ResponsesAccumulator, StreamAccumulator};
 
-/// Well-formed events of the Chat Completions API.
+/// A sequence of valid Chat Completions events. The tests modify them.
 static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let call = |call: Value| delta(json!({"tool_calls": [call]}));
@@ -35,7 +35,7 @@ static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     ]
 });
 
-/// Well-formed events of the Responses API.
+/// A sequence of valid Responses events. The tests modify them.
 static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let item = |kind: &str, item: Value| json!({"type": format!("response.{kind}"), "output_index": 0, "item": item});
     let delta = |kind: &str| json!({"type": format!("response.{kind}.delta"), "output_index": 0, "item_id": "i", "delta": "Hi"});
@@ -58,7 +58,7 @@ static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     events
 });
 
-/// Unexpected values.
+/// Generates JSON values of types that servers do not normally send.
 fn unexpected_value() -> impl Strategy<Value = Value> {
     let unexpected = [
         json!(null),
@@ -82,7 +82,7 @@ fn unexpected_value() -> impl Strategy<Value = Value> {
     prop::sample::select(unexpected.to_vec())
 }
 
-/// A change of one place in an event: an unexpected value, or a part of another event.
+/// A modification at one position in an event: an unexpected value, or a part of a different event.
 #[derive(Clone, Debug)]
 enum Change {
     None,
@@ -98,7 +98,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The pointers (RFC 6901) to all places of a value.
+/// Collects the JSON pointers (RFC 6901) to all positions in a value.
 fn places(value: &Value, at: &str, places: &mut Vec<String>) {
     places.push(at.to_owned());
     match value {
@@ -134,13 +134,13 @@ fn changed(events: &[Value], event: Index, change: &Change) -> Value {
     value
 }
 
-/// The bytes of an event, with lone surrogates for `<high>` and `<low>`.
+/// Encodes an event as JSON. `<high>` and `<low>` are replaced by escapes of lone surrogates.
 fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
-/// Adds events, and compares the emitted deltas with the reply.
-fn take<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
+/// Adds events to an accumulator. If they form a reply, it must equal the concatenated deltas.
+fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {
         let Ok(event) = F::read(&bytes(event)) else { return Ok(()) };
@@ -165,16 +165,16 @@ fn take<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No input panics, and the emitted deltas add up to the reply.
+    /// No input may cause a panic, and the concatenated deltas must equal the reply.
     #[test]
     fn any_events_result_in_a_reply_or_an_error(changes in prop::collection::vec((any::<Index>(), change()), 1..8)) {
         let sent = |events: &[Value]| changes.iter().map(|(event, change)| changed(events, *event, change)).collect::<Vec<_>>();
-        take::<ChatAccumulator>(&sent(&CHAT))?;
-        take::<ResponsesAccumulator>(&sent(&ITEMS))?;
+        check_events::<ChatAccumulator>(&sent(&CHAT))?;
+        check_events::<ResponsesAccumulator>(&sent(&ITEMS))?;
         for body in sent(&CHAT).iter().chain(&sent(&ITEMS)) {
             let body = body.get("response").unwrap_or(body);
-            let _ = ChatAccumulator::default().whole(&bytes(body));
-            let _ = ResponsesAccumulator::default().whole(&bytes(body));
+            let _ = ChatAccumulator::default().decode_whole(&bytes(body));
+            let _ = ResponsesAccumulator::default().decode_whole(&bytes(body));
         }
     }
 }

@@ -6,11 +6,11 @@ pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     let Value::Object(fields) = &mut reply else { return reply };
     let choices = fields.get_mut("choices").filter(|choices| !choices.is_null());
     let Some(choices) = choices else { return reply };
-    for choice in objects(choices) {
+    for choice in retain_objects(choices) {
         for name in ["message", "delta"] {
             let Some(message) = choice.get_mut(name) else { continue };
             let Some(calls) = message.get_mut("tool_calls") else { continue };
-            for call in objects(calls) {
+            for call in retain_objects(calls) {
                 if let Some(function) = call.get_mut("function").filter(|function| !function.is_object()) {
                     *function = Value::Null;
                 }
@@ -22,7 +22,7 @@ pub(super) fn without_invalid_items(mut reply: Value) -> Value {
 
 /// Replaces a value by a list that contains only its objects. A single object becomes a list with
 /// one element.
-fn objects(list: &mut Value) -> impl Iterator<Item = &mut Value> {
+fn retain_objects(list: &mut Value) -> impl Iterator<Item = &mut Value> {
     *list = match list.take() {
         Value::Array(list) => list.into_iter().filter(Value::is_object).collect(),
         object @ Value::Object(_) => Value::Array(vec![object]),

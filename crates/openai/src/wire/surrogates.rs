@@ -17,7 +17,7 @@ pub(crate) struct SurrogateJoiner {
 
 /// The first private-use character that replaces a lone surrogate. The range is U+10F800 to
 /// U+10FFFF.
-const STAND_INS: u32 = 0x10_F800;
+const FIRST_STAND_IN: u32 = 0x10_F800;
 
 impl SurrogateJoiner {
     /// Takes the next piece of a text and returns it with joined pairs. A lone surrogate becomes
@@ -82,12 +82,12 @@ fn with_stand_ins(json: &[u8]) -> Option<String> {
     let (mut with_stand_ins, mut rest) = (String::with_capacity(text.len()), &*text);
     while let Some((before, escape)) = rest.find('\\').and_then(|at| rest.split_at_checked(at)) {
         let next = escape.get(6..).unwrap_or_default();
-        let (stand_in, length) = match unit(escape) {
-            Some(high) if surrogates::is_high(high) && unit(next).is_some_and(surrogates::is_low) => {
+        let (stand_in, length) = match parse_escape(escape) {
+            Some(high) if surrogates::is_high(high) && parse_escape(next).is_some_and(surrogates::is_low) => {
                 (None, 12)
             }
             Some(lone) if surrogates::is_high(lone) || surrogates::is_low(lone) => {
-                (char::from_u32(STAND_INS + u32::from(lone - 0xD800)), 6)
+                (char::from_u32(FIRST_STAND_IN + u32::from(lone - 0xD800)), 6)
             }
             Some(_) => (None, 6),
             None => (None, escape.char_indices().nth(2).map_or(escape.len(), |(at, _)| at)),
@@ -121,10 +121,10 @@ pub(crate) fn join_surrogates(value: &mut Value) {
 
 /// Parses the UTF-16 code unit of a `\uXXXX` escape at the beginning of a text.
 #[cfg(feature = "client")]
-fn unit(text: &str) -> Option<u16> {
+fn parse_escape(text: &str) -> Option<u16> {
     surrogates::parse_unit(text.strip_prefix("\\u")?)
 }
 
 fn surrogate_of(stand_in: char) -> Option<u16> {
-    u16::try_from(u32::from(stand_in).checked_sub(STAND_INS)? + 0xD800).ok()
+    u16::try_from(u32::from(stand_in).checked_sub(FIRST_STAND_IN)? + 0xD800).ok()
 }

@@ -55,20 +55,20 @@ impl WireUsage {
             .unwrap_or_default();
         let cached = [&input.cached_tokens, &self.prompt_cache_hit_tokens, &self.cached_tokens];
         let usage = Usage {
-            cached_input_tokens: first_of(&cached)?,
-            reasoning_tokens: first_of(&[&output.reasoning_tokens])?,
+            cached_input_tokens: first_count(&cached)?,
+            reasoning_tokens: first_count(&[&output.reasoning_tokens])?,
             ..Usage::of_request(
-                first_of(&[&self.prompt_tokens, &self.input_tokens])?,
-                first_of(&[&self.completion_tokens, &self.output_tokens])?,
+                first_count(&[&self.prompt_tokens, &self.input_tokens])?,
+                first_count(&[&self.completion_tokens, &self.output_tokens])?,
             )
         };
-        Some(with_reasoning(usage, first_of(&[&self.total_tokens]).unwrap_or_default()))
+        Some(add_reasoning_tokens(usage, first_count(&[&self.total_tokens]).unwrap_or_default()))
     }
 }
 
 /// Adds the reasoning tokens to the output tokens, if the server counts them separately (xAI,
 /// gateways to Gemini).
-fn with_reasoning(usage: Usage, total: u64) -> Usage {
+fn add_reasoning_tokens(usage: Usage, total: u64) -> Usage {
     let Usage { input_tokens, output_tokens, reasoning_tokens, .. } = usage;
     let all = output_tokens.saturating_add(reasoning_tokens);
     let is_beside = reasoning_tokens > output_tokens || total == input_tokens.saturating_add(all);
@@ -89,7 +89,7 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
 }
 
 /// Returns the first count that is present, or 0. `None` if this count is not a natural number.
-fn first_of(fields: &[&LenientString]) -> Option<u64> {
+fn first_count(fields: &[&LenientString]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),
         None => Some(0),

@@ -1,4 +1,4 @@
-//! The shared transport, tested with the models of both APIs.
+//! Tests of the transport that both APIs share, with the models of both.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     streams::{call_delta, delta, finish},
 };
 
-/// Replies and events of an API.
+/// The replies and stream events of one API.
 struct ApiCase {
     path: &'static str,
-    /// A whole reply with the text `Hi`.
+    /// A non-streamed reply with the text `Hi`.
     minimal_reply: Value,
-    /// An event with the text `Hi`.
+    /// A stream event with the text `Hi`.
     text: Value,
-    /// An event with a piece of the arguments of a call of `add`.
+    /// Returns a stream event with a piece of the arguments for a call of `add`.
     arguments: fn(&str) -> Value,
     /// The last event of a complete stream.
     end: Value,
@@ -119,7 +119,7 @@ async fn transient_errors_are_retried() {
     }
 }
 
-/// Behaviour M3: permanent errors are not retried, and have no key in them.
+/// Behaviour M3: permanent errors are not retried, and do not contain the API key.
 #[tokio::test]
 async fn permanent_errors_are_not_retried() {
     for api in both_apis() {
@@ -166,8 +166,8 @@ async fn every_phase_times_out() {
     }
 }
 
-/// Behaviour M11 and M12: a closed or reset connection is an error with the partial text, and no
-/// call runs.
+/// Behaviour M11 and M12: if the connection is closed or reset inside a stream, the result is an
+/// error with the partial text, and no call is returned.
 #[tokio::test]
 async fn interrupted_stream_is_truncated() {
     for api in both_apis() {
@@ -189,7 +189,8 @@ async fn interrupted_stream_is_truncated() {
     }
 }
 
-/// Some servers send neither `[DONE]` nor the end of the connection. Some ignore `stream: false`.
+/// Some servers send no `[DONE]` and keep the connection open. Some stream although `stream` is
+/// `false`.
 #[tokio::test]
 async fn stream_finishes_without_done_or_eof() {
     for api in both_apis() {
@@ -206,7 +207,8 @@ async fn stream_finishes_without_done_or_eof() {
     }
 }
 
-/// Behaviour M15 and M16.
+/// Behaviour M15 and M16: unread data stays at the server, and dropping a stream closes its
+/// connection.
 #[tokio::test]
 async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
     for api in both_apis() {
@@ -233,7 +235,7 @@ async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
     }
 }
 
-/// Behaviour M17: an oversized event is rejected, too.
+/// Behaviour M17: arguments above 1 MiB and oversized events are rejected.
 #[tokio::test]
 async fn oversized_arguments_and_events_are_rejected() {
     for api in both_apis() {
@@ -249,7 +251,7 @@ async fn oversized_arguments_and_events_are_rejected() {
     }
 }
 
-/// Behaviour X3: an error inside of a stream has no key.
+/// Behaviour X3: an error inside a stream does not contain the API key.
 #[tokio::test]
 async fn key_in_a_stream_error_is_redacted() {
     let broken = json!({"error": {"message": "no such key: sk-secret-1"}});

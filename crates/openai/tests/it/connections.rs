@@ -1,4 +1,4 @@
-//! Reuse of connections.
+//! Tests of the reuse of connections.
 
 use futures::TryStreamExt as _;
 use haft_core::ChatModel as _;
@@ -15,7 +15,8 @@ use crate::{
     streams::{delta, finish},
 };
 
-/// Sends a stream for each request on a connection. The last HTTP chunk is a separate write.
+/// Sends a stream for each request on a connection. The last HTTP chunk is sent in a separate
+/// write.
 async fn serve(mut socket: TcpStream) {
     socket.set_nodelay(true).unwrap();
     while read_request(&mut socket).await.is_some() {
@@ -26,13 +27,13 @@ async fn serve(mut socket: TcpStream) {
         let body = format!("{head}{:x}\r\n{events}\r\n", events.len());
         for bytes in [body.as_bytes(), b"0\r\n\r\n"] {
             socket.write_all(bytes).await.unwrap();
-            // The client reads the first write before the second.
+            // Lets the client read the first write before the second is sent.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// A new connection per step of an agent would cost more than the step.
+/// A new connection for each step of an agent would cost more than the step.
 #[tokio::test]
 async fn connection_is_reused_after_a_stream() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -42,7 +43,7 @@ async fn connection_is_reused_after_a_stream() {
         for _ in 0..5 {
             let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
             assert_eq!(events.len(), 2);
-            // The pool needs time to take the connection back.
+            // The connection pool takes the connection back in a background task.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! URLs, keys and headers of requests, and their redaction.
+//! Tests of the URLs, keys and headers of requests, and of their redaction.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -26,7 +26,8 @@ async fn key_is_sent_and_redacted_in_debug_output() {
     assert!(!shown.contains("sk-"), "{shown}");
 }
 
-/// Behaviour X3: a server may repeat the key with status 200, in a body or in a stream.
+/// Behaviour X3: a server may repeat the API key in an error with status 200, in a body or in a
+/// stream. It must be redacted.
 #[tokio::test]
 async fn key_in_a_reply_is_redacted() {
     let text = "Incorrect API key provided: sk-secret-1";
@@ -43,7 +44,7 @@ async fn key_in_a_reply_is_redacted() {
     }
 }
 
-/// A short value occurs inside of other words.
+/// Short values are not redacted, because they occur inside other words.
 #[tokio::test]
 async fn short_header_value_is_not_redacted() {
     let busy = json!({"error": {"message": "slow down 4 times", "code": 429}});
@@ -56,7 +57,7 @@ async fn short_header_value_is_not_redacted() {
     );
 }
 
-/// Azure requires the API version in the query.
+/// Azure requires the API version in the query of the URL.
 #[tokio::test]
 async fn query_of_the_base_url_is_sent() {
     let server = Server::replying([minimal_reply()]).await;
@@ -75,7 +76,7 @@ async fn credentials_of_the_base_url_are_sent_as_a_header() {
     assert_eq!(header(&head, "authorization"), Some("Basic bWU6c2VjcmV0"));
 }
 
-/// A missing `/v1` is a common mistake.
+/// A missing `/v1` in the base URL is a common mistake, so the error contains the URL.
 #[tokio::test]
 async fn error_404_names_the_url() {
     let missing = reply("404 Not Found", "", "Not Found");

@@ -1,4 +1,4 @@
-//! Error responses, failures and unreachable servers.
+//! Tests of error responses, connection failures and unreachable servers.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
     (error, server.take_requests().len())
 }
 
-/// Behaviour M1: a retry waits at least for `Retry-After`. `client/retry/tests.rs` has tests of the
-/// policy with paused time.
+/// Behaviour M1: a retry waits at least as long as `Retry-After` requires. `client/retry/tests.rs`
+/// tests the retry policy in paused time.
 #[tokio::test]
 async fn rate_limited_request_is_retried_after_retry_after() {
     let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);
@@ -40,7 +40,8 @@ async fn retry_after_is_read_for_every_status() {
     }
 }
 
-/// Gemini has a field for the delay, OpenAI a sentence. An error in a stream has no headers.
+/// Gemini sends the retry delay in a field, OpenAI in the message. The body is the only source for
+/// an error inside a stream, because it has no headers.
 #[tokio::test]
 async fn retry_delay_is_read_from_the_body() {
     let info = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37.024s"});
@@ -83,7 +84,7 @@ async fn should_retry_header_overrides_the_status() {
     }
 }
 
-/// The delay exceeds the range of `Instant`.
+/// A delay beyond the range of `Instant` must not cause a panic.
 #[tokio::test]
 async fn huge_retry_after_does_not_panic() {
     let busy = reply("429 Too Many Requests", "retry-after: 18000000000000000000\r\n", "");
@@ -92,7 +93,7 @@ async fn huge_retry_after_does_not_panic() {
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
 
-/// Behaviour M2: the body may be HTML, JSON, text or empty.
+/// Behaviour M2: a 429 is retried if its body is HTML, JSON, text or empty.
 #[tokio::test]
 async fn status_429_with_any_body_is_retried() {
     for body in
@@ -107,7 +108,7 @@ async fn status_429_with_any_body_is_retried() {
     }
 }
 
-/// Behaviour M3: one request, and no key in the error.
+/// Behaviour M3: a permanent error is returned after one request, and does not contain the API key.
 #[tokio::test]
 async fn permanent_error_is_not_retried() {
     let exhausted = ["insufficient_quota", "exceeded_current_quota_error", "billing_hard_limit_reached"];
@@ -133,7 +134,7 @@ async fn permanent_error_is_not_retried() {
     }
 }
 
-/// Behaviour M4: the error has the status and at most 1 kB of the body.
+/// Behaviour M4: after the last retry, the error contains the status and at most 1 kB of the body.
 #[tokio::test]
 async fn server_error_is_retried_and_then_returned() {
     for (status, code) in
@@ -147,14 +148,15 @@ async fn server_error_is_retried_and_then_returned() {
     }
 }
 
-/// Behaviour M4: the connection is reset before the response head.
+/// Behaviour M4: a connection that is reset before the response head is retried.
 #[tokio::test]
 async fn reset_before_the_reply_is_retried() {
     let server = Server::start([vec![Step::Reset], vec![Step::Send(minimal_reply())]]).await;
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M4: the connection is refused.
+/// Behaviour M4: the error of a refused connection contains the address of the server, but no
+/// credentials.
 #[tokio::test]
 async fn error_names_the_unreachable_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -184,7 +186,7 @@ async fn context_overflow_is_a_distinct_error() {
     }
 }
 
-/// A redirect would turn the POST into a GET, or send the key to another host.
+/// Following a redirect could turn the POST into a GET, or send the key to another host.
 #[tokio::test]
 async fn redirect_is_an_error_with_its_target() {
     let moved = reply("301 Moved Permanently", "location: https://example.com/v1\r\n", "");
@@ -193,7 +195,8 @@ async fn redirect_is_an_error_with_its_target() {
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
 
-/// Gemini's list with one error, and a code beside a string.
+/// Errors with status 200 are parsed, too: Gemini's list with one error, and a code next to a
+/// string.
 #[tokio::test]
 async fn permanent_error_with_status_200_is_not_retried() {
     let list = json!([{"error": {"code": 400, "message": "Bad tool", "status": "INVALID_ARGUMENT"}}]);
@@ -209,7 +212,8 @@ async fn permanent_error_with_status_200_is_not_retried() {
     }
 }
 
-/// User code and layers read `is_transient` and `retry_after`, too.
+/// The header must affect the error itself, because user code and layers also read `is_transient`
+/// and `retry_after`.
 #[tokio::test]
 async fn should_retry_false_is_a_permanent_error_without_delay() {
     for status in ["500 Broken", "503 Down", "409 Conflict"] {

@@ -1,4 +1,4 @@
-//! Finish reasons, and the ends of streams.
+//! Tests of finish reasons and of the end of a stream.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::{
     streams::{add, call_delta, calls, delta, events, finish, last},
 };
 
-/// Behaviour M6: a streamed reply with an unknown reason is kept.
+/// Behaviour M6: a streamed reply with an unknown finish reason is returned, with the reason
+/// unchanged.
 #[tokio::test]
 async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     for reason in ["tired", ""] {
@@ -27,7 +28,7 @@ async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
-/// The same reply, non-streamed and streamed.
+/// Receives a reply twice: non-streamed and streamed.
 async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
     let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
     let streamed = last(stream([&delta(json!({"content": content})), &finish(reason)])).await;
@@ -35,7 +36,7 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// Behaviour M6: servers have many reasons for a regular end.
+/// Behaviour M6: servers use many different reasons for a regular end.
 #[tokio::test]
 async fn regular_finish_reasons_are_recognized() {
     for reason in
@@ -53,7 +54,7 @@ async fn regular_finish_reasons_are_recognized() {
     }
 }
 
-/// Behaviour M11: a reply interrupted by the server is truncated.
+/// Behaviour M11: if the server interrupts a reply, the reply is an error with the partial text.
 #[tokio::test]
 async fn interruption_by_the_server_is_truncated() {
     for reason in [
@@ -76,7 +77,7 @@ async fn interruption_by_the_server_is_truncated() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
-/// Behaviour M8: servers have many reasons for limits and filters.
+/// Behaviour M8: servers use many different reasons for token limits and content filters.
 #[tokio::test]
 async fn reasons_for_limits_and_filters_are_recognized() {
     let limits =
@@ -104,7 +105,8 @@ async fn reasons_for_limits_and_filters_are_recognized() {
     }
 }
 
-/// Behaviour M11: Ollama and SGLang send an empty reason with each chunk.
+/// Behaviour M11: an empty finish reason does not end a stream, because Ollama and SGLang send one
+/// with each chunk.
 #[tokio::test]
 async fn empty_reason_does_not_end_a_stream() {
     let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});
@@ -128,7 +130,8 @@ async fn empty_reason_does_not_end_a_stream() {
     assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason replaces no reason");
 }
 
-/// Some servers send a reason at the end of the reasoning. Later content belongs to the reply.
+/// Some servers send a finish reason already at the end of the reasoning. The content after it must
+/// not be lost.
 #[tokio::test]
 async fn content_after_a_reason_reopens_the_stream() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
@@ -143,7 +146,7 @@ async fn content_after_a_reason_reopens_the_stream() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
-/// The wait for the usage is 2 s. It must not apply to content after the reasoning.
+/// The wait for the usage is 2 s. It must not limit the time between the reasoning and the content.
 #[tokio::test]
 async fn usage_wait_ends_with_new_content() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
@@ -161,7 +164,7 @@ async fn usage_wait_ends_with_new_content() {
     assert_eq!(reply.message.text(), "Hi!");
 }
 
-/// Behaviour M8: streams have the same three outcomes.
+/// Behaviour M8: a token limit, a content filter and a refusal are distinguished in streams, too.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let half =
@@ -177,7 +180,7 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     assert_eq!(refused.message.refusal.as_deref(), Some("I can't."));
 }
 
-/// Behaviour M8: at a limit, a call without arguments is incomplete.
+/// Behaviour M8: a call without arguments is incomplete if a limit stopped the reply.
 #[tokio::test]
 async fn call_without_arguments_is_truncated_by_a_limit() {
     let call = call_delta(json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}]));
@@ -190,7 +193,7 @@ async fn call_without_arguments_is_truncated_by_a_limit() {
     assert_eq!(calls(&[call]).await, [ToolCall::new("a", "wipe", "{}")], "complete by its finish reason");
 }
 
-/// Behaviour M8: an incomplete call is only returned with a regular finish reason.
+/// Behaviour M8: a call with incomplete arguments is returned only if the finish reason is regular.
 #[tokio::test]
 async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     let half =
@@ -203,7 +206,7 @@ async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
 }
 
-/// Behaviour M11: neither `finish_reason` nor `[DONE]`.
+/// Behaviour M11: a stream with neither a `finish_reason` nor `[DONE]` is truncated.
 #[tokio::test]
 async fn stream_without_finish_reason_and_done_is_truncated() {
     let error = last(chunks(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
@@ -211,7 +214,8 @@ async fn stream_without_finish_reason_and_done_is_truncated() {
     assert_eq!(partial.text(), "Once upon");
 }
 
-/// Behaviour M11: a stream with only `[DONE]` is empty.
+/// Behaviour M11: a stream that ends inside an event is truncated. A stream that contains only
+/// `[DONE]` is empty.
 #[tokio::test]
 async fn stream_ending_inside_an_event_is_truncated() {
     let half_event =
@@ -222,7 +226,8 @@ async fn stream_ending_inside_an_event_is_truncated() {
     assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
-/// Behaviour M11: `[DONE]` needs no line break after it.
+/// Behaviour M11: a `finish_reason` or `[DONE]` ends a stream. `[DONE]` needs no line break after
+/// it.
 #[tokio::test]
 async fn finish_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));
@@ -234,7 +239,8 @@ async fn finish_reason_or_done_ends_a_stream() {
     }
 }
 
-/// Behaviour M12: a reset inside the arguments of a call runs no tool.
+/// Behaviour M12: if the connection is reset inside the arguments of a call, the call is not
+/// returned, so no tool runs.
 #[tokio::test]
 async fn reset_inside_arguments_is_truncated() {
     let half =
@@ -245,7 +251,8 @@ async fn reset_inside_arguments_is_truncated() {
     assert_eq!(server.take_requests().len(), 1, "a partly emitted reply is not retried");
 }
 
-/// A stall and keep-alive comments after the finish reason are ignored.
+/// After the finish reason, the reply is returned although the server stalls or keeps sending
+/// comments.
 #[tokio::test]
 async fn finished_reply_does_not_wait_for_done() {
     let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);

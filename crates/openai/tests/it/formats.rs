@@ -1,4 +1,4 @@
-//! The formats without a client.
+//! Tests of the format functions, which need no HTTP client.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn tool_is_encoded_for_chat_completions() {
     );
 }
 
-/// Behaviour A7: `properties` is added to a schema without it.
+/// Behaviour A7: an empty `properties` is added to a schema that has none.
 #[test]
 fn tool_without_arguments_has_empty_properties() {
     check(
@@ -48,7 +48,8 @@ fn tool_without_arguments_has_empty_properties() {
     );
 }
 
-/// Title, metadata and annotations may come from an untrusted server.
+/// Title, metadata and annotations may come from an untrusted MCP server, so they are not sent to
+/// the model.
 #[test]
 fn annotations_and_metadata_are_not_sent() {
     let Value::Object(metadata) = json!({"secret": 1}) else { unreachable!() };
@@ -57,7 +58,7 @@ fn annotations_and_metadata_are_not_sent() {
     assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
 }
 
-/// Behaviour A2: an optional argument of a strict tool is nullable.
+/// Behaviour A2: in a strict tool, an optional argument is required and nullable.
 #[test]
 fn strict_tool_requires_all_properties() {
     check(
@@ -68,8 +69,8 @@ fn strict_tool_requires_all_properties() {
     );
 }
 
-/// Behaviour S4: an incompatible schema is sent without `strict`, and without alternatives at the
-/// root.
+/// Behaviour S4: a tool with an incompatible schema is sent without `strict`. Alternatives at the
+/// root are merged.
 #[test]
 fn incompatible_tool_is_sent_without_strict() {
     check(

@@ -1,4 +1,4 @@
-//! Conversions from and to the types of `async-openai`, and a model on one of its clients.
+//! Tests of conversions to and from the types of `async-openai`, and of the model on its client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,14 +30,15 @@ use serde_json::{Value, json};
 
 use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
-/// A client of async-openai. Its `reqwest` needs the TLS provider of the process.
+/// Creates a client of async-openai. Its `reqwest` needs a TLS provider that is installed in the
+/// process.
 fn client_of<C: Config>(config: C) -> Client<C> {
     install_tls();
     Client::with_config(config)
 }
 
 fn install_tls() {
-    // The only error: a provider is installed already.
+    // Installation only fails if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -77,7 +78,7 @@ fn tool_without_counterpart_is_an_error() {
     assert!(matches!(tool(schema), InteropError::Schema { .. }));
 }
 
-/// A conversation with each kind of message.
+/// Returns a conversation with each kind of message.
 fn conversation() -> Vec<Message> {
     let user = vec![Content::text("What is this?"), Content::blob(*b"cat", "image/png")];
     let mut called = AssistantMessage::from("Let me see.");
@@ -100,7 +101,7 @@ fn messages_convert_in_both_directions() {
     let back = from_messages(&wire).unwrap();
     for (back, message) in back.iter().zip(&messages) {
         let outcome = |message: &Message| match message.body() {
-            // The times of results differ.
+            // The times of tool results are lost in the conversion.
             MessageBody::Tool(result) => json!([result.call_id, result.name, result.outcome]),
             body => json!(body),
         };
@@ -190,7 +191,7 @@ async fn request_has_messages_tools_and_settings() {
         .assert_eq(&sent.body.to_string());
 }
 
-/// The client's own `Config` decides about URL, query and headers.
+/// The `Config` of the client determines the URL, the query and the headers.
 #[tokio::test]
 async fn any_config_works() {
     let server = Server::replying([ok(&hi())]).await;
@@ -237,8 +238,8 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!((&body["stream"], &body["stream_options"]["include_usage"]), (&json!(true), &json!(true)));
 }
 
-/// Replies rejected by async-openai: without `id`, `created` and `index`, and with arguments as an
-/// object.
+/// async-openai rejects replies without `id`, `created` and `index`, and arguments as an object.
+/// haft parses them again.
 #[tokio::test]
 async fn lenient_reader_accepts_what_the_client_rejects() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1}}});
@@ -276,7 +277,7 @@ async fn error_in_a_stream_keeps_its_kind() {
     );
 }
 
-/// The server sends neither usage nor `[DONE]` and keeps the connection open.
+/// The server sends neither the usage nor `[DONE]`, and keeps the connection open.
 #[tokio::test]
 async fn stream_finishes_without_done() {
     let sent = [chunk(json!({"content": "Hi"}), None), chunk(json!({}), Some("stop"))];
@@ -308,7 +309,7 @@ async fn errors_are_mapped_by_status_and_code() {
     assert!(matches!(quota, ModelError::RateLimited { permanent: true, .. }), "{quota:?}");
 }
 
-/// The client retries three times by itself.
+/// The client of async-openai retries three times itself, so each case needs four responses.
 #[tokio::test]
 async fn retried_statuses_are_transient_errors() {
     let body = json!({"error": {"message": "slow down", "type": null, "param": null, "code": null}});
@@ -333,7 +334,7 @@ async fn unreadable_and_unreachable_servers_are_errors() {
     assert!(matches!(error, ModelError::Unreachable { .. }) && error.is_transient(), "{error:?}");
 }
 
-/// OpenAI accepts only objects as the root of a response schema.
+/// OpenAI accepts only an object as the root of a response schema.
 #[tokio::test]
 async fn response_schema_is_wrapped_and_the_reply_unwrapped() {
     let schema = Schema::new(json!({"type": "array", "items": {"type": "integer"}})).unwrap();

@@ -1,14 +1,14 @@
-//! Capture of `tracing` events in one test, beside concurrent tests without a subscriber.
+//! Capture of the `tracing` events of one test, while other tests run without a subscriber.
 
 use tracing::{
     Dispatch, Subscriber,
     subscriber::{self, DefaultGuard, NoSubscriber},
 };
 
-/// Sets the subscriber of this thread until the result is dropped.
+/// Sets the subscriber of the current thread until the returned guard is dropped.
 ///
-/// With a single dispatcher, `tracing` caches the interest of a callsite from the first thread,
-/// possibly one without a subscriber. With a second dispatcher it always queries both.
+/// With a single dispatcher, `tracing` caches the interest in a callsite for all threads, and the
+/// first thread may have no subscriber. With a second dispatcher, it queries both each time.
 pub(crate) fn capture(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
     let second = Dispatch::new(NoSubscriber::new());
     (subscriber::set_default(subscriber), second)

@@ -1,4 +1,4 @@
-//! Events and spans of requests.
+//! Tests of the log events and spans of requests.
 
 use std::{
     fmt::Debug,
@@ -26,7 +26,7 @@ use tracing::{
 use crate::log_capture::capture;
 use crate::server::{Server, hello, minimal_reply, ok, reply};
 
-/// Stores the fields of all events, as `name=value`.
+/// A subscriber that stores the fields of all events as `name=value`.
 #[derive(Clone, Default)]
 struct EventLog(Arc<Mutex<Vec<String>>>);
 
@@ -63,7 +63,7 @@ impl Visit for Fields {
     }
 }
 
-/// Behaviour M1 and X3: each retry is logged, without the key.
+/// Behaviour M1 and X3: each retry is logged, and the log does not contain the API key.
 #[tokio::test]
 async fn each_retry_is_logged_without_secrets() {
     let log = EventLog::default();
@@ -81,7 +81,7 @@ async fn each_retry_is_logged_without_secrets() {
     }
 }
 
-/// Behaviour S4: one warning per list names the non-strict tools with reasons.
+/// Behaviour S4: one warning per tool list names the tools that are not strict, with the reasons.
 #[tokio::test]
 async fn non_strict_tools_are_logged_once() {
     let log = EventLog::default();
@@ -110,7 +110,7 @@ async fn non_strict_tools_are_logged_once() {
     }
 }
 
-/// `images(true)` overrides the profile.
+/// A warning is logged the first time an image is omitted. `images(true)` overrides the profile.
 #[tokio::test]
 async fn omitted_image_is_logged_once() {
     let log = EventLog::default();
@@ -130,7 +130,7 @@ async fn omitted_image_is_logged_once() {
     assert_eq!(sent, [false, false, true]);
 }
 
-/// The number of entered spans.
+/// A subscriber that counts the spans that are currently entered.
 #[derive(Clone, Default)]
 struct Depth(Arc<AtomicUsize>);
 
@@ -158,7 +158,7 @@ impl Subscriber for Depth {
     }
 }
 
-/// Stores the span depth at its drop.
+/// Records the span depth at the time it is dropped.
 struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
 
 impl Drop for Dropped {
@@ -167,7 +167,7 @@ impl Drop for Dropped {
     }
 }
 
-/// Events of layers during the cancellation belong to the span.
+/// Events that a layer logs during the cancellation must belong to the span of the request.
 #[tokio::test]
 async fn cancelled_stream_is_dropped_within_its_span() {
     let (depth, dropped) = (Depth::default(), Arc::<Mutex<Vec<usize>>>::default());

@@ -1,4 +1,4 @@
-//! The public API of the crate, against a server with configurable faults.
+//! Tests of the public API against a local server that can inject faults.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod both_apis;

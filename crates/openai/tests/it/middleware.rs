@@ -1,4 +1,5 @@
-//! User-supplied layers, clients and proxies; redaction of the key.
+//! Tests of layers, HTTP clients and proxies that the user supplies, and of the redaction of the
+//! API key.
 
 use std::{
     fmt::Debug,
@@ -26,7 +27,7 @@ use tracing::{
 use crate::log_capture::capture;
 use crate::server::{Server, Step, chunks, header, hello, minimal_reply, ok, reply};
 
-/// The last layer is the outermost.
+/// Each attempt passes all layers. The layer that was added last is the outermost.
 #[tokio::test]
 async fn every_attempt_passes_the_layers() {
     let busy = || reply("503 Service Unavailable", "", "");
@@ -52,7 +53,8 @@ async fn every_attempt_passes_the_layers() {
     assert!(heads.iter().all(|head| header(head, "x-outer") == Some("yes")));
 }
 
-/// A `ModelError` is retried like an error of the server. Other errors become `Failed`.
+/// A `ModelError` from a layer is retried like an error from the server. Any other error becomes
+/// `Failed`.
 #[tokio::test]
 async fn error_of_a_layer_is_returned() {
     let server = Server::start([vec![Step::Stall]]).await;
@@ -86,7 +88,7 @@ async fn error_of_a_layer_is_returned() {
 #[tokio::test]
 async fn custom_http_client_sends_the_request() {
     let server = Server::replying([minimal_reply()]).await;
-    // The only error: a provider is installed already.
+    // Installation only fails if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().user_agent("mine").tls_certs_only([]).build().unwrap();
     server.builder().http_client(client).build().unwrap().chat(&hello()).await.unwrap();
@@ -108,7 +110,7 @@ async fn proxy_gets_the_request_and_its_credentials_are_redacted() {
     assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
 }
 
-/// Stores all fields of spans and events, of every crate and every level.
+/// A subscriber that stores all fields of spans and events, of every crate and at every level.
 #[derive(Clone, Default)]
 struct FullLog(Arc<Mutex<String>>);
 
@@ -154,7 +156,8 @@ impl Subscriber for FullLog {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: all kinds of errors, with the key in a header, the query or the URL.
+/// Behaviour X3: no kind of error contains the key, if it is in a header, in the query or in the
+/// URL.
 #[tokio::test]
 async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";

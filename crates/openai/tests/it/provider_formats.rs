@@ -1,4 +1,5 @@
-//! Formats of other APIs: encoding of tools and results, decoding of calls.
+//! Tests of the Anthropic, Gemini and Responses formats: tools and results are encoded, calls are
+//! decoded.
 
 use expect_test::expect;
 use haft_core::{
@@ -27,7 +28,7 @@ fn list() -> ToolList {
     ToolList::new("test", [&SearchFiles as &'static dyn haft_core::Tool, &Ping])
 }
 
-/// A result with text and an image, and a failure.
+/// Returns two results: one with text and an image, and a failure.
 fn results() -> [ToolResult; 2] {
     let content = vec![Content::text("a cat"), Content::blob(*b"\x89PNG", "image/png")];
     let output = ToolOutput { content, ..ToolOutput::default() };
@@ -67,8 +68,8 @@ fn gemini_format_is_encoded_and_decoded() {
         r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
     ]]
     .assert_eq(&json_of(gemini::tool_results([&data])));
-    // Structured data is only sent if the text for the model is the same: truncation and warnings
-    // are not lost.
+    // Structured data is sent only if it equals the text for the model. Otherwise a truncation or a
+    // warning in the text would be lost.
     let output_of = |result: ToolResult| {
         gemini::tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
     };
@@ -98,7 +99,8 @@ fn gemini_format_is_encoded_and_decoded() {
     );
 }
 
-/// A schema without `properties` may still accept arguments.
+/// A schema without `properties` may still accept arguments, for example through
+/// `additionalProperties`.
 #[test]
 fn gemini_schema_is_omitted_only_without_arguments() {
     let parameters_of = |schema| {
@@ -145,7 +147,8 @@ fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, rep
     }
 }
 
-/// A whole reply in place of its message would decode as "no calls".
+/// Without this check, a whole reply in place of its message would decode as a message without
+/// calls.
 #[test]
 fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});

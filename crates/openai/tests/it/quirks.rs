@@ -1,4 +1,4 @@
-//! Deviations of single providers.
+//! Tests of deviations of individual providers from OpenAI's API.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, hello, minimal_reply, ok, stream};
 
-/// A model with the quirks of a provider, on the test server.
+/// Builds a model with the quirks of a provider. Its requests go to the test server.
 fn model(server: &Server, provider: Provider) -> ChatCompletions {
     server.builder().provider(provider).build().unwrap()
 }
 
-/// The sent messages after a reply and the results of its calls.
+/// Sends a conversation with a reply and the results of its calls. Returns the messages that the
+/// server received, except the first.
 async fn send_back(model: &impl ChatModel, server: &Server, reply: AssistantMessage) -> Value {
     let results = reply.tool_calls.iter().map(|call| ToolResult::done(&*call.id, &*call.name, "1".into()));
     let results: Vec<_> = results.map(Message::tool).collect();
@@ -53,8 +54,8 @@ fn end() -> Value {
     json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
 }
 
-/// Compares the messages sent back to the server of a reply and to another server. The reply is
-/// sent non-streamed and streamed.
+/// Receives a reply, non-streamed and streamed, and continues the conversation. `own` are the
+/// messages sent back to the same server, `other` those sent to a different server.
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
@@ -71,7 +72,7 @@ async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, 
     }
 }
 
-/// OpenRouter's reasoning blocks. Streamed pieces of a block are joined.
+/// OpenRouter's reasoning blocks are sent back. Streamed pieces of a block are joined first.
 #[tokio::test]
 async fn reasoning_details_are_sent_back() {
     let block = json!({"type": "reasoning.text", "text": "First, then.", "signature": "s", "index": 0});
@@ -93,7 +94,7 @@ async fn reasoning_details_are_sent_back() {
     .await;
 }
 
-/// The blocks of gateways to Anthropic have no index: a signature ends a block.
+/// The thinking blocks from gateways to Anthropic have no index. A signature ends a block.
 #[tokio::test]
 async fn thinking_blocks_are_sent_back() {
     let block =
@@ -116,7 +117,7 @@ async fn thinking_blocks_are_sent_back() {
     .await;
 }
 
-/// Gemini rejects a call without the signature of its reasoning.
+/// Gemini rejects a call without the signature of the reasoning that led to it.
 #[tokio::test]
 async fn thought_signatures_are_sent_back() {
     let mut signed = call();
@@ -141,7 +142,7 @@ async fn thought_signatures_are_sent_back() {
     assert_eq!(marks, [&json!("skip_thought_signature_validator"), &Value::Null]);
 }
 
-/// Mistral sends its reasoning as parts of the content.
+/// Mistral sends its reasoning as parts of the content, and expects it back in this form.
 #[tokio::test]
 async fn thinking_parts_are_sent_back() {
     let thinking = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
@@ -161,8 +162,8 @@ async fn thinking_parts_are_sent_back() {
     .await;
 }
 
-/// DeepSeek rejects a call without the field, even if it is empty. vLLM's field has another name,
-/// and OpenAI has none.
+/// DeepSeek rejects a message with calls if the field is missing, so it is sent even if it is
+/// empty. vLLM uses another field name, and OpenAI has no such field.
 #[tokio::test]
 async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
     let with_reasoning = || AssistantMessage {
@@ -188,7 +189,7 @@ async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
     }
 }
 
-/// Gemini marks text as reasoning in `extra_content`.
+/// Gemini sends reasoning as normal text, with a mark in `extra_content`.
 #[tokio::test]
 async fn text_marked_as_thought_is_reasoning() {
     let thought = json!({"content": "Hm.", "extra_content": {"google": {"thought": true}}});
@@ -215,7 +216,7 @@ async fn cached_tokens_are_read_in_each_form() {
     }
 }
 
-/// xAI and gateways to Gemini do not include the reasoning tokens in the output tokens.
+/// xAI and gateways to Gemini count reasoning tokens separately from the output tokens.
 #[tokio::test]
 async fn output_tokens_include_reasoning_tokens() {
     let beside = [
@@ -224,7 +225,7 @@ async fn output_tokens_include_reasoning_tokens() {
         json!({"input_tokens": 12, "output_tokens": 2, "total_tokens": 331, "output_tokens_details": {"reasoning_tokens": 317}}),
     ];
     let within = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}});
-    // Fewer reasoning tokens than text tokens: the total decides.
+    // With fewer reasoning tokens than output tokens, only the total shows how they are counted.
     let few = json!({"prompt_tokens": 12, "completion_tokens": 300, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 19}});
     let zero = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
     let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
@@ -239,7 +240,8 @@ async fn output_tokens_include_reasoning_tokens() {
     server.builder().build().unwrap().chat(&hello()).await.unwrap();
 }
 
-/// Some servers send zeros in the last chunk.
+/// Providers send the usage in different fields and chunks. Zeros in the last chunk must not
+/// replace it.
 #[tokio::test]
 async fn usage_is_read_from_each_place_in_a_stream() {
     let usage = json!({"prompt_tokens": 19, "completion_tokens": 13});
@@ -266,7 +268,8 @@ async fn usage_is_read_from_each_place_in_a_stream() {
     }
 }
 
-/// Media of a user message and of a tool result. Unsupported media are described.
+/// Media of a user message and of a tool result are sent if the profile supports them. Otherwise a
+/// description is sent.
 #[tokio::test]
 async fn images_audio_and_files_are_sent() {
     let media = || {
@@ -305,8 +308,8 @@ fn tools() -> ToolList {
     ToolList::new("test", [tool("now"), tool("later")])
 }
 
-/// llama.cpp ignores a tool name in `tool_choice`, and LM Studio rejects it: only this tool is
-/// sent.
+/// llama.cpp ignores a tool name in `tool_choice`, and LM Studio rejects it. For these servers,
+/// only the chosen tool is sent.
 #[tokio::test]
 async fn tool_choice_has_the_form_of_the_provider() {
     let request = ChatRequest {
@@ -331,7 +334,7 @@ async fn tool_choice_has_the_form_of_the_provider() {
     }
 }
 
-/// Mistral rejects unknown fields, and OpenAI's newer models reject `max_tokens`.
+/// Mistral rejects unknown fields, and newer OpenAI models reject `max_tokens`.
 #[tokio::test]
 async fn settings_have_the_names_of_the_provider() {
     let settings = ChatSettings { seed: Some(7), max_tokens: Some(100), ..ChatSettings::default() };

@@ -51,7 +51,7 @@ impl Api {
     }
 }
 
-/// A recorded stream of the Responses API, with each kind of line end.
+/// Returns a recorded stream of the Responses API, with each kind of line end.
 fn items() -> String {
     let mut response = sample_response();
     response["output"][1]["content"][0]["text"] = "Grüße, 世界 🌍".into();
@@ -65,7 +65,7 @@ fn items() -> String {
     events.collect()
 }
 
-/// The events of the recorded streams in one piece.
+/// The events of the two recorded streams if they arrive in one piece.
 static WHOLE: [OnceLock<Vec<ChatEvent>>; 2] = [OnceLock::new(), OnceLock::new()];
 
 proptest! {
@@ -92,7 +92,7 @@ async fn single_bytes_give_the_recorded_reply() {
     }
 }
 
-/// The events of a recorded stream, split at `cuts`.
+/// Returns the events of a recorded stream that is split at the offsets `cuts`.
 async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     let recorded = api.recorded();
     cuts.push(recorded.len());
@@ -100,7 +100,7 @@ async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     let mut start = 0;
     let mut steps = vec![Step::Send(format!("{STREAM_CHUNKED}\r\n").into())];
     for end in cuts {
-        // An empty piece would end the body.
+        // An empty HTTP chunk would end the body.
         if start < end {
             let piece = &recorded[start..end];
             steps.push(Step::Send([format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()));
@@ -117,5 +117,5 @@ async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     events
 }
 
-/// HTTP chunks keep the boundaries of the pieces; TCP does not.
+/// HTTP chunks keep the boundaries of the pieces. Plain TCP may join them.
 const STREAM_CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n";

@@ -1,4 +1,4 @@
-//! Non-streamed replies.
+//! Tests of non-streamed Chat Completions replies.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -45,7 +45,8 @@ async fn reply_has_text_usage_id_and_model() {
     assert_eq!(reply.usage, usage);
 }
 
-/// Behaviour M6: an unknown or empty reason is kept, with the text.
+/// Behaviour M6: a reply with an unknown or empty finish reason is returned, with the reason
+/// unchanged.
 #[tokio::test]
 async fn unknown_finish_reason_is_kept() {
     for reason in ["tired", ""] {
@@ -55,7 +56,7 @@ async fn unknown_finish_reason_is_kept() {
     }
 }
 
-/// Behaviour M6: `error` is a failure.
+/// Behaviour M6: the finish reason `error` makes the reply an error.
 #[tokio::test]
 async fn finish_reason_error_is_a_failure() {
     let error = receive(&completion(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
@@ -72,7 +73,7 @@ async fn calls_with_the_reason_stop_are_accepted() {
     assert_eq!(receive(&body).await.unwrap().finish_reason, FinishReason::ToolCalls);
 }
 
-/// Behaviour M7: arguments as an object, null or `""`.
+/// Behaviour M7: arguments are accepted as JSON text, as an object, as null or as `""`.
 #[tokio::test]
 async fn arguments_become_json_text() {
     let cases = [
@@ -80,7 +81,8 @@ async fn arguments_become_json_text() {
         (json!(null), "{}"),
         (json!(""), "{}"),
         (json!(r#"{"x": 1}"#), r#"{"x": 1}"#),
-        // Malformed by the model. Validation reports it to the model.
+        // The model wrote malformed arguments. They are kept, so that validation can report them to
+        // the model.
         (json!("{\"x\":"), "{\"x\":"),
         (json!([1]), "[1]"),
     ];
@@ -90,7 +92,7 @@ async fn arguments_become_json_text() {
     }
 }
 
-/// Behaviour M7 and C29: no id, no type, duplicate ids.
+/// Behaviour M7 and C29: missing, empty and duplicate call ids are replaced by unique ids.
 #[tokio::test]
 async fn missing_and_duplicate_ids_are_replaced() {
     let call = |id: Value| json!({"id": id, "function": {"name": "add", "arguments": "{}"}});
@@ -108,7 +110,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert!(unique.iter().all(|id| !id.is_empty()));
 }
 
-/// Behaviour M7: content as a list of parts.
+/// Behaviour M7: content may be a list of parts.
 #[tokio::test]
 async fn content_parts_are_text_and_reasoning() {
     let parts = json!([
@@ -130,7 +132,7 @@ async fn reasoning_is_read_from_both_fields() {
     }
 }
 
-/// Behaviour M7: `function_call`, the predecessor of `tool_calls`, streamed or not.
+/// Behaviour M7: `function_call`, the predecessor of `tool_calls`, is accepted, streamed or not.
 #[tokio::test]
 async fn legacy_function_call_is_a_call() {
     let whole = completion(
@@ -174,7 +176,7 @@ async fn transcript_of_audio_is_text() {
     }
 }
 
-/// Gateways to Anthropic send the text and each call as separate choices.
+/// Gateways to Anthropic send the text and each call of a reply as separate choices.
 #[tokio::test]
 async fn calls_in_separate_choices_are_merged() {
     let call =
@@ -197,7 +199,7 @@ async fn calls_in_separate_choices_are_merged() {
             vec!["a", "b"],
         ),
         (json!([numbered(1, text.clone())]), "Let me look.", vec![]),
-        // Additional choices are other replies.
+        // Choices with another index are alternative replies and are ignored.
         (json!([numbered(1, b), numbered(0, a)]), "Another.", vec!["a"]),
     ] {
         let message = receive(&json!({"choices": choices})).await.unwrap().message;
@@ -206,7 +208,7 @@ async fn calls_in_separate_choices_are_merged() {
     }
 }
 
-/// Behaviour M8: a call truncated by a token limit never runs.
+/// Behaviour M8: a call that a token limit truncated is not returned, so it never runs.
 #[tokio::test]
 async fn call_at_the_token_limit_is_truncated() {
     let mut body = call_completion(json!("{\"x\": 1, \"y"));
@@ -217,14 +219,15 @@ async fn call_at_the_token_limit_is_truncated() {
     assert_eq!(partial.tool_calls[0].arguments, "{\"x\": 1, \"y");
 }
 
-/// Behaviour M8: the finish reason reports the token limit.
+/// Behaviour M8: text that a token limit truncated is returned, with the finish reason `Length`.
 #[tokio::test]
 async fn text_at_the_token_limit_is_a_reply() {
     let reply = receive(&completion(json!({"content": "Once upon"}), json!("length"))).await.unwrap();
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Length, "Once upon"));
 }
 
-/// Behaviour M8: the finish reason reports the filter, also without text.
+/// Behaviour M8: a filtered reply is returned with the finish reason `ContentFilter`, even without
+/// text.
 #[tokio::test]
 async fn filtered_text_is_a_reply() {
     for content in [json!("I "), json!(null)] {
@@ -233,7 +236,7 @@ async fn filtered_text_is_a_reply() {
     }
 }
 
-/// Behaviour M8: a refusal is returned in `refusal`, and the text stays empty.
+/// Behaviour M8: a refusal is returned in the field `refusal`, and the text stays empty.
 #[tokio::test]
 async fn refusal_is_a_separate_field() {
     let reply =
@@ -242,7 +245,8 @@ async fn refusal_is_a_separate_field() {
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
-/// Behaviour M10: an empty reply is retried; after the last attempt it is a typed error.
+/// Behaviour M10: an empty reply is retried. After the last attempt it is the error
+/// `EmptyResponse`.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     for empty in [json!({"choices": []}), completion(json!({"content": null}), json!("stop"))] {
@@ -273,7 +277,7 @@ async fn other_body_is_an_invalid_response() {
     }
 }
 
-/// Some proxies compress without an `Accept-Encoding` header.
+/// Some proxies compress a body although the request has no `Accept-Encoding` header.
 #[tokio::test]
 async fn error_names_the_compression_of_a_body() {
     let packed = "\u{1f}\u{8b}\u{8}";
@@ -293,7 +297,7 @@ async fn error_names_the_compression_of_a_body() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// The error bodies of several servers, with status 200.
+/// Several servers send an error with status 200. Each body is in the format of one of them.
 #[tokio::test]
 async fn error_in_place_of_a_reply_is_parsed() {
     for body in [
@@ -314,7 +318,7 @@ async fn error_in_place_of_a_reply_is_parsed() {
     assert!(error.ends_with(r#"it has no choices: {"object":"list","data":["x"]}"#), "{error}");
 }
 
-/// Behaviour M10: `choices: null` is an empty reply.
+/// Behaviour M10: a reply with `choices: null` is empty, so it is retried.
 #[tokio::test]
 async fn null_choices_are_an_empty_reply() {
     let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});
@@ -324,7 +328,8 @@ async fn null_choices_are_an_empty_reply() {
     assert_eq!(server.take_requests().len(), 2);
 }
 
-/// The first bytes of the body decide, because some servers send the wrong content type.
+/// The kind of a reply is detected by the first bytes of the body, because some servers send the
+/// wrong content type.
 #[tokio::test]
 async fn content_type_is_ignored() {
     let whole = completion(json!({"content": "Hi"}), json!("stop")).to_string();
@@ -398,7 +403,8 @@ async fn unrequested_stream_is_accepted() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// `content-encoding: utf-8` is not a compression, and `location` beside a 400 is not a redirect.
+/// `content-encoding: utf-8` is not a compression, and a `location` header in a 400 response is not
+/// a redirect.
 #[tokio::test]
 async fn misused_headers_are_ignored() {
     let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();

@@ -1,4 +1,4 @@
-//! Requests of the Chat Completions API.
+//! Tests of the request bodies for the Chat Completions API.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -48,7 +48,8 @@ async fn minimal_request_has_model_and_messages() {
     .await;
 }
 
-/// Behaviour C29: results of parallel calls follow the calls in order, with the provider's ids.
+/// Behaviour C29: the results of parallel calls are sent in the order of the calls, with the
+/// provider's call ids.
 #[tokio::test]
 async fn results_of_parallel_calls_are_in_order() {
     let calls = vec![ToolCall::new("id-1", "draw", r#"{"of":"a cat"}"#), ToolCall::new("id-2", "now", "")];
@@ -204,7 +205,7 @@ async fn all_settings_are_sent() {
     .await;
 }
 
-/// Servers reject `tool_choice` and `parallel_tool_calls` without tools.
+/// Servers reject `tool_choice` and `parallel_tool_calls` in a request without tools.
 #[tokio::test]
 async fn tool_fields_are_omitted_without_tools() {
     let request = ChatRequest {
@@ -229,7 +230,8 @@ async fn tool_fields_are_omitted_without_tools() {
     .await;
 }
 
-/// `max_completion_tokens` is for newer models of OpenAI, `reasoning_content` for DeepSeek.
+/// Newer OpenAI models require `max_completion_tokens`, and DeepSeek requires `reasoning_content`.
+/// Both fields are sent only if the option is set.
 #[tokio::test]
 async fn provider_specific_fields_are_sent_by_option() {
     let thought = AssistantMessage {
@@ -265,7 +267,7 @@ async fn provider_specific_fields_are_sent_by_option() {
     assert_eq!(keys(&without.body), (json!(100), Value::Null, json!([null, null, null, null, null])));
 }
 
-/// Mistral's error for `stream_options`.
+/// Mistral rejects `stream_options` with this error. Later requests omit the parameter.
 #[tokio::test]
 async fn rejected_stream_options_are_omitted_from_then_on() {
     let detail = json!({"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"});
@@ -282,7 +284,7 @@ async fn rejected_stream_options_are_omitted_from_then_on() {
     assert_eq!(sent, [json!({"include_usage": true}), Value::Null, Value::Null]);
 }
 
-/// The error of newer models of OpenAI, also through gateways.
+/// Newer OpenAI models reject `max_tokens` with this error. Gateways forward it unchanged.
 #[tokio::test]
 async fn rejected_max_tokens_is_replaced_from_then_on() {
     let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
@@ -334,7 +336,7 @@ async fn extra_body_rejects_every_field_of_a_request() {
     let models: [Box<dyn ChatModel>; 3] =
         [Box::new(chat.build().unwrap()), Box::new(newer.build().unwrap()), Box::new(items.build().unwrap())];
     for model in models {
-        // The reply is invalid for the Responses API.
+        // The Responses API fails on this reply, but only the request matters here.
         let _ = model.stream(&request).try_collect::<Vec<_>>().await;
     }
     let own = |built: Result<(), BuildError>, name: &str| {

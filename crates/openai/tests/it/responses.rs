@@ -1,4 +1,4 @@
-//! Requests and replies of the Responses API.
+//! Tests of requests to and replies from the Responses API.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, chunks, hello, ok, reply};
 
-/// A response with reasoning, text and a call, in OpenAI's format.
+/// A response with reasoning, text and a tool call, in OpenAI's format.
 pub(crate) fn sample_response() -> Value {
     json!({
         "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5-2026", "error": null,
@@ -44,7 +44,7 @@ pub(crate) fn sample_response() -> Value {
     })
 }
 
-/// The events of a streamed response, in OpenAI's format.
+/// Returns the stream events for a response, in OpenAI's format.
 pub(crate) fn events_of(response: &Value) -> Vec<Value> {
     let mut head = response.clone();
     (head["status"], head["output"], head["usage"]) = (json!("in_progress"), json!([]), Value::Null);
@@ -95,7 +95,7 @@ fn pieces(text: &Value) -> Vec<Value> {
     text.chunks(4).map(|piece| json!(piece.iter().collect::<String>())).collect()
 }
 
-/// Removes the address of the server: its port is random.
+/// Removes the server address from the provider data, because the port is random.
 pub(crate) fn without_origin(mut reply: ChatResponse) -> ChatResponse {
     if let Some(mut data) = reply.message.provider_data.get("responses").cloned() {
         data.as_object_mut().unwrap().remove("from");
@@ -123,7 +123,8 @@ async fn last(events: &[Value]) -> Result<ChatResponse, ModelError> {
     }
 }
 
-/// Compares the non-streamed reply, the streamed reply, and the reply from the last event alone.
+/// Asserts that a response gives the same reply in three forms: non-streamed, streamed, and only
+/// the last event of the stream.
 async fn both_ways(body: &Value) -> ChatResponse {
     let reply = whole(body).await.unwrap();
     let events = events_of(body);
@@ -164,8 +165,8 @@ async fn deltas_add_up_to_the_reply() {
     assert_eq!(reply.message.tool_calls[0].arguments, arguments);
 }
 
-/// Behaviour M7 and M13: items without ids, without an index, or all with index 0; arguments as an
-/// object.
+/// Behaviour M7 and M13: accepted are events without item ids, without an index, or all with index
+/// 0, and arguments as an object.
 #[tokio::test]
 async fn missing_ids_indexes_and_items_are_accepted() {
     let expected = whole(&sample_response()).await.unwrap().message;
@@ -207,7 +208,8 @@ fn incomplete(reason: &str, output: Value) -> Value {
     json!({"id": "r", "status": "incomplete", "incomplete_details": {"reason": reason}, "output": output})
 }
 
-/// Behaviour M8: an incomplete call never runs.
+/// Behaviour M8: a token limit, a content filter and a refusal are distinguished. An incomplete
+/// call is not returned, so it never runs.
 #[tokio::test]
 async fn length_filter_and_refusal_are_three_outcomes() {
     let items = |part: Value| json!([{"id": "m", "type": "message", "role": "assistant", "content": [part]}]);
@@ -234,7 +236,7 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     }
 }
 
-/// Some servers repeat the initial response in the last event.
+/// Some servers repeat the initial response, with its status `in_progress`, in the last event.
 #[tokio::test]
 async fn type_of_the_last_event_overrides_its_status() {
     let mut events = events_of(&sample_response());
@@ -242,7 +244,8 @@ async fn type_of_the_last_event_overrides_its_status() {
     assert_eq!(last(&events).await.unwrap(), whole(&sample_response()).await.unwrap());
 }
 
-/// The lengths in `provider_data` are stale after a change of the message.
+/// The provider data contains the lengths of the original texts. They may no longer match the
+/// message, but no text may be lost.
 #[test]
 fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
@@ -285,7 +288,7 @@ async fn too_many_items_are_rejected() {
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
-/// Behaviour M11, M12: the stream ends after each event before the last.
+/// Behaviour M11, M12: a stream that ends before its last event is truncated, wherever it ends.
 #[tokio::test]
 async fn early_end_of_a_stream_is_truncated() {
     let events = events_of(&sample_response());
@@ -297,7 +300,8 @@ async fn early_end_of_a_stream_is_truncated() {
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Let me add."));
 }
 
-/// Behaviour M6: failures at several places of a reply.
+/// Behaviour M6: a failure in the status, in an event or in the error field is an error of the kind
+/// that its code implies.
 #[tokio::test]
 async fn failure_in_a_reply_is_an_error_by_its_code() {
     let failed = |error: Value| json!({"id": "r", "status": "failed", "error": error, "output": []});
@@ -365,7 +369,7 @@ async fn all_settings_are_sent() {
             temperature: Some(0.5),
             top_p: Some(0.9),
             max_tokens: Some(100),
-            // Without counterpart in this API.
+            // This API has no `stop` and no `seed`.
             stop: vec!["END".into()],
             seed: Some(7),
             parallel_tool_calls: Some(false),
@@ -398,7 +402,8 @@ async fn images_and_files_are_sent_and_audio_is_described() {
     check(request, expect![[r#"{"model":"test-model","input":[{"role":"user","content":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]},{"type":"function_call","call_id":"a","name":"draw","arguments":"{\"malformed_arguments\":\"not json\"}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
 }
 
-/// The conversation after a reply and the results of its calls.
+/// Returns the conversation that follows a reply: the user message, the reply, and the results of
+/// its calls.
 fn conversation_after(reply: AssistantMessage) -> Vec<Message> {
     let calls = reply.tool_calls.clone();
     let mut messages = vec![Message::user("Hello"), Message::assistant(reply)];
@@ -407,16 +412,17 @@ fn conversation_after(reply: AssistantMessage) -> Vec<Message> {
     messages
 }
 
-/// The request body for a conversation.
+/// Sends a conversation and returns the request body.
 async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Message>) -> Value {
-    // Saved conversations keep their provider data.
+    // Provider data must survive saving and loading the conversation.
     let saved = serde_json::to_string(&messages).unwrap();
     let messages: Vec<Message> = serde_json::from_str(&saved).unwrap();
     model.chat(&ChatRequest::new(messages)).await.unwrap();
     server.take_requests().pop().unwrap().body
 }
 
-/// The reasoning of a removed item is not sent.
+/// If an item was removed from the message, its reasoning is not sent back, because the API rejects
+/// it alone.
 #[tokio::test]
 async fn reasoning_is_sent_back_before_its_item() {
     let server = Server::replying([
@@ -440,7 +446,7 @@ async fn reasoning_is_sent_back_before_its_item() {
     assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
 }
 
-/// The response has several messages and an item unknown to haft.
+/// The response contains several messages, and an item of a type that haft does not know.
 #[tokio::test]
 async fn items_keep_their_order() {
     let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});
@@ -473,7 +479,7 @@ async fn items_keep_their_order() {
         .assert_eq(&items.join(", "));
 }
 
-/// OpenAI rejects encrypted reasoning for models without reasoning.
+/// OpenAI rejects `include: ["reasoning.encrypted_content"]` for models without reasoning.
 #[tokio::test]
 async fn rejected_encrypted_reasoning_is_not_requested_again() {
     let rejection = json!({"error": {"message": "Encrypted content is not supported with this model."}});
@@ -498,7 +504,7 @@ async fn reasoning_options_are_sent() {
     assert_eq!(body["service_tier"], "flex");
 }
 
-/// The whole conversation is sent if it differs from the stored conversation.
+/// If the conversation differs from the stored one, the whole conversation is sent instead.
 #[tokio::test]
 async fn only_new_messages_are_sent_after_a_stored_response() {
     let replies = [
@@ -532,7 +538,8 @@ async fn only_new_messages_are_sent_after_a_stored_response() {
     }
 }
 
-/// The whole conversation is sent once.
+/// If the server has deleted the stored response, the whole conversation is sent within the same
+/// attempt.
 #[tokio::test]
 async fn expired_response_id_resends_the_conversation() {
     let expired = json!({"error": {"message": "Previous response with id 'resp_1' not found.",
@@ -555,7 +562,7 @@ async fn expired_response_id_resends_the_conversation() {
     assert!(matches!(rejected, ModelError::Rejected { .. }), "nothing to omit: {rejected:?}");
 }
 
-/// Servers have different errors for an expired response.
+/// Servers report an expired response with different errors.
 #[tokio::test]
 async fn errors_of_expired_response_ids_are_recognized() {
     for (status, error) in [
@@ -578,7 +585,7 @@ async fn errors_of_expired_response_ids_are_recognized() {
     }
 }
 
-/// Encrypted reasoning is sent to its own server only.
+/// Encrypted reasoning is sent back only to the server that created it.
 #[tokio::test]
 async fn conversation_continues_on_another_server_and_api() {
     let server = Server::replying([ok(&sample_response()), text_response("1")]).await;
@@ -634,13 +641,15 @@ async fn conversation_continues_a_response_of_another_program() {
             |body: &Value| (body["previous_response_id"].clone(), body["input"].as_array().unwrap().len());
         assert_eq!(summary(&sent[0]), (json!("resp_1"), 1));
         assert_eq!(summary(&sent[1]), (json!(second.0), second.1));
-        // The content of an unknown response is not available for a retry.
+        // A retry without the id is impossible, because only the server has the content of that
+        // response.
         let error = model.chat(&hello()).await.unwrap_err();
         assert!(error.to_string().contains("resp_1"), "{error}");
     }
 }
 
-/// vLLM sends a different id in the final item of a call. The first id is kept.
+/// vLLM sends a different id in the final item of a call. The first id is kept, because it was
+/// already emitted.
 #[tokio::test]
 async fn call_keeps_its_first_id() {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "add", "arguments": arguments});

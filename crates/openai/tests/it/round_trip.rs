@@ -1,4 +1,4 @@
-//! Items of a response are sent back unchanged and in order.
+//! Property tests: the items of a response are sent back unchanged and in order.
 
 use std::sync::Arc;
 
@@ -60,11 +60,12 @@ impl Item {
 
 fn message_of(items: &[Item]) -> Option<AssistantMessage> {
     let output: Vec<_> = items.iter().enumerate().map(|(place, item)| item.wire_item(place)).collect();
-    // A response without content is an error.
+    // A response without any content is an error, so it has no message.
     responses::response(&json!({"status": "completed", "output": output})).ok().map(|reply| reply.message)
 }
 
-/// The expected items: without empty texts, and without reasoning before removed items.
+/// Returns the items that must be sent back: no empty texts, and no reasoning whose item was
+/// removed.
 fn expected(items: &[Item], is_present: impl Fn(&Item) -> bool) -> Vec<Value> {
     let (mut sent, mut reasoning) = (Vec::new(), Vec::new());
     for (place, item) in items.iter().enumerate() {
@@ -102,7 +103,7 @@ proptest! {
     }
 }
 
-/// Message and concatenated text deltas of a response, non-streamed and streamed.
+/// Returns the message of a response and its concatenated text deltas, non-streamed and streamed.
 async fn both_ways(response: &Value) -> [Option<(AssistantMessage, String)>; 2] {
     let server = Server::replying([ok(response), chunks(&events_of(response))]).await;
     let model = server.responses().max_retries(0).build().unwrap();

@@ -1,5 +1,5 @@
-//! A scripted model server on a raw socket. It can truncate, stall and reset, unlike mock HTTP
-//! libraries.
+//! A scripted model server on a raw socket. Unlike mock HTTP libraries, it can truncate a reply,
+//! stall, and reset the connection.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,21 +17,22 @@ use tokio::{
     time::timeout,
 };
 
-/// A step of the server after a request.
+/// An action of the server after it has received a request.
 pub(crate) enum Step {
     Send(Vec<u8>),
-    /// Sends nothing for this time.
+    /// Sends nothing for the given time.
     Pause(Duration),
-    /// Sends nothing more, and keeps the connection open.
+    /// Sends nothing more, but keeps the connection open.
     Stall,
-    /// Resets the connection, like a crashed process.
+    /// Resets the connection, as a crashing process would.
     Reset,
-    /// Sends these bytes repeatedly until the client closes, with a pause after each time.
+    /// Sends the bytes repeatedly until the client closes the connection, with a pause after each
+    /// time.
     Drip(&'static [u8], Duration),
-    /// Sends these bytes repeatedly, until no write succeeds for 0.5 s, at most 64 MiB. Reports the
-    /// number of sent bytes.
+    /// Sends the bytes repeatedly until a write blocks for 0.5 s, at most 64 MiB. Reports the
+    /// number of bytes that were sent.
     Flood(Vec<u8>, oneshot::Sender<usize>),
-    /// Waits for the client to close the connection, and reports it.
+    /// Waits until the client closes the connection, and reports it.
     Closed(oneshot::Sender<()>),
 }
 
@@ -47,10 +48,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server. Each connection gets the next script.
+    /// Starts a server. Each connection runs the next script.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        // A large send buffer would hide the memory use of the client.
+        // A large send buffer would hide the amount of data that the client has not read.
         socket.set_send_buffer_size(64 << 10).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = socket.listen(64).unwrap();
@@ -61,7 +62,7 @@ impl Server {
         Self { base_url, requests, task }
     }
 
-    /// Starts a server with one reply per connection.
+    /// Starts a server that sends one reply per connection.
     pub(crate) async fn replying(replies: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self::start(replies.into_iter().map(|reply| vec![Step::Send(reply)])).await
     }
@@ -98,7 +99,8 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
         for step in script {
             match step {
                 Step::Send(bytes) => {
-                    // The client may have closed the connection. Tests detect this by its result.
+                    // The client may have closed the connection already. The tests notice a missing
+                    // reply themselves.
                     let _ = socket.write_all(&bytes).await;
                 }
                 Step::Pause(time) => tokio::time::sleep(time).await,
@@ -126,7 +128,7 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
             }
         }
     }
-    // Further connections are refused. Stalled connections stay open until the server is dropped.
+    // Refuses further connections. Stalled connections stay open until the server is dropped.
     drop(listener);
     std::future::pending::<()>().await;
     drop(open);
@@ -150,7 +152,7 @@ async fn flood(socket: &mut TcpStream, bytes: &[u8]) -> usize {
     sent
 }
 
-/// The next request on a connection. `None` after the client closed it.
+/// Reads the next request on a connection. Returns `None` after the client has closed it.
 pub(crate) async fn read_request(socket: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {
@@ -173,7 +175,7 @@ pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value.trim()))
 }
 
-/// A reply with `content-length` and `connection: close`.
+/// Returns an HTTP response with `content-length` and `connection: close`.
 pub(crate) fn reply(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}")
@@ -184,22 +186,22 @@ pub(crate) fn ok(body: &Value) -> Vec<u8> {
     reply("200 OK", "content-type: application/json\r\n", &body.to_string())
 }
 
-/// The smallest valid reply.
+/// Returns the smallest valid Chat Completions reply.
 pub(crate) fn minimal_reply() -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}))
 }
 
-/// The head of a stream delimited by the end of the connection.
+/// The head of a stream that ends when the connection is closed.
 pub(crate) const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// A stream of these chunks without `[DONE]`.
+/// Returns a stream of the given chunks, without `[DONE]`.
 pub(crate) fn chunks<'a>(chunks: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let events = chunks.into_iter().map(|chunk| format!("data: {chunk}\n\n"));
     (STREAM.to_owned() + &events.collect::<String>()).into()
 }
 
-/// A stream of these chunks and `[DONE]`.
+/// Returns a stream of the given chunks, followed by `[DONE]`.
 pub(crate) fn stream<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<u8> {
     let mut bytes = chunks(list);
     bytes.extend_from_slice(b"data: [DONE]\n\n");

@@ -1,4 +1,4 @@
-//! Streamed replies.
+//! Tests of streamed Chat Completions replies.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!(request["stream_options"], json!({"include_usage": true}));
 }
 
-/// Behaviour M7: arguments of a delta as an object, null or `""`.
+/// Behaviour M7: arguments in a delta are accepted as an object, as null or as `""`.
 #[tokio::test]
 async fn arguments_become_json_text() {
     for (sent, expected) in [(json!({"x": 1}), r#"{"x":1}"#), (json!(null), "{}"), (json!(""), "{}")] {
@@ -96,7 +96,7 @@ async fn arguments_become_json_text() {
     }
 }
 
-/// Behaviour M7: all events of a call have the same generated id.
+/// Behaviour M7: a generated call id is the same in all events of the call.
 #[tokio::test]
 async fn generated_id_is_stable() {
     let piece = call_delta(json!([{"index": 0, "function": {"name": "add", "arguments": "{}"}}]));
@@ -108,7 +108,7 @@ async fn generated_id_is_stable() {
     assert_eq!(&reply.message.tool_calls[0].id, id);
 }
 
-/// Behaviour M10: a stream with only a finish reason is empty.
+/// Behaviour M10: a stream that contains only a finish reason is an empty reply, so it is retried.
 #[tokio::test]
 async fn empty_stream_is_retried() {
     let server = Server::replying([
@@ -120,7 +120,7 @@ async fn empty_stream_is_retried() {
     assert_eq!(events.len(), 2, "{events:?}");
 }
 
-/// Behaviour M13: two parallel calls without `index`.
+/// Behaviour M13: parallel calls without `index` are separate calls.
 #[tokio::test]
 async fn calls_without_index_are_separate() {
     let by_id = [
@@ -139,7 +139,7 @@ async fn calls_without_index_are_separate() {
     assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// Behaviour M13: ids and names repeated on every delta, with and without `index`.
+/// Behaviour M13: a repeated id and name continue a call, with and without `index`.
 #[tokio::test]
 async fn repeated_id_does_not_begin_a_call() {
     let pieces = [("a", "{\"x\""), ("a", ":1}"), ("b", "{\"x\":"), ("b", "2}"), ("b", "")];
@@ -155,7 +155,8 @@ async fn repeated_id_does_not_begin_a_call() {
     assert_eq!(calls(&indexed.collect::<Vec<_>>()).await, expected);
 }
 
-/// Behaviour M13: the first index is 1, and the pieces of two calls are interleaved.
+/// Behaviour M13: `index` only identifies a call. It may begin at 1, and the pieces of two calls
+/// may be interleaved.
 #[tokio::test]
 async fn index_is_only_an_identifier() {
     let pieces = [
@@ -168,7 +169,7 @@ async fn index_is_only_an_identifier() {
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Gemini's compatible endpoint sends every call with index 0.
+/// Gemini's OpenAI-compatible endpoint sends every call with index 0.
 #[tokio::test]
 async fn calls_with_the_same_index_are_separated_by_id() {
     let piece = |id, x| json!({"index": 0, "id": id, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
@@ -176,7 +177,7 @@ async fn calls_with_the_same_index_are_separated_by_id() {
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Nothing can continue complete JSON, so the next piece begins a call.
+/// Nothing can continue complete JSON, so the next piece must begin a new call.
 #[tokio::test]
 async fn calls_with_the_same_index_and_no_id_are_separated_by_complete_arguments() {
     let piece = |x| json!({"index": 0, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
@@ -187,7 +188,7 @@ async fn calls_with_the_same_index_and_no_id_are_separated_by_complete_arguments
     assert_eq!(arguments(calls(&[at_once]).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// Behaviour M7 and M13: some servers give every call the same id.
+/// Behaviour M7 and M13: some servers give every call the same id. The calls are still separate.
 #[tokio::test]
 async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     let piece = |id: &str, name: &str, arguments: &str| json!({"id": id, "function": {"name": name, "arguments": arguments}});
@@ -201,7 +202,7 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
             vec![call_delta(json!([one, two]))],
             vec![call_delta(json!([one])), call_delta(json!([two]))],
             vec![call_delta(json!([numbered(one.clone())])), call_delta(json!([numbered(two.clone())]))],
-            // Each piece has the id.
+            // Each piece repeats the id and the name.
             vec![
                 call_delta(json!([piece(id, "add", "{\"x\"")])),
                 call_delta(json!([piece(id, "add", ":1}")])),
@@ -220,7 +221,7 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     }
 }
 
-/// Behaviour M13: a repetition of the whole call is not a second call.
+/// Behaviour M13: if a server repeats a whole call, it is not a second call.
 #[tokio::test]
 async fn repeated_call_is_ignored() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
@@ -232,7 +233,7 @@ async fn repeated_call_is_ignored() {
     assert_eq!(calls(&[half("{\"x\""), half(":1}"), half("\n"), whole]).await, [add("a", "{\"x\":1}\n")]);
 }
 
-/// LiteLLM sends `{}` before the arguments.
+/// LiteLLM sends `{}` before the actual arguments.
 #[tokio::test]
 async fn placeholder_arguments_are_replaced() {
     let begun = |arguments: &str| {
@@ -295,7 +296,7 @@ async fn error_in_a_stream_is_returned() {
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
-/// Servers have many forms of errors in streams.
+/// Servers send errors inside a stream in many forms.
 #[tokio::test]
 async fn errors_of_each_form_are_parsed() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
@@ -368,7 +369,7 @@ async fn stream_without_a_content_type_is_accepted() {
     assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M15: unread data stays at the server. The bound of 8 MiB includes socket buffers.
+/// Behaviour M15: unread data stays at the server. The bound of 8 MiB includes the socket buffers.
 #[tokio::test]
 async fn slow_reader_applies_backpressure() {
     let event = format!("data: {}\n\n", delta(json!({"content": "x".repeat(100)})));
@@ -398,7 +399,7 @@ async fn dropping_the_stream_closes_the_connection() {
     timeout(Duration::from_secs(1), closed).await.expect("still open after a second").unwrap();
 }
 
-/// Behaviour M17: arguments above 1 MiB are a typed error.
+/// Behaviour M17: arguments above 1 MiB are rejected with `InvalidResponse`.
 #[tokio::test]
 async fn oversized_arguments_are_rejected() {
     let begin =
@@ -424,7 +425,7 @@ async fn oversized_event_is_rejected() {
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
 }
 
-/// A `message` in a chunk may be a progress report.
+/// A chunk that has only a `message` may be a progress report, not an error.
 #[tokio::test]
 async fn progress_reports_in_a_stream_are_ignored() {
     let queued = json!({"message": "queued"});
@@ -433,7 +434,8 @@ async fn progress_reports_in_a_stream_are_ignored() {
     assert_eq!(reply.message.text(), "Hi");
 }
 
-/// An error follows the deltas before it, and the stream ends once.
+/// If one chunk contains a delta and an error, the delta is emitted first. After the error the
+/// stream ends.
 #[tokio::test]
 async fn events_in_one_chunk_are_emitted_in_order() {
     let text = delta(json!({"content": "Hi"}));

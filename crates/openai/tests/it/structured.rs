@@ -1,4 +1,4 @@
-//! Response schemas: the sent schema, and the conversion of the reply.
+//! Tests of response schemas: the schema that is sent, and the conversion of the reply.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -25,7 +25,7 @@ fn point() -> Value {
     json!({"properties": {"x": {"type": "integer"}, "label": {"type": "string"}}, "required": ["x"]})
 }
 
-/// A schema with alternatives at the root, like the steps of an agent in JSON.
+/// Returns a schema with alternatives at the root, like the schema of an agent's JSON steps.
 fn step() -> Value {
     let one =
         |name: &str| json!({"type": "object", "properties": {"tool": {"const": name}}, "required": ["tool"]});
@@ -36,7 +36,7 @@ fn whole(text: &str) -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
 }
 
-/// Compares the sent schema and the converted reply, non-streamed and streamed.
+/// Asserts the response format that is sent and the converted reply, non-streamed and streamed.
 async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Expect, text: &str) {
     let pieces: Vec<_> =
         reply.chars().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
@@ -57,7 +57,8 @@ async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Exp
     }
 }
 
-/// `strict` requires all properties to be required.
+/// `strict` requires that all properties are required. The model writes null for an omitted one,
+/// and the null is removed.
 #[tokio::test]
 async fn openai_gets_a_strict_schema() {
     check(
@@ -70,7 +71,7 @@ async fn openai_gets_a_strict_schema() {
     .await;
 }
 
-/// OpenAI accepts only an object without alternatives as the root.
+/// OpenAI accepts only an object without alternatives as the root of a response schema.
 #[tokio::test]
 async fn other_root_is_wrapped_and_the_reply_unwrapped() {
     check(
@@ -91,7 +92,7 @@ async fn other_root_is_wrapped_and_the_reply_unwrapped() {
     .await;
 }
 
-/// Behaviour S4: an incompatible response schema is sent without `strict`.
+/// Behaviour S4: a response schema that is incompatible with strict mode is sent without `strict`.
 #[tokio::test]
 async fn incompatible_schema_is_sent_without_strict() {
     check(
@@ -116,7 +117,7 @@ async fn gemini_gets_its_schema_subset() {
     .await;
 }
 
-/// Servers with grammar-based decoding need the whole schema.
+/// Servers with grammar-based decoding support the original schema, so it is sent unchanged.
 #[tokio::test]
 async fn other_servers_get_the_unchanged_schema() {
     for provider in [None, Some(Provider::LlamaCpp)] {

@@ -1,4 +1,5 @@
-//! Split surrogate pairs and invalid UTF-8 damage one character, not the reply.
+//! Tests of split surrogate pairs and invalid UTF-8. They may damage one character, but not the
+//! reply.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -15,14 +16,15 @@ enum Api {
     Responses,
 }
 
-/// A streamed text: the event of a piece, and the place of the text in the reply.
+/// A kind of streamed text: the event for a piece of it, and a function that reads the text from
+/// the reply.
 struct Field {
     api: Api,
     event: &'static str,
     read: fn(AssistantMessage) -> Option<String>,
 }
 
-/// All streamed texts; `…` is the piece.
+/// All kinds of streamed text. `…` stands for the piece.
 const FIELDS: [Field; 9] = [
     Field {
         api: Api::Chat, event: r#"{"choices":[{"delta":{"content":"…"}}]}"#, read: |it| Some(it.text())
@@ -90,7 +92,8 @@ impl Api {
     }
 }
 
-/// The reply to a stream of these events. Compares its text and arguments with the deltas.
+/// Receives a stream of events and returns its reply. Asserts that the deltas add up to the text
+/// and the arguments.
 async fn streamed(api: Api, events: impl IntoIterator<Item = Vec<u8>>) -> ChatResponse {
     let mut sent = STREAM.as_bytes().to_vec();
     for event in events.into_iter().chain([api.end().into()]) {
@@ -126,7 +129,7 @@ async fn check(pieces: &[&[u8]], expected: &str) {
     }
 }
 
-/// JavaScript splits text by units of UTF-16, and writes a lone surrogate as an escape.
+/// JavaScript splits text between UTF-16 code units, and encodes a lone surrogate as an escape.
 #[tokio::test]
 async fn surrogate_pairs_are_joined_across_deltas() {
     check(&[br"abcd\ud83c", br"\udf0d!"], "abcd🌍!").await;

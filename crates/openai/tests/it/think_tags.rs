@@ -1,4 +1,4 @@
-//! Think blocks in the text of servers without a reasoning parser.
+//! Tests of `<think>` blocks in the text of servers without a reasoning parser.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::server::{Server, hello, ok, stream};
 
-/// Compares reasoning and answer of a text: non-streamed, and streamed in pieces of several sizes.
+/// Asserts the reasoning and the answer in `content`: non-streamed, and streamed in pieces of
+/// several sizes.
 async fn check(content: &str, reasoning: Option<&str>, answer: &str) {
     let whole = ok(&json!({"choices": [{"message": {"content": content}, "finish_reason": "length"}]}));
     let characters: Vec<_> = content.chars().collect();
@@ -91,7 +92,7 @@ fn think_block_is_parsed_without_a_client() {
     }
 }
 
-/// The partial message has the reasoning.
+/// A reply without an answer is an error. The partial message in it contains the reasoning.
 #[tokio::test]
 async fn reply_ending_inside_a_think_block_is_truncated() {
     let choice = json!({"message": {"content": "<think>Hm, it is 4"}, "finish_reason": "stop"});

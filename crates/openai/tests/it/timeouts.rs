@@ -1,4 +1,4 @@
-//! Timeouts of each phase of a request.
+//! Tests of the timeout of each phase of a request.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     }
 }
 
-/// Behaviour M5: a listener with a full backlog does not accept connections.
+/// Behaviour M5: establishing a connection has a timeout. A listener with a full backlog does not
+/// accept connections.
 #[tokio::test]
 async fn connecting_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
@@ -58,7 +59,7 @@ async fn every_phase_times_out() {
     assert_eq!(timed_out(begun(), Timeouts::default().with_total(short)).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5: keep-alive comments reset the idle timeout, not the total timeout.
+/// Behaviour M5: keep-alive comments reset the idle timeout, but not the total timeout.
 #[tokio::test]
 async fn endless_keep_alive_times_out() {
     let drip = Step::Drip(b": ping\n\n", Duration::from_millis(10));
@@ -66,7 +67,8 @@ async fn endless_keep_alive_times_out() {
     assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5 and M12: a stalled call is not returned.
+/// Behaviour M5 and M12: if the server stalls inside a call, the result is a timeout, and the call
+/// is not returned.
 #[tokio::test]
 async fn stall_inside_a_call_times_out() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});
@@ -75,7 +77,8 @@ async fn stall_inside_a_call_times_out() {
     assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
 }
 
-/// Some servers send the head at once, and process the prompt before the first byte.
+/// Some servers send the response head at once, and process the prompt before the first byte of the
+/// body.
 #[tokio::test]
 async fn idle_timeout_starts_after_the_first_byte() {
     let chunk =

@@ -1,4 +1,4 @@
-//! Request parameters rejected by a server.
+//! Tests of request parameters that a server rejects.
 
 use haft_core::{
     ChatModel, Message, Schema, ToolCall, ToolDefinition, ToolName, ToolOutput, ToolResult,
@@ -34,7 +34,8 @@ fn with_settings() -> ChatRequest {
     ChatRequest { settings: settings(), ..hello().with_tools(tools) }
 }
 
-/// Sends the request twice. Returns for each sent request if it had the parameter.
+/// Sends two model requests. Returns, for each HTTP request, `true` if its body contained the
+/// parameter.
 async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -> Vec<bool> {
     for _ in 0..2 {
         model.chat(&with_settings()).await.unwrap();
@@ -42,7 +43,7 @@ async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -
     server.take_requests().iter().map(|request| request.body.get(parameter).is_some()).collect()
 }
 
-/// OpenAI's reasoning models reject sampling settings.
+/// OpenAI's reasoning models reject sampling settings such as `temperature`.
 #[tokio::test]
 async fn rejected_parameter_is_omitted_from_then_on() {
     let openai = |name: &str| {
@@ -82,7 +83,7 @@ async fn rejected_value_is_an_error() {
     assert!(matches!(error, ModelError::Rejected { status: 400, .. }), "{error:?}");
 }
 
-/// A parameter is remembered only if the request succeeds without it.
+/// A parameter is omitted from later requests only if the request without it succeeded.
 #[tokio::test]
 async fn omitted_parameter_is_remembered_only_after_success() {
     let rejected = || rejection(json!({"message": "Encrypted content is not supported with this model."}));
@@ -101,7 +102,8 @@ async fn omitted_parameter_is_remembered_only_after_success() {
     }
 }
 
-/// The message has the English word "include", not the parameter.
+/// The error message contains the English word "include", but does not mean the parameter
+/// `include`.
 #[tokio::test]
 async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     let other = || rejection(json!({"message": "Please include a user message", "param": "input"}));
@@ -114,7 +116,8 @@ async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     assert_eq!(sent, [true, true]);
 }
 
-/// A server without stored responses rejects references to stored reasoning.
+/// A server that stores no responses rejects a reasoning item without content, because it only
+/// refers to stored reasoning.
 #[tokio::test]
 async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
@@ -144,7 +147,7 @@ fn roles(body: &Value) -> Vec<&str> {
     body["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect()
 }
 
-/// A conversation with a user message after tool results, and an image in a result.
+/// Returns a conversation with a user message after tool results, and an image in a tool result.
 fn conversation_with_media() -> ChatRequest {
     let tool_calls = vec![ToolCall::new("a", "draw", "{}"), ToolCall::new("b", "now", "{}")];
     let picture = ToolOutput { content: vec![Content::blob(*b"cat", "image/png")], ..ToolOutput::default() };
@@ -180,7 +183,8 @@ const BRIDGED: [&str; 13] = [
     "user",
 ];
 
-/// Behaviour D38: Mistral accepts only an assistant message after a tool result.
+/// Behaviour D38: Mistral accepts only an assistant message after a tool result, so one is
+/// inserted.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_for_mistral() {
     let server = Server::replying([minimal_reply()]).await;
@@ -191,7 +195,8 @@ async fn assistant_message_follows_tool_results_for_mistral() {
     assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
 }
 
-/// Other servers of Mistral's models return an error.
+/// Other servers may run Mistral models, too. They reject the first request, and an assistant
+/// message is inserted from then on.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_after_a_rejection() {
     let rejection = rejection(
@@ -210,8 +215,9 @@ async fn assistant_message_follows_tool_results_after_a_rejection() {
     }
 }
 
-/// The message may also list supported parameters. With `param`, only that parameter is omitted.
-/// Otherwise, each listed parameter is tried, and only the successful omission is remembered.
+/// The message may also list supported parameters. If the error has a `param`, only this parameter
+/// is omitted. Otherwise the listed parameters are tried, and only the omission that succeeded is
+/// remembered.
 #[tokio::test]
 async fn only_the_rejected_parameter_is_omitted() {
     const NAMES: [&str; 4] = ["stop", "seed", "temperature", "top_p"];

@@ -142,7 +142,7 @@ impl<M> ModelBuilder<M> {
             }
         };
         let mut url = read_base_url(base_url)?;
-        let provider = self.provider.or_else(|| Provider::at(&url));
+        let provider = self.provider.or_else(|| Provider::of_url(&url));
         // Azure's portal and `AZURE_OPENAI_ENDPOINT` contain the URL without a path.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");

@@ -104,7 +104,7 @@ fn other_server_in_the_environment_needs_no_key() {
     assert_eq!(headers(&endpoint).len(), 1, "content-type");
 }
 
-/// Formats model name, URL, provider and key.
+/// Compares the model name, URL, provider and key that the builder determines.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
     let target = builder.target().unwrap();
@@ -136,7 +136,8 @@ fn model_prefix_selects_the_provider() {
         from_variables("LlamaCpp/qwen", &keys),
         expect![[r#"qwen at http://localhost:8080/v1 (llama.cpp), """#]],
     );
-    // A vendor is not a provider. With `OPENAI_BASE_URL`, the prefix is a part of the name.
+    // `meta-llama` is a vendor of models, not a provider. A prefix is a part of the model name only
+    // if `OPENAI_BASE_URL` is set.
     let error = from_variables("meta-llama/x", &keys).build().unwrap_err().to_string();
     assert!(error.starts_with(r#"unknown provider "meta-llama": known are openai, azure,"#), "{error}");
     assert!(error.ends_with("; set OPENAI_BASE_URL for another server"), "{error}");
@@ -168,7 +169,7 @@ fn provider_has_a_default_base_url() {
     assert_eq!(error.to_string(), "azure has a base URL per user: set yours");
 }
 
-/// Azure's keys are sent in the header `api-key`, its tokens in `authorization`.
+/// Azure requires keys in the header `api-key`, but Entra tokens in `authorization`.
 #[test]
 fn azure_is_detected_and_gets_its_key_header() {
     let variables =

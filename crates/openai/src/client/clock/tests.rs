@@ -5,23 +5,23 @@ use tokio::time::{Instant, advance};
 
 use super::{Clock, Timeouts};
 
-/// The head and the first byte of the body share a timeout. It restarts with each attempt.
+/// The response head and the first byte of the body share one timeout. Each attempt restarts it.
 #[tokio::test(start_paused = true)]
 async fn first_byte_timeout_counts_from_the_attempt() {
     let limit = Duration::from_secs(8);
     let clock = Clock::start(&Timeouts::default().with_first_byte(limit));
     advance(Duration::from_secs(60)).await;
-    let attempt = clock.attempt();
+    let attempt = clock.start_attempt();
     advance(Duration::from_secs(6)).await;
     let started = Instant::now();
-    let error = attempt.wait(TimeoutPhase::FirstByte, pending::<()>()).await.unwrap_err();
+    let error = attempt.with_timeout(TimeoutPhase::FirstByte, pending::<()>()).await.unwrap_err();
     let ModelError::TimedOut { phase: TimeoutPhase::FirstByte, after } = error else { panic!("{error:?}") };
     assert_eq!((after, started.elapsed()), (limit, Duration::from_secs(2)));
 }
 
-/// `Duration::MAX` means no timeout.
+/// `Duration::MAX` disables a timeout, so adding it to the current time must not overflow.
 #[tokio::test(start_paused = true)]
 async fn maximum_duration_is_a_valid_timeout() {
     let longest = Timeouts::default().with_first_byte(Duration::MAX).with_total(Duration::MAX);
-    assert!(Clock::start(&longest).wait(TimeoutPhase::FirstByte, async {}).await.is_ok());
+    assert!(Clock::start(&longest).with_timeout(TimeoutPhase::FirstByte, async {}).await.is_ok());
 }

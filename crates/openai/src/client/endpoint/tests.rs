@@ -7,7 +7,7 @@ use reqwest::{
 use super::{Endpoint, read_base_url};
 use crate::client::tls::{self, Roots};
 
-/// Redacts an error with this text.
+/// Returns an error text after redaction by an endpoint with the given URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
@@ -29,7 +29,7 @@ fn header_value_is_redacted() {
     assert_eq!(redact("Bearer of bad news"), "Bearer of bad news");
 }
 
-/// An excerpt may end inside of a secret.
+/// An excerpt of a response may end inside a secret. The part of the secret must be redacted, too.
 #[test]
 fn truncated_secret_is_redacted() {
     let key = [("authorization", "Bearer sk-secret-1")];
@@ -37,7 +37,7 @@ fn truncated_secret_is_redacted() {
     assert_eq!(redacted("http://localhost/v1", &key, "no sk-s…"), "no sk-s…");
 }
 
-/// A short value occurs inside of other words.
+/// Short values are not redacted, because they occur inside other words.
 #[test]
 fn short_value_is_not_redacted() {
     assert_eq!(redacted("http://localhost/v1", &[("x-tier", "4")], "error 429 of 404"), "error 429 of 404");

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::{EventParser, TooLong};
 
-/// The data of the events in a stream of pieces.
+/// Parses a stream that arrives in pieces. Returns the data of its events.
 fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut parser = EventParser::default();
     let mut events = Vec::new();
@@ -88,7 +88,7 @@ fn error_events_are_marked() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour M14: the parser gives the same events for any division of the bytes.
+    /// Behaviour M14: the parser returns the same events for any division of the bytes into chunks.
     #[test]
     fn any_rechunking_gives_the_same_events(
         text in "(data|event|:|: |\n|\r|\r\n|ü|🌍|x){0,40}",

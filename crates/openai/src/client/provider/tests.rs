@@ -8,7 +8,7 @@ use crate::{client::endpoint::read_base_url, format::ReasoningField};
 
 #[test]
 fn provider_is_recognized_by_its_host() {
-    let provider = |url| Provider::at(&Url::parse(url).unwrap());
+    let provider = |url| Provider::of_url(&Url::parse(url).unwrap());
     assert_eq!(provider("https://api.openai.com/v1"), Some(Provider::OpenAi));
     assert_eq!(provider("https://eu.api.openai.com/v1"), Some(Provider::OpenAi));
     assert_eq!(provider("https://notopenai.com/v1"), None);

@@ -14,7 +14,8 @@ fn busy(retry_after: Option<Duration>) -> ModelError {
     ModelError::RateLimited { message: "slow down".into(), retry_after, permanent: false }
 }
 
-/// Runs an attempt with `failures` failures. Returns success, number of attempts and time.
+/// Runs an attempt that fails `failures` times. Returns success, the number of attempts, and the
+/// elapsed time.
 async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError) -> (bool, u32, Duration) {
     let (attempts, started) = (Cell::new(0), Instant::now());
     let attempt = || {
@@ -26,7 +27,7 @@ async fn run(policy: &RetryPolicy, failures: u32, error: impl Fn() -> ModelError
     (reply.is_ok(), attempts.get(), started.elapsed())
 }
 
-/// Behaviour M1: two responses with `Retry-After: 2`.
+/// Behaviour M1: after two responses with `Retry-After: 2`, the total wait is at least 4 s.
 #[tokio::test(start_paused = true)]
 async fn wait_is_at_least_retry_after() {
     let retry_after = Duration::from_secs(2);
@@ -61,7 +62,7 @@ async fn attempts_are_bounded() {
     assert_eq!(attempts, 3);
 }
 
-/// Behaviour M1: a `Retry-After` beyond the deadline is an error at once.
+/// Behaviour M1: if `Retry-After` exceeds the remaining time, the error is returned at once.
 #[tokio::test(start_paused = true)]
 async fn wait_beyond_the_deadline_fails_at_once() {
     let (succeeded, attempts, time) =

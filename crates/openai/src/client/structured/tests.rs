@@ -14,7 +14,7 @@ fn value_is_unwrapped_from_its_object() {
         (r#"{"value":{"a":{}}}"#, r#"{"a":{}}"#),
         ("\n{ \"value\" : [1, 2] }\n", "[1, 2]"),
         (r#"{"value":"}"}"#, r#""}""#),
-        // Any other text is passed through.
+        // Text that does not begin with the wrapper object is passed through.
         (r#"{"val": 1}"#, r#"{"val": 1}"#),
         ("```json", "```json"),
         (" {\"va", " {\"va"),

@@ -23,7 +23,7 @@ pub(super) struct MessageDigest {
 struct StoredResponse {
     id: String,
     /// Fingerprint of the messages that precede this response in the conversation.
-    after: String,
+    preceding_digest: String,
 }
 
 impl Input {
@@ -43,7 +43,8 @@ impl Input {
         let mut digests = Digests::default();
         let mut last = None;
         for (place, message) in self.0.iter().enumerate() {
-            let stored = message.digest.response.as_ref().filter(|stored| stored.after == digests.text());
+            let stored =
+                message.digest.response.as_ref().filter(|stored| stored.preceding_digest == digests.text());
             last = stored.map(|stored| (stored.id.as_str(), place)).or(last);
             digests.add(&message.digest);
         }
@@ -86,6 +87,6 @@ impl StoredResponse {
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);
         let calls = stored.get("calls")?.as_array()?.iter().filter_map(Value::as_str);
         let is_same = calls.eq(reply.tool_calls.iter().map(|call| call.id.as_str()));
-        is_same.then_some(Self { id: text("id")?, after: text("after")? })
+        is_same.then_some(Self { id: text("id")?, preceding_digest: text("after")? })
     }
 }
