@@ -23,7 +23,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let conditions = function.cfg_attributes();
     let implementation = implementation(tool);
     quote! {
-        // Arguments are owned, because they are deserialized.
+        // Arguments must be owned, because they are deserialized.
         #[allow(clippy::needless_pass_by_value)]
         #function
         #tool_struct

@@ -32,13 +32,13 @@ mod tools;
 
 use proc_macro::TokenStream;
 
-/// The implementation of `haft_core::tools`.
+/// The implementation of the attribute `#[tools]`, which is documented in `haft_core::tools`.
 #[proc_macro_attribute]
 pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
     tools::derive(options.into(), item.into()).into()
 }
 
-/// The implementation of `haft_core::tool`.
+/// The implementation of the attribute `#[tool]`, which is documented in `haft_core::tool`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     tool::derive(options.into(), item.into()).into()

@@ -27,7 +27,7 @@ pub(crate) struct Tool {
     pub(crate) owner: Option<Owner>,
 }
 
-/// The type of an `impl` block under `#[tools]`.
+/// The type that a tool method belongs to.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
     /// The name of the generated struct.

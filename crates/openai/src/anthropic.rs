@@ -70,7 +70,7 @@ pub fn tools(list: &ToolList) -> Vec<Value> {
 pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let blocks = match message.get("content") {
         Some(Value::Array(blocks)) => blocks,
-        // A message that contains only text has a string here.
+        // `content` is a string if the message contains only text.
         Some(Value::String(_)) => return Ok(Vec::new()),
         _ => {
             return Err(ModelError::InvalidResponse(

@@ -19,11 +19,11 @@ const EXCERPT_BYTES: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct ApiError {
     message: String,
-    /// The `code` field, else empty.
+    /// The `code` field of the error, or an empty string.
     code: String,
-    /// The `type` field, else empty.
+    /// The `type` field of the error, or an empty string.
     kind: String,
-    /// The `param` field (the name of the rejected request parameter), else empty.
+    /// The `param` field (the name of the rejected request parameter), or an empty string.
     #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only read by the feature `client`"))]
     param: String,
     /// The retry delay in the error body.
@@ -106,7 +106,8 @@ impl ApiError {
     /// Converts a body that has an error message instead of a reply. Returns `None` for any other
     /// body.
     pub(crate) fn in_place_of_reply(body: &Value) -> Option<ModelError> {
-        // If the body has no message, the message is an excerpt of the JSON and begins with `{`.
+        // Without a `message` in the body, `of_value` uses an excerpt of the JSON, which begins
+        // with `{`.
         let has_message = |error: &Self| !error.message.is_empty() && !error.message.starts_with('{');
         Self::of_value(body).filter(has_message).map(Self::without_status)
     }
@@ -208,7 +209,8 @@ impl ApiError {
             "range of input length should be",
             "`inputs` must have less than",
             "`inputs` tokens + `max_new_tokens`",
-            // One request exceeds the limit of tokens per minute.
+            // The next three are errors of a single request that exceeds the token limit per
+            // minute.
             "request too large for model",
             "the input or output tokens must be reduced",
             "please reduce your message size",

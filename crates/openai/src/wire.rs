@@ -35,7 +35,7 @@ pub(crate) use usage::{WireUsage, merge_usage, usage_of};
 pub(crate) struct Completion {
     pub(crate) id: LenientString,
     pub(crate) model: LenientString,
-    /// `None` if the body is not a reply.
+    /// The choices of the reply. `None` if the body is not a reply, for example an error.
     pub(crate) choices: Option<Vec<Choice>>,
     usage: Object<WireUsage>,
     /// Groq sends the usage of a stream in this field.
@@ -75,7 +75,8 @@ impl Completion {
             Err(_) => serde_json::from_slice(data),
         };
         read.or_else(|error| {
-            // Handles duplicate keys and values of the wrong type: see `lenient`.
+            // `Value` accepts duplicate keys, and `without_invalid_items` removes values of the
+            // wrong type.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.and_then(|value| Self::deserialize(lenient::without_invalid_items(value)).ok()).ok_or(error)
         })

@@ -70,7 +70,7 @@ impl ThinkTagParser {
         self.state = State::Text;
     }
 
-    /// Splits the next piece of the text.
+    /// Takes the next piece of the text. Returns the new reasoning and the new text.
     pub fn push(&mut self, piece: String) -> ThinkSplit {
         let mut split = ThinkSplit::default();
         if self.state == State::Text {

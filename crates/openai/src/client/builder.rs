@@ -150,9 +150,9 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the profile of the model, including its name. By default, the profile is derived from
-    /// the name of a known model family. A model of an unknown family is assumed to support tools
-    /// and response schemas, but no media.
+    /// Sets the profile of the model. Its name is sent as the `model` of each request. By default,
+    /// the profile is derived from the name of a known model family. A model of an unknown family
+    /// is assumed to support tools and response schemas, but no media.
     #[must_use]
     pub fn profile(mut self, profile: ModelProfile) -> Self {
         self.profile = Some(profile);

@@ -204,8 +204,8 @@ impl Api for ChatCompletionsApi {
     }
 }
 
-/// Returns `true` for the error of chat templates (Mistral) that reject a user message after a tool
-/// result.
+/// Returns `true` if the error comes from a chat template, such as Mistral's, that rejects a user
+/// message after a tool result.
 fn rejects_user_after_tool(message: &str) -> bool {
     ["after role 'tool'", "after role tool", "after role \"tool\""]
         .iter()

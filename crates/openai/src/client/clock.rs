@@ -75,7 +75,7 @@ impl Timeouts {
     }
 }
 
-/// Computes the deadlines of a model request from its [`Timeouts`].
+/// The deadlines of a model request, computed from its [`Timeouts`].
 #[derive(Clone)]
 pub(super) struct Clock {
     timeouts: Timeouts,

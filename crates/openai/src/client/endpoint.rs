@@ -69,12 +69,12 @@ impl Endpoint {
         Ok(Self { url, address, headers: all_headers, secrets })
     }
 
-    /// Returns scheme, host and port, for messages.
+    /// Returns the scheme, host and port, for error messages and spans.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns the URL without its query, for messages.
+    /// Returns the URL without its query, for error messages.
     pub(super) fn display_url(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);

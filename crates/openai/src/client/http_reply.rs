@@ -28,7 +28,7 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// The possible beginnings of an event stream.
 const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
-/// An HTTP response whose body has not been read yet.
+/// An HTTP response whose body is read on demand.
 pub(super) struct HttpReply {
     response: Response,
     clock: Clock,

@@ -60,7 +60,7 @@ pub enum Provider {
     LmStudio,
 }
 
-/// The error of parsing an unknown provider name.
+/// The error returned for an unknown provider name.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown provider {0:?}: known are {known}", known = Provider::names())]
 pub struct UnknownProvider(String);
@@ -79,7 +79,7 @@ struct Preset {
     quirks: Quirks,
 }
 
-/// Differences between servers in the requests that they accept.
+/// The deviations of a server from OpenAI's API that affect requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quirks {
     /// Sends the token limit as `max_completion_tokens` instead of `max_tokens`. Some OpenAI models
@@ -130,8 +130,7 @@ const UNKNOWN: Quirks = Quirks {
     object_replies: false,
 };
 
-/// The known providers. Sources are their API references, and error reports from users where a
-/// request is rejected.
+/// The known providers. Sources are their API references, and users' reports of rejected requests.
 const PRESETS: &[Preset] = &[
     // platform.openai.com/docs/api-reference/chat/create
     Preset {

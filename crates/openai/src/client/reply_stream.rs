@@ -112,7 +112,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         match bytes {
             Ok(Some(bytes)) => self.parser.push(bytes).map_err(|TooLong| too_long_error()),
             Ok(None) => self.handle_close(),
-            // After the finish reason, a connection error loses nothing.
+            // After the finish reason the reply is complete, so the error is ignored.
             Err(_) if self.accumulator.is_finished() => self.finish(),
             Err(ModelError::Truncated { reason, .. }) => Err(truncated_error(&mut self.accumulator, reason)),
             Err(other) => Err(other),

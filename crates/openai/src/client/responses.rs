@@ -105,7 +105,7 @@ impl ModelBuilder<Responses> {
     /// begins after that response. An unknown id is an error.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
-        self.options.first = Some(id.into());
+        self.options.first_response_id = Some(id.into());
         self
     }
 
@@ -156,7 +156,7 @@ pub(super) struct Options {
     store: bool,
     use_previous: bool,
     /// The id of a stored response that precedes each conversation.
-    first: Option<String>,
+    first_response_id: Option<String>,
     summary: Option<String>,
 }
 

@@ -59,7 +59,7 @@ impl RetryPolicy {
 /// Adds up to 50 % to the wait, also to a `Retry-After`, so that clients do not retry all at the
 /// same time.
 fn jittered(wait: Duration) -> Duration {
-    // The sum can overflow, because `Retry-After` may be close to the largest duration.
+    // The result can overflow, because `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)
 }
 

@@ -34,7 +34,7 @@ impl Structured {
         needs_conversion.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
 
-    /// Converts a complete reply.
+    /// Converts a complete reply back to the requested schema.
     pub(crate) fn restore(&self, response: &mut ChatResponse) {
         let message = &mut response.message;
         self.unwrap(message);
@@ -57,7 +57,8 @@ impl Structured {
             .try_flatten()
     }
 
-    /// Converts the partial reply in an error.
+    /// Converts the partial reply in [`ModelError::Truncated`]. Other errors are returned
+    /// unchanged.
     pub(crate) fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);

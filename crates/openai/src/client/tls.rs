@@ -1,8 +1,8 @@
 //! The TLS configuration of HTTP clients: rustls with the ring provider and the certificates of the
 //! system.
 //!
-//! `haft-local` has a copy of this file. The only dependency of both crates is the core, which has
-//! no network code.
+//! `haft-local` has a copy of this file, because the two crates share only the core as a
+//! dependency, and the core has no network code.
 
 use std::sync::Arc;
 

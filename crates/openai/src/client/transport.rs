@@ -62,7 +62,7 @@ impl Middleware {
     }
 }
 
-/// A connection to one API of one server.
+/// The HTTP client, endpoint and layers for one API of one server.
 pub(super) struct Transport {
     endpoint: Endpoint,
     http: reqwest::Client,
@@ -81,7 +81,7 @@ impl Transport {
         &self.endpoint
     }
 
-    /// Sends a request and waits for the head of a successful response.
+    /// Sends `body` as JSON and waits for the head of a successful response.
     pub(super) async fn send(
         &self,
         body: impl Serialize + Send,

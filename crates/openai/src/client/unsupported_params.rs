@@ -102,8 +102,8 @@ impl ApiRejection {
         optional.iter().find_map(|(name, param)| omitted.with_new(*param).filter(|_| self.rejects(name)))
     }
 
-    /// Returns `true` if the server does not support `param`. An unsupported value of it does not
-    /// count.
+    /// Returns `true` if the error message reports `param` as unsupported or unknown. A message
+    /// about an invalid value, such as `array too long`, does not count.
     pub(super) fn rejects(&self, param: &str) -> bool {
         const MARKERS: [&str; 9] = [
             "support",

@@ -68,8 +68,8 @@ impl<'a> Medium<'a> {
             "application" if encoding.files && subtype == "pdf" => {
                 Some(Self::File { data, media_type, name: file_name(uri) })
             }
-            "image" | "audio" => encoding.describe(media_type),
-            "application" if subtype == "pdf" => encoding.describe(media_type),
+            "image" | "audio" => encoding.warn_unsupported(media_type),
+            "application" if subtype == "pdf" => encoding.warn_unsupported(media_type),
             _ => None,
         }
     }
@@ -83,7 +83,7 @@ impl<'a> Medium<'a> {
 impl EncodingOptions {
     /// Returns `None`, so that a description is sent instead of the medium. Logs a warning the
     /// first time.
-    fn describe<T>(&self, media_type: &str) -> Option<T> {
+    fn warn_unsupported<T>(&self, media_type: &str) -> Option<T> {
         if self.media_warning.is_first() {
             tracing::warn!(
                 media_type,

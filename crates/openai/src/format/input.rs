@@ -123,8 +123,9 @@ pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// Returns the items of an assistant message. The original items are in the provider data, in their
-/// original order. Reasoning that no other item follows is omitted, because the API rejects it.
+/// Encodes an assistant message as input items. If the provider data contains the original items,
+/// their order is restored. Reasoning without a following item is omitted, because the API rejects
+/// it.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
         encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
@@ -188,8 +189,8 @@ impl<'a> Rest<'a> {
         Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
     }
 
-    /// Takes the text of the next message item. If the text of the message was changed, the whole
-    /// text is taken.
+    /// Encodes the next message item with its original part of the text. If the text was changed,
+    /// the item contains the whole text.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);

@@ -266,7 +266,7 @@ fn calls<'a>(
 }
 
 impl ReasoningField {
-    /// Returns the name and value of the field for the reasoning. `None` if the field is omitted.
+    /// Returns the name and the value of the reasoning field. `None` if the field is omitted.
     fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Omitted => return None,

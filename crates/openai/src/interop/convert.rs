@@ -268,7 +268,7 @@ pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResp
     crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
 }
 
-/// Converts token counts to the usage of a request. Counts above [`u32::MAX`] become [`u32::MAX`].
+/// Converts the token counts of one request. Counts above [`u32::MAX`] become [`u32::MAX`].
 pub fn to_usage(usage: &Usage) -> CompletionUsage {
     let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
     CompletionUsage {
@@ -286,7 +286,7 @@ pub fn to_usage(usage: &Usage) -> CompletionUsage {
     }
 }
 
-/// Converts the usage of a request to token counts.
+/// Converts the token counts of one request.
 pub fn from_usage(usage: &CompletionUsage) -> Usage {
     let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
     let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);

@@ -7,7 +7,7 @@ use crate::{
     client::root_cause,
 };
 
-/// The error of a conversion between types of haft and of `async-openai`.
+/// The error returned when a value cannot be converted between haft and `async-openai`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InteropError {
@@ -31,7 +31,7 @@ pub enum InteropError {
     /// A tool message has an id that no earlier call has.
     #[error("there is no call with the id {id:?} before its result")]
     UnknownCall {
-        /// The id of the tool message.
+        /// The call id in the tool message.
         id: String,
     },
     /// Embedded data is not valid base64.

@@ -89,7 +89,7 @@ impl<C: Config> AsyncOpenAi<C> {
         }
     }
 
-    /// Sets the profile of the model, including its name.
+    /// Sets the profile of the model. Its name is sent as the `model` of each request.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.encoding = encoding_of(&profile);

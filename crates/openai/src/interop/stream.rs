@@ -74,7 +74,7 @@ impl ChunkStream {
                 Err(error) if error.is_eof() => return Err(self.truncated(error.to_string())),
                 Err(error) => return Err(unreadable(&error, data.as_bytes())),
             },
-            // After the finish reason, an error loses nothing.
+            // After the finish reason the reply is complete, so the error is ignored.
             Err(_) if self.accumulator.is_finished() => return self.finish(),
             Err(error) => {
                 return Err(match model_error(error, &self.address) {

@@ -34,7 +34,7 @@ pub(crate) struct Accumulator {
     size: usize,
 }
 
-/// Joiners for surrogate pairs that are split between deltas, one for each text of a reply.
+/// The [`SurrogateJoiner`]s of a reply, one for each of its texts.
 #[derive(Debug, Default)]
 struct Joiners {
     text: SurrogateJoiner,
@@ -125,7 +125,7 @@ impl Accumulator {
         self.size
     }
 
-    /// Returns `true` after the finish reason. Only the usage may follow.
+    /// Returns `true` after the finish reason.
     #[cfg(feature = "client")]
     pub(crate) fn is_finished(&self) -> bool {
         self.finish_state.is_over()

@@ -76,7 +76,7 @@ impl FinishState {
         self.is_over = false;
     }
 
-    /// Returns `true` after the finish reason. Only the usage may follow.
+    /// Returns `true` after the finish reason, unless more content has followed it.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -122,7 +122,7 @@ impl ResponsesAccumulator {
             "completed" => "stop",
             "incomplete" => match details.get("reason").and_then(Value::as_str).unwrap_or(status) {
                 reason if matches!(FinishKind::of(reason), FinishKind::Limit | FinishKind::Filter) => reason,
-                // The reason is neither a limit nor a filter.
+                // The reply is incomplete for a reason other than a limit or a filter.
                 reason => {
                     let reason = format!("the server reports it as incomplete ({reason})");
                     return Err(self.truncated(reason));
@@ -272,8 +272,8 @@ impl ResponsesAccumulator {
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Stores data that has no field in the message in `provider_data`: the order of the items, and
-    /// the id of a stored response.
+    /// Adds provider data for everything that has no field in the message: the order of the items,
+    /// and the id of a stored response.
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, preceding_digest, .. } = self;
         let mut data = Map::new();

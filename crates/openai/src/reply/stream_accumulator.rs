@@ -20,10 +20,11 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Parses the body of a non-streamed reply.
     fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
-    /// Returns `true` after the finish reason. Only the usage may follow.
+    /// Returns `true` after the finish reason. After reasoning alone, the answer may still follow.
     fn is_finished(&self) -> bool;
 
-    /// Returns `true` if the reply is finished and has an answer.
+    /// Returns `true` if the reply is finished and has an answer, so that only the usage may
+    /// follow.
     fn is_answered(&self) -> bool;
 
     /// Returns the complete reply. Text that was held back is pushed to `events`.

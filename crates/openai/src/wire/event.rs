@@ -38,7 +38,8 @@ impl Event {
 
     fn read_json(data: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(data).or_else(|error| {
-            // The derived `Deserialize` rejects duplicate keys, parsing through `Value` does not.
+            // The derived `Deserialize` rejects duplicate keys. Parsing through `Value` accepts
+            // them.
             let value: Option<Value> = serde_json::from_slice(data).ok();
             value.filter(Value::is_object).and_then(|value| Self::deserialize(value).ok()).ok_or(error)
         })

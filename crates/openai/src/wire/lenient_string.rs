@@ -18,7 +18,7 @@ pub(crate) enum LenientString {
     Absent,
     Text(String),
     Number(Number),
-    /// Any other JSON. Boxed because a reply has many of these fields.
+    /// Any other JSON. Boxed to keep the type small, because a reply has many string fields.
     Json(Box<Value>),
 }
 

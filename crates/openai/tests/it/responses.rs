@@ -562,7 +562,7 @@ async fn expired_response_id_resends_the_conversation() {
     assert!(matches!(rejected, ModelError::Rejected { .. }), "nothing to omit: {rejected:?}");
 }
 
-/// Servers report an expired response with different errors.
+/// Servers report an expired response with different errors. Each of them must be recognized.
 #[tokio::test]
 async fn errors_of_expired_response_ids_are_recognized() {
     for (status, error) in [

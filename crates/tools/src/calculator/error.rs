@@ -36,7 +36,7 @@ pub enum CalculatorError {
     /// A function has more than 64 arguments.
     #[error("too many arguments: a function takes at most {MAX_ARGUMENTS}; work it out in parts")]
     TooManyArguments,
-    /// A division by zero.
+    /// The expression divides by zero.
     #[error("division by zero in `{part}`")]
     DivisionByZero {
         /// The division, as written in the expression.

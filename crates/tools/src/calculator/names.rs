@@ -11,7 +11,8 @@ pub(super) const NAMES: [&str; 35] = [
     "ceil", "round", "trunc", "pow", "hypot", "min", "max", "clamp", "fact",
 ];
 
-/// Resolves the [`NAMES`], and also `factorial` and `power`, because models often use these names.
+/// The evaluation context of an expression. Besides the [`NAMES`], it supports `factorial` and
+/// `power`, because models often use these names.
 pub(super) struct CalculatorContext;
 
 impl Context<Number> for CalculatorContext {

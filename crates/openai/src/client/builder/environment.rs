@@ -7,7 +7,7 @@ use crate::client::provider::Provider;
 pub(super) struct Environment {
     /// `OPENAI_BASE_URL`. If it is set, a prefix such as `groq/` belongs to the model name.
     pub(super) base_url: Option<String>,
-    /// `AZURE_OPENAI_ENDPOINT`.
+    /// `AZURE_OPENAI_ENDPOINT`: the base URL of an Azure resource.
     pub(super) azure: Option<String>,
     keys: Vec<(Provider, SecretString)>,
 }

@@ -2,7 +2,7 @@ use haft_core::call::BoxError;
 
 use crate::client::provider::Provider;
 
-/// The error of building a model with an invalid configuration.
+/// The error returned when a model cannot be built, because its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -22,7 +22,7 @@ pub enum BuildError {
         Provider::names()
     )]
     UnknownProvider {
-        /// The text before the first `/`.
+        /// The text before the first `/` of the model name.
         prefix: String,
     },
     /// The provider has a different base URL for each user, and no base URL is set.
@@ -36,7 +36,7 @@ pub enum BuildError {
     NoApiKey {
         /// The base URL of the provider.
         base_url: String,
-        /// The environment variable for the key.
+        /// The environment variable that is read for the key.
         variable: &'static str,
     },
     /// The API key has characters that are forbidden in HTTP headers, such as a line break.

@@ -134,7 +134,7 @@ impl<'a> Body<'a> {
             model: &client.profile.name,
             instructions: request.instructions.as_ref().map(|message| message.text()),
             input: input.unwrap_or(whole),
-            previous_response_id: previous.or_else(|| options.first.clone()),
+            previous_response_id: previous.or_else(|| options.first_response_id.clone()),
             tool_fields: ToolFields::new(client, request, takes(OptionalParam::ParallelToolCalls)),
             text: Format::new(&request.response_format, client).map(|format| Text { format }),
             reasoning: effort.or(summary).map(|_| Reasoning { effort, summary }),
