@@ -16,7 +16,7 @@ use crate::{
     tool::{Owner, Receiver, Tool},
 };
 
-/// Expands a tool without errors.
+/// Generates the code for a tool without errors.
 pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
     let tool_struct = tool_struct(tool);

@@ -43,8 +43,8 @@ pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// Returns `true` if a type contains a reference or a lifetime. `'static` is allowed as a
-/// parameter, as in `Cow<'static, str>`.
+/// Returns `true` if a type contains a reference or a lifetime. The only exception is `'static` as
+/// a generic argument, as in `Cow<'static, str>`.
 pub(crate) fn borrows(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |_lifetime| true)
 }
@@ -54,8 +54,8 @@ pub(crate) fn is_short_lived(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
-/// Returns `true` if the tokens of a type contain a borrow. For a reference, `is_borrow` decides
-/// and receives the tokens after `&`.
+/// Returns `true` if the tokens of a type contain a borrow. For each reference, `is_borrow`
+/// receives the tokens after `&` and decides if it counts.
 fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool {
     let tokens: Vec<_> = tokens.into_iter().collect();
     tokens.iter().enumerate().any(|(at, token)| {
@@ -64,7 +64,7 @@ fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool 
             TokenTree::Group(group) => has_borrow(group.stream(), is_borrow),
             TokenTree::Punct(punct) if punct.as_char() == '&' => is_borrow(rest),
             TokenTree::Punct(punct) => punct.as_char() == '\'' && !is_static_name(rest),
-            // A `Cow` with an elided lifetime.
+            // A `Cow` with an elided lifetime borrows, too.
             TokenTree::Ident(name) if name == "Cow" => {
                 is_punct(rest.first(), '<') && !is_punct(rest.get(1), '\'')
             }

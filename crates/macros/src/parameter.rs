@@ -78,7 +78,7 @@ pub(crate) enum DefaultValue {
 struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// The first option in the attributes that only applies to arguments from the model.
+    /// The first option that is only valid for arguments from the model. Used in error messages.
     argument_option: Option<Ident>,
     argument: Argument,
 }

@@ -19,7 +19,7 @@ use crate::{
 /// A parsed tool function.
 pub(crate) struct Tool {
     pub(crate) options: Options,
-    /// The function, from which the helper attributes were removed.
+    /// The function after the removal of its helper attributes.
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,

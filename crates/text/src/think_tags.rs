@@ -51,7 +51,7 @@ pub struct ThinkSplit {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// No character other than whitespace was received.
+    /// Before the opening tag. Only whitespace and a part of the tag may have been received.
     #[default]
     Start,
     /// After the opening tag, before the first character that is not whitespace.
@@ -60,7 +60,7 @@ enum State {
     Inside,
     /// After the closing tag, before the first character that is not whitespace.
     Closed,
-    /// In the text. All further text is passed through.
+    /// After the block, or in text without a block. All further text is passed through.
     Text,
 }
 
@@ -143,8 +143,8 @@ impl ThinkTagParser {
     }
 }
 
-/// Returns the length of the suffix that may not belong to the reasoning: whitespace and the
-/// beginning of a closing tag.
+/// Returns the length of the suffix that possibly does not belong to the reasoning: whitespace, and
+/// the beginning of a closing tag.
 fn undecided(reasoning: &str) -> usize {
     let is_suffix = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);

@@ -102,8 +102,8 @@ impl Calls {
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
-    /// Returns the position of the call that the piece belongs to: by index, else by id, else the
-    /// last call.
+    /// Finds the call that `piece` continues: by index, or else by id, or else the last call.
+    /// Returns `None` if `piece` begins a new call.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {

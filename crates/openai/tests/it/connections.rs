@@ -33,7 +33,8 @@ async fn serve(mut socket: TcpStream) {
     }
 }
 
-/// A new connection for each step of an agent would cost more than the step.
+/// The connection must be reused: a new one for each step of an agent would cost more than the
+/// step.
 #[tokio::test]
 async fn connection_is_reused_after_a_stream() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -43,7 +44,8 @@ async fn connection_is_reused_after_a_stream() {
         for _ in 0..5 {
             let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
             assert_eq!(events.len(), 2);
-            // The connection pool takes the connection back in a background task.
+            // The connection pool takes the connection back in a background task, which must run
+            // first.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

@@ -251,7 +251,7 @@ async fn reset_inside_arguments_is_truncated() {
     assert_eq!(server.take_requests().len(), 1, "a partly emitted reply is not retried");
 }
 
-/// After the finish reason, the reply is returned although the server stalls or keeps sending
+/// After the finish reason, the reply is returned even if the server stalls or keeps sending
 /// comments.
 #[tokio::test]
 async fn finished_reply_does_not_wait_for_done() {

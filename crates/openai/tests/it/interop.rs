@@ -38,7 +38,7 @@ fn client_of<C: Config>(config: C) -> Client<C> {
 }
 
 fn install_tls() {
-    // Installation only fails if a provider is installed already.
+    // This only fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 

@@ -158,7 +158,7 @@ impl Subscriber for Depth {
     }
 }
 
-/// Records the span depth at the time it is dropped.
+/// A value that records the span depth when it is dropped.
 struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
 
 impl Drop for Dropped {

@@ -88,7 +88,7 @@ async fn error_of_a_layer_is_returned() {
 #[tokio::test]
 async fn custom_http_client_sends_the_request() {
     let server = Server::replying([minimal_reply()]).await;
-    // Installation only fails if a provider is installed already.
+    // This only fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().user_agent("mine").tls_certs_only([]).build().unwrap();
     server.builder().http_client(client).build().unwrap().chat(&hello()).await.unwrap();
@@ -156,8 +156,8 @@ impl Subscriber for FullLog {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: no kind of error contains the key, if it is in a header, in the query or in the
-/// URL.
+/// Behaviour X3: no error, log, span or debug output contains the key, for all kinds of errors, and
+/// with the key in a header, in the query or in the URL.
 #[tokio::test]
 async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";

@@ -297,7 +297,7 @@ async fn error_names_the_compression_of_a_body() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Several servers send an error with status 200. Each body is in the format of one of them.
+/// Several servers send errors with status 200. Each body below has the format of one server.
 #[tokio::test]
 async fn error_in_place_of_a_reply_is_parsed() {
     for body in [

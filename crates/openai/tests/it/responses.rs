@@ -165,8 +165,8 @@ async fn deltas_add_up_to_the_reply() {
     assert_eq!(reply.message.tool_calls[0].arguments, arguments);
 }
 
-/// Behaviour M7 and M13: accepted are events without item ids, without an index, or all with index
-/// 0, and arguments as an object.
+/// Behaviour M7 and M13: stream events may lack item ids or indexes, or all have index 0, and
+/// arguments may be an object.
 #[tokio::test]
 async fn missing_ids_indexes_and_items_are_accepted() {
     let expected = whole(&sample_response()).await.unwrap().message;

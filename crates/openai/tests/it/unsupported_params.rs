@@ -43,7 +43,8 @@ async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -
     server.take_requests().iter().map(|request| request.body.get(parameter).is_some()).collect()
 }
 
-/// OpenAI's reasoning models reject sampling settings such as `temperature`.
+/// OpenAI's reasoning models reject settings such as `temperature`. Later requests must omit the
+/// rejected setting.
 #[tokio::test]
 async fn rejected_parameter_is_omitted_from_then_on() {
     let openai = |name: &str| {
@@ -116,8 +117,8 @@ async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     assert_eq!(sent, [true, true]);
 }
 
-/// A server that stores no responses rejects a reasoning item without content, because it only
-/// refers to stored reasoning.
+/// A reasoning item without content is only a reference to stored reasoning. A server that stores
+/// no responses rejects it.
 #[tokio::test]
 async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
