@@ -45,14 +45,14 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    format::derive,
+    format::provider_schema,
     tool_json::{is_image, required_string, result_content, with_description},
 };
 
 /// Encodes a tool with its unchanged input schema. The API rejects a schema with alternatives at
 /// the root, so such a root is converted.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    let schema = derive(definition, SchemaTarget::OpenAi).value;
+    let schema = provider_schema(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 

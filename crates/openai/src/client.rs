@@ -109,7 +109,7 @@ impl<A: Api> Client<A> {
                 reply
             }
         };
-        record(&span, &response);
+        record_response(&span, &response);
         Ok(response)
     }
 
@@ -141,7 +141,7 @@ impl<A: Api> Client<A> {
             let step = async move {
                 let event = reply.inner_mut().next().await.map_err(|error| self.redact(error))?;
                 if let Some(ChatEvent::Finished(response)) = &event {
-                    record(reply.span(), response);
+                    record_response(reply.span(), response);
                 }
                 Ok(event.map(|event| (event, reply)))
             };
@@ -232,7 +232,7 @@ pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
 }
 
 /// Records the attributes of a reply in the span of its request.
-pub(crate) fn record(span: &Span, response: &ChatResponse) {
+pub(crate) fn record_response(span: &Span, response: &ChatResponse) {
     span.record("gen_ai.response.id", &response.id);
     span.record("gen_ai.response.model", &response.model);
     span.record("gen_ai.response.finish_reasons", field::debug(&response.finish_reason));

@@ -24,7 +24,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::origin::Origin;
 
-pub(crate) use input::{Input, output};
+pub(crate) use input::{Input, encode_output};
 #[cfg(feature = "client")]
 pub(crate) use message::EncodedMessages;
 pub use message::{message, messages};
@@ -33,7 +33,7 @@ pub(crate) use response_schema::{ResponseSchema, ResponseSchemaProfile, WRAPPER_
 #[cfg(feature = "client")]
 pub(crate) use tool::{ToolFormat, cached_tools};
 pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
-pub(crate) use tool::{derive, derive_all};
+pub(crate) use tool::{provider_schema, provider_schemas};
 
 /// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +137,6 @@ impl Default for EncodingOptions {
 
 /// Serializes a wire type to JSON text. Returns `null` on an error, but serializing strings,
 /// numbers and JSON values does not fail.
-fn raw(value: &impl Serialize) -> Box<RawValue> {
+fn to_raw_json(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -46,7 +46,7 @@ use serde_json::{Value, json};
 
 use serde_json::Map;
 
-use crate::format::derive;
+use crate::format::provider_schema;
 use crate::tool_json::{required_string, with_description};
 
 /// Encodes a tool as a function declaration, with the unchanged schema under
@@ -64,7 +64,7 @@ pub fn tools(list: &ToolList) -> Value {
 /// `parametersJsonSchema`. They accept only a [subset](SchemaTarget::Gemini) of JSON Schema. The
 /// schema is reduced to it, and changes are logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
-    declaration(definition, "parameters", || derive(definition, SchemaTarget::Gemini).value)
+    declaration(definition, "parameters", || provider_schema(definition, SchemaTarget::Gemini).value)
 }
 
 /// Encodes a list of tools like [`tools`], but each tool with [`subset_tool`].

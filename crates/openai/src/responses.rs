@@ -48,32 +48,32 @@ use haft_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    format::{EncodingOptions, Input, derive, derive_all, output},
+    format::{EncodingOptions, Input, encode_output, provider_schema, provider_schemas},
     reply::decode_items_response,
     tool_json::{required_string, with_description},
 };
 
 /// Encodes a tool with `strict: false`. The field is required because this API defaults to `true`.
 pub fn tool(definition: &ToolDefinition) -> Value {
-    encode_tool(definition, &derive(definition, SchemaTarget::OpenAi))
+    encode_tool(definition, &provider_schema(definition, SchemaTarget::OpenAi))
 }
 
 /// Encodes a tool, with `strict: true` if its schema is compatible: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    encode_tool(definition, &derive(definition, SchemaTarget::OpenAiStrict))
+    encode_tool(definition, &provider_schema(definition, SchemaTarget::OpenAiStrict))
 }
 
 /// Encodes a list of tools as the `tools` field of a request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
-    let tools = derive_all(list, SchemaTarget::OpenAi).into_iter();
+    let tools = provider_schemas(list, SchemaTarget::OpenAi).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
 }
 
 /// Encodes a list of tools, with `strict: true` for each tool whose schema is compatible. A warning
 /// lists the other tools. The result is not cached: keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
-    let tools = derive_all(list, SchemaTarget::OpenAiStrict).into_iter();
+    let tools = provider_schemas(list, SchemaTarget::OpenAiStrict).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
 }
 
@@ -110,7 +110,7 @@ pub fn tool_calls(response: &Value) -> Result<Vec<ToolCall>, ModelError> {
 /// Encodes tool results as items for the `input` of the next request.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Vec<Value> {
     let encoding = EncodingOptions::default();
-    results.into_iter().map(|result| output(result, &encoding)).collect()
+    results.into_iter().map(|result| encode_output(result, &encoding)).collect()
 }
 
 /// Encodes a conversation as the `input` field of a request.

@@ -116,7 +116,7 @@ impl<'a> WireContent<'a> {
         if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
             return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
         }
-        Self::Text(plain(content))
+        Self::Text(plain_text(content))
     }
 
     /// Encodes a caption followed by the media of the content. Returns `None` if there are no
@@ -135,7 +135,7 @@ impl<'a> WireContent<'a> {
 }
 
 /// Joins the pieces of content as lines of text.
-pub(super) fn plain(content: &[Content]) -> Cow<'_, str> {
+pub(super) fn plain_text(content: &[Content]) -> Cow<'_, str> {
     match content {
         [] => Cow::Borrowed(""),
         [only] => only.as_text(),

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use self::stored_responses::MessageDigest;
 use super::{
     EncodingOptions,
-    content::{Medium, plain},
+    content::{Medium, plain_text},
     message::{arguments_object, valid_name},
-    raw,
+    to_raw_json,
 };
 use crate::{
     reply::{ITEMS_ADAPTER, SEPARATOR},
@@ -69,7 +69,7 @@ impl CachedItems {
     }
 
     fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
-        let items: Vec<_> = items(message, encoding).iter().map(raw).collect();
+        let items: Vec<_> = encode_items(message, encoding).iter().map(to_raw_json).collect();
         Self {
             encoding: Arc::clone(encoding),
             #[cfg(feature = "client")]
@@ -79,23 +79,23 @@ impl CachedItems {
     }
 }
 
-fn items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
+fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     match message.body() {
-        MessageBody::System { content } => vec![json!({"role": "system", "content": plain(content)})],
+        MessageBody::System { content } => vec![json!({"role": "system", "content": plain_text(content)})],
         MessageBody::User { content } => {
             vec![json!({"role": "user", "content": user_content(content, encoding)})]
         }
         MessageBody::Assistant(reply) => assistant_items(reply, encoding),
-        MessageBody::Tool(result) => vec![output(result, encoding)],
+        MessageBody::Tool(result) => vec![encode_output(result, encoding)],
     }
 }
 
 /// Encodes the content of a user message: a string if it is only text, else a list of parts.
 fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     if content.iter().any(|piece| is_readable(piece, encoding)) {
-        content.iter().map(|piece| part(piece, encoding)).collect()
+        content.iter().map(|piece| encode_part(piece, encoding)).collect()
     } else {
-        plain(content).into()
+        plain_text(content).into()
     }
 }
 
@@ -105,7 +105,7 @@ fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
     matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
 
-fn part(piece: &Content, encoding: &EncodingOptions) -> Value {
+fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
     match Medium::of(piece, encoding) {
         Some(Medium::Image { data, media_type }) => {
             json!({"type": "input_image", "image_url": Medium::data_url(data, media_type)})
@@ -118,8 +118,9 @@ fn part(piece: &Content, encoding: &EncodingOptions) -> Value {
 }
 
 /// Encodes the result of a tool call as an input item.
-pub(crate) fn output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
-    let output = result_content(result, |piece| is_readable(piece, encoding), |piece| part(piece, encoding));
+pub(crate) fn encode_output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
+    let output =
+        result_content(result, |piece| is_readable(piece, encoding), |piece| encode_part(piece, encoding));
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
@@ -181,7 +182,7 @@ impl<'a> Rest<'a> {
             Some(refusal) if reply.content.is_empty() => Cow::Borrowed(refusal.as_str()),
             _ => Cow::Owned(reply.text()),
         };
-        let lengths: Vec<_> = markers.iter().filter_map(length).filter(|length| *length > 0).collect();
+        let lengths: Vec<_> = markers.iter().filter_map(stored_length).filter(|length| *length > 0).collect();
         let separators = SEPARATOR.len() * lengths.len().saturating_sub(1);
         let all = lengths.iter().fold(separators, |all, length| all.saturating_add(*length));
         let is_unchanged = all == text.len();
@@ -194,7 +195,7 @@ impl<'a> Rest<'a> {
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);
-        let length = length(marker).filter(is_own).unwrap_or(text.len());
+        let length = stored_length(marker).filter(is_own).unwrap_or(text.len());
         let own = text.get(..length)?;
         if own.is_empty() {
             self.text = Some(text);
@@ -217,7 +218,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-fn length(marker: &Value) -> Option<usize> {
+fn stored_length(marker: &Value) -> Option<usize> {
     marker.get("length")?.as_u64()?.try_into().ok()
 }
 

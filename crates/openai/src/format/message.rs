@@ -14,8 +14,8 @@ use serde_json::{Map, json, value::RawValue};
 
 use super::{
     EncodingOptions, ReasoningField,
-    content::{WireContent, plain},
-    raw,
+    content::{WireContent, plain_text},
+    to_raw_json,
 };
 use crate::reply::CHAT_ADAPTER;
 
@@ -119,13 +119,13 @@ impl CachedMessage {
 
     fn new(message: &Message, encoding: &Arc<EncodingOptions>) -> Self {
         let (is_result, media) = match message.body() {
-            MessageBody::Tool(result) => (true, media(result, encoding)),
+            MessageBody::Tool(result) => (true, encode_media(result, encoding)),
             _ => (false, None),
         };
         Self {
             encoding: Arc::clone(encoding),
             is_result,
-            message: raw(&WireMessage::new(message, encoding)),
+            message: to_raw_json(&WireMessage::new(message, encoding)),
             media,
         }
     }
@@ -133,15 +133,15 @@ impl CachedMessage {
     /// Creates the assistant message that separates the results of a batch from a user message.
     #[cfg(feature = "client")]
     fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
-        let message = raw(&json!({"role": "assistant", "content": "I have the results."}));
+        let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));
         Self { encoding: Arc::clone(encoding), is_result: true, message, media: None }
     }
 }
 
-fn media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
+fn encode_media(result: &ToolResult, encoding: &EncodingOptions) -> Option<Box<RawValue>> {
     let caption = || format!("What {} returned for call {}:", result.name, result.call_id);
     let content = WireContent::media(caption, &result.output()?.content, encoding)?;
-    Some(raw(&WireMessage::User { content }))
+    Some(to_raw_json(&WireMessage::User { content }))
 }
 
 #[derive(Serialize)]
@@ -207,7 +207,9 @@ struct CalledFunction<'a> {
 impl<'a> WireMessage<'a> {
     fn new(message: &'a Message, encoding: &EncodingOptions) -> Self {
         match message.body() {
-            MessageBody::System { content } => Self::System { content: WireContent::Text(plain(content)) },
+            MessageBody::System { content } => {
+                Self::System { content: WireContent::Text(plain_text(content)) }
+            }
             MessageBody::User { content } => Self::User { content: WireContent::new(content, encoding) },
             MessageBody::Assistant(reply) => Self::assistant(reply, encoding),
             MessageBody::Tool(result) => Self::Tool {
@@ -239,11 +241,11 @@ impl<'a> WireMessage<'a> {
         if !reply.tool_calls.is_empty() {
             extras.extend(encoding.reasoning.field(reply.reasoning.as_deref()));
         }
-        Self::Assistant { content, tool_calls: calls(reply, data, encoding), extras }
+        Self::Assistant { content, tool_calls: encode_calls(reply, data, encoding), extras }
     }
 }
 
-fn calls<'a>(
+fn encode_calls<'a>(
     reply: &'a AssistantMessage,
     data: Option<&Value>,
     encoding: &EncodingOptions,

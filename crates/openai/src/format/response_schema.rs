@@ -12,7 +12,7 @@ use haft_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::raw;
+use super::to_raw_json;
 
 /// The name of the property that contains the value if the server accepts only objects as the root
 /// of a reply.
@@ -64,10 +64,10 @@ impl ResponseSchema {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
             // Other servers use the schema only to constrain the reply. The model does not read it,
             // so it needs no simplification.
-            _ => return Self { schema: raw(&root), strict: None, is_wrapped },
+            _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
         };
         log_losses(&wire, name);
-        Self { schema: raw(&wire.value), strict: wire.strict.then_some(true), is_wrapped }
+        Self { schema: to_raw_json(&wire.value), strict: wire.strict.then_some(true), is_wrapped }
     }
 }
 

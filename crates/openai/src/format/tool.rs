@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::{json, value::RawValue};
 
-use super::raw;
+use super::to_raw_json;
 #[cfg(feature = "client")]
 use crate::responses;
 
@@ -95,7 +95,7 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn tool_as(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
-    json!(WireTool::of(definition, &derive(definition, profile)))
+    json!(WireTool::of(definition, &provider_schema(definition, profile)))
 }
 
 /// Encodes a list of tools as the `tools` field of a Chat Completions request.
@@ -140,25 +140,27 @@ struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<Tools>>>);
 pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<Tools> {
     let cache = list.rendering(|_| ToolsCache::default());
     let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(cached.entry((format, profile)).or_insert_with(|| Arc::new(render(list, format, profile))))
+    Arc::clone(
+        cached.entry((format, profile)).or_insert_with(|| Arc::new(encode_list(list, format, profile))),
+    )
 }
 
-fn render(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Tools {
-    let wires = derive_all(list, profile);
+fn encode_list(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Tools {
+    let wires = provider_schemas(list, profile);
     let wires = wires.iter();
     Tools(match format {
         ToolFormat::Chat => {
-            raw(&wires.map(|(definition, wire)| WireTool::of(definition, wire)).collect::<Vec<_>>())
+            to_raw_json(&wires.map(|(definition, wire)| WireTool::of(definition, wire)).collect::<Vec<_>>())
         }
         #[cfg(feature = "client")]
-        ToolFormat::Responses => {
-            raw(&wires.map(|(definition, wire)| responses::encode_tool(definition, wire)).collect::<Vec<_>>())
-        }
+        ToolFormat::Responses => to_raw_json(
+            &wires.map(|(definition, wire)| responses::encode_tool(definition, wire)).collect::<Vec<_>>(),
+        ),
     })
 }
 
 /// Converts the input schema of a tool for a provider. Lost constraints are logged.
-pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
+pub(crate) fn provider_schema(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
     let wire = definition.input_schema().for_provider(profile);
     for loss in &wire.changes {
         tracing::debug!(tool = %definition.name(), %loss, "a tool schema is sent with a change");
@@ -168,9 +170,12 @@ pub(crate) fn derive(definition: &ToolDefinition, profile: SchemaTarget) -> Prov
 
 /// Converts the input schemas of a list of tools for a provider. A single warning names the tools
 /// that cannot be sent with `strict`.
-pub(crate) fn derive_all(list: &ToolList, profile: SchemaTarget) -> Vec<(&ToolDefinition, ProviderSchema)> {
+pub(crate) fn provider_schemas(
+    list: &ToolList,
+    profile: SchemaTarget,
+) -> Vec<(&ToolDefinition, ProviderSchema)> {
     let tools = list.tools().iter().map(|tool| tool.definition());
-    let wires: Vec<_> = tools.map(|definition| (definition, derive(definition, profile))).collect();
+    let wires: Vec<_> = tools.map(|definition| (definition, provider_schema(definition, profile))).collect();
     let obstacle = |(definition, wire): &(&ToolDefinition, ProviderSchema)| {
         wire.obstacle().map(|obstacle| format!("{}: {obstacle}", definition.name()))
     };

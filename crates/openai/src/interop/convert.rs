@@ -24,12 +24,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::InteropError;
-use crate::format::{derive, derive_all};
+use crate::format::{provider_schema, provider_schemas};
 
 /// Converts a tool definition, with its schema reduced to the JSON Schema subset that a provider
 /// supports.
 pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
-    let wire = derive(definition, profile);
+    let wire = provider_schema(definition, profile);
     function_tool(definition, wire.value, wire.strict)
 }
 
@@ -44,7 +44,7 @@ pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatComple
 /// assert!(to_tools(&ToolList::default(), SchemaTarget::OpenAiStrict).is_empty());
 /// ```
 pub fn to_tools(list: &ToolList, profile: SchemaTarget) -> Vec<ChatCompletionTools> {
-    let wires = derive_all(list, profile).into_iter();
+    let wires = provider_schemas(list, profile).into_iter();
     wires.map(|(definition, wire)| function_tool(definition, wire.value, wire.strict)).collect()
 }
 

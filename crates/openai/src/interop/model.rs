@@ -18,7 +18,7 @@ use tracing::{Instrument as _, Span};
 
 use super::{convert::from_response, error::model_error, stream::ChunkStream};
 use crate::{
-    client::{Secrets, chat_span, profile_of, record, structured::Structured},
+    client::{Secrets, chat_span, profile_of, record_response, structured::Structured},
     format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaProfile, tools_as},
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
@@ -233,7 +233,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
                 reply
             }
         };
-        record(&span, &response);
+        record_response(&span, &response);
         Ok(response)
     }
 
@@ -245,7 +245,7 @@ impl<C: Config + 'static> ChatModel for AsyncOpenAi<C> {
                 let step = async move {
                     let event = chunks.next().await.map_err(|error| self.redact(error))?;
                     if let Some(ChatEvent::Finished(response)) = &event {
-                        record(&reading, response);
+                        record_response(&reading, response);
                     }
                     Ok(event.map(|event| (event, chunks)))
                 };

@@ -141,12 +141,13 @@ impl ResponsesAccumulator {
 
     fn place_of_item(&mut self, index: Option<i64>, item: &Value) -> usize {
         let id = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
-        self.known(index, id).unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
+        self.find_item(index, id)
+            .unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
     }
 
     /// Returns the position of the item with the given id, or else with the given index. The index
     /// is needed because some servers change the id at the end of an item.
-    fn known(&self, index: Option<i64>, id: Option<&str>) -> Option<usize> {
+    fn find_item(&self, index: Option<i64>, id: Option<&str>) -> Option<usize> {
         let by_id = || self.items.iter().position(|item| id.is_some() && item.id.as_deref() == id);
         let by_index = || self.items.iter().rposition(|item| index.is_some() && item.index == index);
         by_id().or_else(by_index)

@@ -83,7 +83,7 @@ impl ResponsesAccumulator {
         // Some servers send index 0 for every item. If the item with this index is finished, a new
         // item begins.
         let open = self
-            .known(index, id)
+            .find_item(index, id)
             .filter(|place| self.items.get(*place).is_some_and(|it| it.final_item.is_none()));
         let place = open.unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)));
         if ItemKind::of(item) != ItemKind::Call {
@@ -102,7 +102,7 @@ impl ResponsesAccumulator {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
         let last = || self.items.iter().rposition(|item| item.kind == kind);
-        let known = if is_named { self.known(index, id) } else { last() };
+        let known = if is_named { self.find_item(index, id) } else { last() };
         let id = id.map(str::to_owned);
         known.unwrap_or_else(|| self.push(index, id, kind))
     }
