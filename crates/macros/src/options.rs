@@ -48,7 +48,7 @@ pub(crate) struct Annotations {
     pub(crate) open_world: Option<Expr>,
 }
 
-const KNOWN: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
+const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `blocking`, `timeout`, `retries`, `output_limit`, \
                      `requires_approval`, `requires_scope`, `sequential`, `touches`, `read_only`, `destructive`, \
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
@@ -91,7 +91,7 @@ impl Options {
                     format!("`{key}` is an option of a parameter: put `#[tool({key})]` before its name"),
                 );
             }
-            _ => errors.at(key, format!("a tool has no option `{key}`; it has {KNOWN}")),
+            _ => errors.at(key, format!("a tool has no option `{key}`; it has {TOOL_OPTIONS}")),
         }
     }
 }

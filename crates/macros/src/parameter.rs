@@ -83,7 +83,7 @@ struct ParameterOptions {
     argument: Argument,
 }
 
-const KNOWN: [&str; 11] = [
+const PARAMETER_OPTIONS: [&str; 11] = [
     "context",
     "state",
     "default",
@@ -99,7 +99,7 @@ const KNOWN: [&str; 11] = [
 
 /// Returns `true` if `key` is the name of a parameter option.
 pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
-    KNOWN.iter().any(|known| key == known)
+    PARAMETER_OPTIONS.iter().any(|known| key == known)
 }
 
 impl Parameter {
@@ -144,7 +144,7 @@ impl ParameterOptions {
                 key,
                 format!(
                     "a parameter has no option `{key}`; it has {}",
-                    KNOWN.map(|it| format!("`{it}`")).join(", ")
+                    PARAMETER_OPTIONS.map(|it| format!("`{it}`")).join(", ")
                 ),
             ),
         }

@@ -55,7 +55,8 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Parses a reply or a chunk. Gemini sends an error as a list with one element.
+    /// Parses a reply or a chunk. A list is accepted, too, because Gemini sends an error as a list
+    /// with one element.
     #[cfg(feature = "client")]
     pub(crate) fn read(data: &[u8]) -> serde_json::Result<Self> {
         let (mut reply, has_stand_ins) = surrogates::read(data, Self::read_json)?;

@@ -10,7 +10,7 @@ pub const OPEN_TAG: &str = "<think>";
 pub const CLOSE_TAG: &str = "</think>";
 
 /// The maximum length of buffered whitespace, in bytes.
-const MAX_BUFFERED_SPACE: usize = 1 << 10;
+const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 
 /// Splits a leading `<think>…</think>` block from streamed text.
 ///
@@ -105,7 +105,7 @@ impl ThinkTagParser {
         let trimmed = self.buffer.trim_start();
         match self.state {
             State::Start => {
-                let is_within_limit = self.buffer.len() - trimmed.len() < MAX_BUFFERED_SPACE;
+                let is_within_limit = self.buffer.len() - trimmed.len() < MAX_BUFFERED_SPACE_BYTES;
                 if let Some(rest) = trimmed.strip_prefix(OPEN_TAG).filter(|_| is_within_limit) {
                     return self.enter(State::Opened, rest.to_owned());
                 }
@@ -151,5 +151,5 @@ fn undecided(reasoning: &str) -> usize {
     let part = part.unwrap_or_default();
     let before = reasoning.strip_suffix(part).unwrap_or(reasoning);
     let length = reasoning.len() - before.trim_end().len();
-    if length < MAX_BUFFERED_SPACE { length } else { part.len() }
+    if length < MAX_BUFFERED_SPACE_BYTES { length } else { part.len() }
 }

@@ -25,7 +25,7 @@ use names::CalculatorContext;
 
 /// The maximum length of an expression, in characters. It bounds the time, for example of many
 /// large factorials.
-const MAX_LENGTH: usize = 1_000;
+const MAX_EXPRESSION_CHARS: usize = 1_000;
 /// The maximum number of arguments of a function.
 const MAX_ARGUMENTS: usize = 64;
 
@@ -55,7 +55,7 @@ pub fn calculator(
     /// The expression, in numbers. `%` is the remainder of a division, and angles are in radians.
     expression: String,
 ) -> Result<Json<Calculation>, CalculatorError> {
-    if expression.chars().nth(MAX_LENGTH).is_some() {
+    if expression.chars().nth(MAX_EXPRESSION_CHARS).is_some() {
         return Err(CalculatorError::TooLong);
     }
     let plain = notation::to_ascii(&expression);

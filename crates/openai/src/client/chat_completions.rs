@@ -145,7 +145,7 @@ struct Variant {
 }
 
 /// The parameters that can be omitted after a rejection, by their names in the API.
-const OPTIONAL: [(&str, OptionalParam); 7] = [
+const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),
     ("seed", OptionalParam::Seed),
@@ -182,7 +182,7 @@ impl Api for ChatCompletionsApi {
         } else if variant.newer_limit && rejection.rejects("max_completion_tokens") {
             variant.omitted.with_new(OptionalParam::TokenLimit)
         } else {
-            rejection.add_rejected(variant.omitted, &OPTIONAL)
+            rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS)
         };
         Some(self.variant_without(variant.is_streamed, omitted?))
     }

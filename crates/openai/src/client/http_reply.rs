@@ -53,8 +53,8 @@ impl HttpReply {
         self.response.headers()
     }
 
-    /// Returns the compression of the body. Some proxies compress although the request has no
-    /// `Accept-Encoding` header.
+    /// Returns the compression of the body, or `None` if it is not compressed. Some proxies
+    /// compress although the request has no `Accept-Encoding` header.
     pub(super) fn compression(&self) -> Option<String> {
         // Some servers send values such as `none` and `utf-8`, which are not compressions.
         const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];

@@ -117,7 +117,7 @@ impl Quirks {
 }
 
 /// The quirks of an unknown server, which is assumed to follow OpenAI's specification.
-const UNKNOWN: Quirks = Quirks {
+const STANDARD_QUIRKS: Quirks = Quirks {
     max_completion_tokens: false,
     reasoning: ReasoningField::Omitted,
     tool_schemas: SchemaTarget::OpenAi,
@@ -144,7 +144,7 @@ const PRESETS: &[Preset] = &[
             max_completion_tokens: true,
             tool_schemas: SchemaTarget::OpenAiStrict,
             object_replies: true,
-            ..UNKNOWN
+            ..STANDARD_QUIRKS
         },
     },
     // learn.microsoft.com/azure/ai-foundry/openai/reference
@@ -155,7 +155,7 @@ const PRESETS: &[Preset] = &[
         base_url: None,
         key_variable: Some("AZURE_OPENAI_API_KEY"),
         domains: &["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"],
-        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..UNKNOWN },
+        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..STANDARD_QUIRKS },
     },
     // ai.google.dev/gemini-api/docs/openai
     Preset {
@@ -165,7 +165,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         key_variable: Some("GEMINI_API_KEY"),
         domains: &["googleapis.com"],
-        quirks: Quirks { tool_schemas: SchemaTarget::Gemini, ..UNKNOWN },
+        quirks: Quirks { tool_schemas: SchemaTarget::Gemini, ..STANDARD_QUIRKS },
     },
     // docs.mistral.ai/api, «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9», and
     // «Unexpected role 'user' after role 'tool'»
@@ -181,7 +181,7 @@ const PRESETS: &[Preset] = &[
             stream_options: false,
             random_seed: true,
             call_ids: CallIds::NineLetters,
-            ..UNKNOWN
+            ..STANDARD_QUIRKS
         },
     },
     // openrouter.ai/docs/api-reference
@@ -192,7 +192,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://openrouter.ai/api/v1"),
         key_variable: Some("OPENROUTER_API_KEY"),
         domains: &["openrouter.ai"],
-        quirks: Quirks { object_replies: true, ..UNKNOWN },
+        quirks: Quirks { object_replies: true, ..STANDARD_QUIRKS },
     },
     // api-docs.deepseek.com/guides/thinking_mode: «The reasoning_content in the thinking mode must
     // be passed back»
@@ -206,7 +206,7 @@ const PRESETS: &[Preset] = &[
         quirks: Quirks {
             reasoning: ReasoningField::Required(REASONING_FIELD),
             json_schema: false,
-            ..UNKNOWN
+            ..STANDARD_QUIRKS
         },
     },
     // platform.moonshot.ai/docs
@@ -217,7 +217,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.moonshot.ai/v1"),
         key_variable: Some("MOONSHOT_API_KEY"),
         domains: &["moonshot.ai", "moonshot.cn"],
-        quirks: Quirks { reasoning: ReasoningField::Required(REASONING_FIELD), ..UNKNOWN },
+        quirks: Quirks { reasoning: ReasoningField::Required(REASONING_FIELD), ..STANDARD_QUIRKS },
     },
     // console.groq.com/docs/openai
     Preset {
@@ -227,7 +227,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.groq.com/openai/v1"),
         key_variable: Some("GROQ_API_KEY"),
         domains: &["groq.com"],
-        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..UNKNOWN },
+        quirks: Quirks { max_completion_tokens: true, object_replies: true, ..STANDARD_QUIRKS },
     },
     // docs.x.ai/docs/api-reference
     Preset {
@@ -237,7 +237,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.x.ai/v1"),
         key_variable: Some("XAI_API_KEY"),
         domains: &["x.ai"],
-        quirks: UNKNOWN,
+        quirks: STANDARD_QUIRKS,
     },
     // docs.together.ai/docs/openai-api-compatibility
     Preset {
@@ -247,7 +247,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("https://api.together.xyz/v1"),
         key_variable: Some("TOGETHER_API_KEY"),
         domains: &["together.xyz", "together.ai"],
-        quirks: UNKNOWN,
+        quirks: STANDARD_QUIRKS,
     },
     // github.com/ggml-org/llama.cpp, tools/server/README.md
     Preset {
@@ -260,7 +260,7 @@ const PRESETS: &[Preset] = &[
         quirks: Quirks {
             reasoning: ReasoningField::Optional(REASONING_FIELD),
             named_choice: false,
-            ..UNKNOWN
+            ..STANDARD_QUIRKS
         },
     },
     // docs.vllm.ai/en/latest/serving/openai_compatible_server.html, reasoning_outputs.html
@@ -271,7 +271,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("http://localhost:8000/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..UNKNOWN },
+        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..STANDARD_QUIRKS },
     },
     // docs.ollama.com/api/openai-compatibility: no `tool_choice`
     Preset {
@@ -281,7 +281,11 @@ const PRESETS: &[Preset] = &[
         base_url: Some("http://localhost:11434/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), named_choice: false, ..UNKNOWN },
+        quirks: Quirks {
+            reasoning: ReasoningField::Optional("reasoning"),
+            named_choice: false,
+            ..STANDARD_QUIRKS
+        },
     },
     // lmstudio.ai/docs/app/api/tools, and «Invalid tool_choice type: 'object'»
     Preset {
@@ -291,7 +295,7 @@ const PRESETS: &[Preset] = &[
         base_url: Some("http://localhost:1234/v1"),
         key_variable: None,
         domains: &[],
-        quirks: Quirks { named_choice: false, ..UNKNOWN },
+        quirks: Quirks { named_choice: false, ..STANDARD_QUIRKS },
     },
 ];
 
@@ -338,7 +342,7 @@ impl Provider {
     }
 
     pub(super) fn quirks(provider: Option<Self>) -> Quirks {
-        provider.and_then(Self::preset).map_or(UNKNOWN, |preset| preset.quirks)
+        provider.and_then(Self::preset).map_or(STANDARD_QUIRKS, |preset| preset.quirks)
     }
 
     fn preset(self) -> Option<&'static Preset> {

@@ -177,7 +177,7 @@ struct Variant {
 }
 
 /// The parameters that can be omitted after a rejection, by their names in the API.
-const OPTIONAL: [(&str, OptionalParam); 4] = [
+const OPTIONAL_PARAMS: [(&str, OptionalParam); 4] = [
     ("include", OptionalParam::Encrypted),
     ("temperature", OptionalParam::Temperature),
     ("top_p", OptionalParam::TopP),
@@ -192,7 +192,7 @@ impl Options {
 }
 
 /// Parts of the error messages for an unknown `previous_response_id`, from OpenAI, vLLM and others.
-const UNKNOWN_ID: [&str; 5] =
+const UNKNOWN_ID_MARKERS: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 
 impl Api for ResponsesApi {
@@ -209,12 +209,14 @@ impl Api for ResponsesApi {
     fn without_rejected(&self, variant: &Variant, rejection: &ApiRejection) -> Option<Variant> {
         let message = rejection.message()?.to_lowercase();
         let is_about = |markers: &[&str]| markers.iter().any(|marker| message.contains(marker));
-        if variant.with_previous && (is_about(&UNKNOWN_ID) || rejection.param == "previous_response_id") {
+        if variant.with_previous
+            && (is_about(&UNKNOWN_ID_MARKERS) || rejection.param == "previous_response_id")
+        {
             return Some(Variant { with_previous: false, ..variant.clone() });
         }
         let encrypted =
             variant.omitted.with_new(OptionalParam::Encrypted).filter(|_| is_about(&["encrypted"]));
-        let omitted = encrypted.or_else(|| rejection.add_rejected(variant.omitted, &OPTIONAL));
+        let omitted = encrypted.or_else(|| rejection.add_rejected(variant.omitted, &OPTIONAL_PARAMS));
         Some(Variant { omitted: omitted?, ..variant.clone() })
     }
 

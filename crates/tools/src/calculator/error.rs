@@ -1,6 +1,6 @@
 use nanoexpr::ErrorKind;
 
-use super::{MAX_ARGUMENTS, MAX_LENGTH, names::NAMES};
+use super::{MAX_ARGUMENTS, MAX_EXPRESSION_CHARS, names::NAMES};
 
 /// The error that [`calculator`](super::calculator()) returns.
 ///
@@ -56,7 +56,7 @@ pub enum CalculatorError {
     },
     /// The expression has more than 1,000 characters, or is nested deeper than 32.
     #[error(
-        "the expression is too long: at most {MAX_LENGTH} characters, nested at most 32 deep; work it out in parts"
+        "the expression is too long: at most {MAX_EXPRESSION_CHARS} characters, nested at most 32 deep; work it out in parts"
     )]
     TooLong,
 }

@@ -8,7 +8,7 @@ use strsim::normalized_damerau_levenshtein;
 const MIN_SIMILARITY: f64 = 0.8;
 
 /// The maximum length of a name that gets a suggestion, in characters. It bounds the search time.
-const MAX_LENGTH: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// The error for an unknown time zone. Its message suggests a name, so a model can correct its
 /// call.
@@ -36,7 +36,7 @@ impl std::error::Error for UnknownTimezone {}
 pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
     let zones = TimeZoneDatabase::bundled();
     zones.get(name).map_err(|_| {
-        match name.char_indices().nth(MAX_LENGTH).map(|(end, _)| name.split_at(end)) {
+        match name.char_indices().nth(MAX_NAME_CHARS).map(|(end, _)| name.split_at(end)) {
             Some((start, _)) => UnknownTimezone { name: format!("{start}…"), suggestion: None },
             None => UnknownTimezone { name: name.to_owned(), suggestion: closest(name, &zones) },
         }

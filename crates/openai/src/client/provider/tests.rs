@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use haft_core::schema::SchemaTarget;
 use reqwest::Url;
 
-use super::{PRESETS, Provider, UNKNOWN};
+use super::{PRESETS, Provider, STANDARD_QUIRKS};
 use crate::{client::endpoint::read_base_url, format::ReasoningField};
 
 #[test]
@@ -62,5 +62,5 @@ fn quirks_depend_on_the_provider() {
     let schemas =
         [Provider::OpenAi, Provider::Azure, Provider::Gemini].map(|provider| quirks(provider).tool_schemas);
     assert_eq!(schemas, [SchemaTarget::OpenAiStrict, SchemaTarget::OpenAi, SchemaTarget::Gemini]);
-    assert_eq!(Provider::quirks(None), UNKNOWN);
+    assert_eq!(Provider::quirks(None), STANDARD_QUIRKS);
 }

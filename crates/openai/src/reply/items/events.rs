@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The last part of the event types that end a response, such as `response.completed`.
-const ENDS: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
+const FINAL_STATUSES: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
 impl ResponsesAccumulator {
     /// Adds an event of the stream. Unknown event types are ignored.
@@ -62,7 +62,7 @@ impl ResponsesAccumulator {
         let named = kind.strip_prefix("response.").unwrap_or_default();
         let status = match response.get("status").and_then(Value::as_str) {
             // Some servers repeat the initial response, with its status, in the final event.
-            Some("in_progress" | "queued") if ENDS.contains(&named) => named,
+            Some("in_progress" | "queued") if FINAL_STATUSES.contains(&named) => named,
             Some(status) => status,
             None => named,
         };
