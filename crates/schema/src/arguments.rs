@@ -1,4 +1,4 @@
-//! Normalization of the root of a tool's arguments: it is an object.
+//! Normalization of the schema of a tool's arguments: its root becomes an object.
 
 #[cfg(test)]
 mod tests;
@@ -10,17 +10,19 @@ use super::error::{SchemaError, SchemaFault};
 use super::provider::is_assertion;
 use super::reference;
 
-/// Keywords that can declare properties elsewhere. An empty `properties` beside them would mislead.
+/// Keywords that can declare properties in another subschema. Beside them, an empty `properties`
+/// would suggest that there are none.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/// Adds `"type": "object"` and `properties` to a root. Returns `None` if the root has them already.
+/// Returns the root with `"type": "object"` and `properties`, or `None` if it already has both.
+/// Fails if the root does not allow objects.
 pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(keywords) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);
     if !allows_object(root) || !allows_object(target) {
         return Err(not_an_object());
     }
-    // Draft-07 ignores the siblings of `$ref`.
+    // Draft-07 ignores all keywords beside a `$ref`, so an added `type` would have no effect.
     let is_alone = draft == Draft::Draft7 && keywords.contains_key("$ref");
     if is_alone && (std::ptr::eq(target, root) || target.get("$ref").is_some() || !is_object(target)) {
         return Ok(Some(object_beside_reference(keywords)));
@@ -40,8 +42,8 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
     Ok(Some(Value::Object(object)))
 }
 
-/// Moves the `$ref` into an `allOf`, because draft-07 ignores a `type` beside it. Assertions beside
-/// the `$ref` were ignored before and are dropped.
+/// Moves the `$ref` into an `allOf`, because draft-07 ignores a `type` beside it. Draft-07 also
+/// ignored the assertions beside the `$ref`. They are dropped, so they do not take effect now.
 fn object_beside_reference(keywords: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
     for (key, value) in keywords {

@@ -1,13 +1,13 @@
-//! Canonical JSON text.
+//! Serialization of JSON values in a canonical form.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Serializes a value as compact JSON with sorted keys.
+/// Serializes a value as compact JSON with sorted object keys.
 ///
-/// Use it for fingerprints and cache keys: the order of keys does not matter. Numbers are not
-/// normalized: `3` and `3.0` differ.
+/// Use it for fingerprints and cache keys: two objects that differ only in the order of their keys
+/// have the same text. Numbers are not normalized: `3` and `3.0` differ.
 ///
 /// # Examples
 ///

@@ -1,30 +1,30 @@
-//! Static comparison of a producer's schema with a consumer's.
+//! Static check of an output schema against the input schema of a consumer.
 
 use serde_json::{Map, Value};
 
 use super::{Schema, reference, text};
 
-/// Maximum nesting of compared values. Deeper levels are undecided.
+/// Maximum nesting of the compared schemas. Deeper levels are assumed to be compatible.
 const MAX_DEPTH: usize = 16;
-/// Maximum number of compared parts. Further parts are undecided.
+/// Maximum number of compared pairs of subschemas. Further pairs are assumed to be compatible.
 const MAX_PARTS: usize = 2_000;
 
-/// A location at which no value of one schema is valid for another.
+/// A location where the values produced by one schema are never valid for another schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incompatibility {
-    /// The JSON pointer of the location in the value.
+    /// The JSON pointer of the location, in the consumed value.
     pub pointer: String,
-    /// The expected and the produced values, as text: `expected integer, produced string`.
+    /// The reason, as text: `expected integer, produced string`.
     pub reason: String,
 }
 
 impl Schema {
-    /// Compares this schema of produced values with the schema of their consumer, or with the
-    /// consumer's property `property`.
+    /// Checks this schema, which describes produced values, against the schema of a consumer. With
+    /// `property`, the produced value becomes this property of the consumed object.
     ///
-    /// Returns the first location at which no produced value is valid. `None` means that values can
-    /// be valid, or that the comparison is undecided: it stops after 16 levels or 2,000 parts, and
-    /// does not evaluate every keyword.
+    /// Returns the first location where no produced value can be valid. `None` means that a
+    /// produced value may be valid, or that the comparison is inconclusive: it stops after 16
+    /// levels or 2,000 pairs of subschemas, and does not evaluate every keyword.
     ///
     /// # Examples
     ///
@@ -55,22 +55,23 @@ impl Schema {
     }
 }
 
-/// The root schemas of both sides, and the remaining budget.
+/// A comparison in progress: the root schemas of both sides, and the remaining budget.
 struct Comparison<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if produced objects have declared members only.
+    /// Set if produced objects contain only the declared properties.
     is_closed: bool,
-    /// Remaining number of parts to compare.
+    /// Number of pairs of subschemas that may still be compared.
     parts: usize,
 }
 
-/// The two schemas at one location.
+/// The subschemas of the producer and the consumer for the same location.
 #[derive(Clone, Copy)]
 struct Pair<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if other subschemas constrain the produced value too.
+    /// Set if `produced` is a part of `anyOf`, `oneOf` or `allOf`, so that other subschemas may
+    /// declare further properties of the same value.
     is_partial: bool,
 }
 
@@ -90,8 +91,8 @@ impl<'s> Comparison<'s> {
         self.compare_branches(pair, pointer, depth).or_else(|| self.compare_types(pair, pointer, depth))
     }
 
-    /// Compares alternatives, of which one must be compatible, and the parts of `allOf`, which must
-    /// all be compatible.
+    /// Compares the parts of `anyOf` and `oneOf`, where one part must be compatible, and the parts
+    /// of `allOf`, where all parts must be compatible.
     fn compare_branches(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
         for keyword in ["anyOf", "oneOf"] {
@@ -111,7 +112,8 @@ impl<'s> Comparison<'s> {
         produced.chain(consumed).find_map(|pair| self.compare(pair, pointer, depth))
     }
 
-    /// Returns the first incompatibility if all pairs are incompatible.
+    /// Returns `None` if any pair is compatible, and the incompatibility of the first pair
+    /// otherwise.
     fn compare_any(
         &mut self,
         pairs: impl Iterator<Item = Pair<'s>>,
@@ -203,13 +205,14 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     branches(schema, "required").filter_map(Value::as_str)
 }
 
-/// Returns `true` if a schema excludes undeclared members.
+/// Returns `true` if a schema rejects undeclared properties.
 fn is_closed(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
         && schema.get("patternProperties").is_none()
 }
 
-/// Returns `true` if a schema declares members, and has no keyword that could allow others.
+/// Returns `true` if a schema declares properties, and has no keyword that could allow other
+/// properties.
 fn is_plain(schema: &Value) -> bool {
     const MORE: [&str; 8] = [
         "additionalProperties",
@@ -224,13 +227,13 @@ fn is_plain(schema: &Value) -> bool {
     members(schema).is_some_and(|listed| !listed.is_empty()) && MORE.iter().all(|it| schema.get(it).is_none())
 }
 
-/// The values of `const` or `enum`.
+/// Returns the values listed by `const` or `enum`.
 fn values(schema: &Value) -> Option<Vec<&Value>> {
     let listed = schema.get("enum").and_then(Value::as_array).map(|values| values.iter().collect());
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
-/// The types of a schema. `None` if the schema does not restrict the type.
+/// Returns the type names that a schema allows, or `None` if the schema does not restrict the type.
 fn types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),
@@ -243,8 +246,8 @@ fn types(schema: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns `true` if a value of one type may have one of the other types. A number may be an
-/// integer.
+/// Returns `true` if a value of the type `produced` may have one of the types in `consumed`. A
+/// `number` may be an `integer`.
 fn is_one_of(produced: &str, consumed: &[&str]) -> bool {
     let is_number = |name: &str| matches!(name, "number" | "integer");
     consumed.iter().any(|consumed| *consumed == produced || (is_number(consumed) && is_number(produced)))

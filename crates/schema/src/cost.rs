@@ -1,7 +1,8 @@
-//! The cost of validation: estimated before a check, or subtracted from a budget during it.
+//! The cost of validation. It is estimated before a check, or subtracted from a budget during the
+//! check.
 //!
-//! The unit is a step of some nanoseconds. The figures are upper bounds for work that grows with
-//! the input, and rough estimates for the rest.
+//! The unit of all costs is a step that takes a few nanoseconds. The figures are upper bounds for
+//! work that grows with the value, and rough estimates for other work.
 
 use std::cell::Cell;
 
@@ -9,39 +10,41 @@ use serde_json::Value;
 
 use super::preflight::pattern;
 
-/// Minimum cost of one subschema visit.
-const VISIT: u64 = 100;
-/// Cost per character of a text that is read.
-const READ: u64 = 8;
-/// Maximum backtracks per text of an expression with look-around or back-references.
+/// Minimum cost of checking one value against one subschema, without its nested subschemas.
+const VISIT_COST: u64 = 100;
+/// Cost per unit of [`extent`] for a keyword that reads the complete value.
+const READ_COST: u64 = 8;
+/// Maximum number of backtracks when a regular expression with look-around or back-references is
+/// matched with one text.
 pub(super) const MAX_BACKTRACKS: usize = 10_000;
 /// Cost of one backtrack.
-const BACKTRACK: u64 = 20;
+const BACKTRACK_COST: u64 = 20;
 
-/// Keywords that read the complete value.
-const READERS: [&str; 7] =
+/// Keywords that read the complete value, so their cost grows with its size.
+const VALUE_READING_KEYWORDS: [&str; 7] =
     ["const", "enum", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType"];
 
-/// The cost of one subschema visit, without nested subschemas.
+/// The cost of checking one value against one subschema, without its nested subschemas.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// Constant part.
-    visit: u64,
-    /// Cost per part and character of the value.
-    part: u64,
-    /// Number of regular expressions that backtrack.
+    /// The part of the cost that does not depend on the size of the value.
+    fixed: u64,
+    /// Cost per unit of [`extent`] of the value.
+    per_unit: u64,
+    /// Number of regular expressions that need backtracking.
     backtracking: u64,
-    /// Set for `uniqueItems`.
+    /// Set if the subschema has `uniqueItems: true`.
     compares_items: bool,
-    /// Set for `unevaluatedProperties` and `unevaluatedItems`, which evaluate subschemas again.
+    /// Set if the subschema has `unevaluatedProperties` or `unevaluatedItems`. These keywords
+    /// evaluate other subschemas for the same value again.
     reevaluates: bool,
 }
 
 impl Cost {
     pub(super) fn of(schema: &Value) -> Self {
-        let mut cost = Self { visit: VISIT, ..Self::default() };
+        let mut cost = Self { fixed: VISIT_COST, ..Self::default() };
         for (keyword, value) in schema.as_object().into_iter().flatten() {
-            cost.visit += 1 + width(value);
+            cost.fixed += 1 + width(value);
             match keyword.as_str() {
                 "pattern" => cost.matches(value.as_str().into_iter()),
                 "patternProperties" => {
@@ -49,7 +52,9 @@ impl Cost {
                 }
                 "uniqueItems" => cost.compares_items = value == &Value::Bool(true),
                 "unevaluatedProperties" | "unevaluatedItems" => cost.reevaluates = true,
-                _ if READERS.contains(&keyword.as_str()) => cost.part += READ + width(value),
+                _ if VALUE_READING_KEYWORDS.contains(&keyword.as_str()) => {
+                    cost.per_unit += READ_COST + width(value)
+                }
                 _ => {}
             }
         }
@@ -58,60 +63,64 @@ impl Cost {
 
     fn matches<'p>(&mut self, patterns: impl Iterator<Item = &'p str>) {
         for pattern in patterns {
-            self.part = self.part.saturating_add(pattern::states(pattern) as u64);
+            self.per_unit = self.per_unit.saturating_add(pattern::states(pattern) as u64);
             self.backtracking += u64::from(pattern::backtracks(pattern));
         }
     }
 
-    /// The cost per part and character of a value. `None` if the cost is not linear.
-    pub(super) fn linear(&self) -> Option<u64> {
+    /// Returns the cost per unit of [`extent`] of a value, or `None` if the cost is not linear.
+    pub(super) fn linear_rate(&self) -> Option<u64> {
         let is_linear = self.backtracking == 0 && !self.compares_items && !self.reevaluates;
-        is_linear.then(|| self.visit.saturating_add(self.part))
+        is_linear.then(|| self.fixed.saturating_add(self.per_unit))
     }
 
-    /// The cost of a visit with a value.
-    pub(super) fn with(&self, value: &Value) -> u64 {
-        let reads = self.part > 0 || self.compares_items;
+    /// Returns the cost of checking `value`.
+    pub(super) fn of_value(&self, value: &Value) -> u64 {
+        let reads = self.per_unit > 0 || self.compares_items;
         let size = if reads { extent(value) } else { 0 };
-        let mut cost = self.visit + width(value) + self.part.saturating_mul(size);
+        let mut cost = self.fixed + width(value) + self.per_unit.saturating_mul(size);
         if self.backtracking > 0 && size > 0 {
-            // Each attempt may read the whole text, and there is an attempt per character.
-            let text = size.saturating_mul(size).max(MAX_BACKTRACKS as u64 * BACKTRACK);
+            // Each attempt to match may read the whole text, and there is one attempt per
+            // character.
+            let text = size.saturating_mul(size).max(MAX_BACKTRACKS as u64 * BACKTRACK_COST);
             cost = cost.saturating_add(self.backtracking.saturating_mul(text));
         }
         if let (true, Value::Array(items)) = (self.compares_items, value) {
-            // Nested arrays with the same leaves have the same hash, so all pairs are compared.
+            // Items with equal hashes are compared in pairs. Nested arrays with the same leaves
+            // have the same hash, so all pairs may be compared.
             let nested = items.iter().any(holds_array);
             cost = cost.saturating_add(if nested { size.saturating_mul(items.len() as u64) } else { size });
         }
         cost
     }
 
-    /// Returns `true` if subschemas for the same value are evaluated more than once.
+    /// Returns `true` if the nested subschemas for the same value are evaluated more than once.
     pub(super) fn reevaluates(&self) -> bool {
         self.reevaluates
     }
 }
 
 thread_local! {
-    /// Remaining budget of the check on this thread.
-    static LEFT: Cell<u64> = const { Cell::new(0) };
+    /// Remaining budget of the check that runs on this thread.
+    static REMAINING_BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs a check that calls [`spend`]. Returns `None` if the check used up the budget.
+/// Runs a check that subtracts its costs with [`spend`]. Returns `None` if the check used up the
+/// budget.
 pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
-    LEFT.set(budget);
+    REMAINING_BUDGET.set(budget);
     let result = check();
-    (LEFT.get() > 0).then_some(result)
+    (REMAINING_BUDGET.get() > 0).then_some(result)
 }
 
-/// Subtracts a cost from the budget. Returns `false` if the budget is used up.
+/// Subtracts a cost from the budget of the current check. Returns `false` if the budget is used up.
 pub(super) fn spend(cost: u64) -> bool {
-    LEFT.set(LEFT.get().saturating_sub(cost));
-    LEFT.get() > 0
+    REMAINING_BUDGET.set(REMAINING_BUDGET.get().saturating_sub(cost));
+    REMAINING_BUDGET.get() > 0
 }
 
-/// The number of parts and characters of a value. Recursion is bounded by the depth limit.
+/// Returns the number of nested values of a value, including itself, plus the length of its strings
+/// and property names in bytes. The recursion is bounded, because the depth is checked before.
 pub(super) fn extent(value: &Value) -> u64 {
     1 + match value {
         Value::String(text) => text.len() as u64,

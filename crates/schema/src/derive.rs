@@ -1,4 +1,4 @@
-//! Schemas of Rust types, without parts that are useless for a model.
+//! Derivation of schemas from Rust types, without parts that are useless for a model.
 
 #[cfg(test)]
 mod tests;
@@ -8,26 +8,28 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// The `format`s in which `schemars` encodes the width of a Rust number.
+/// The values of `format` that `schemars` adds for Rust's number types. They have no meaning in
+/// JSON Schema.
 const NUMBER_FORMATS: [&str; 14] = [
     "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128",
     "uint", "float", "double",
 ];
 
-/// The schema of a type's deserialized form.
+/// Derives the schema of the JSON from which `T` is deserialized.
 pub(super) fn input<T: JsonSchema + ?Sized>() -> Value {
     derive::<T>(SchemaSettings::draft2020_12().for_deserialize())
 }
 
-/// The schema of a type's serialized form.
+/// Derives the schema of the JSON to which `T` is serialized.
 pub(super) fn output<T: JsonSchema + ?Sized>() -> Value {
     derive::<T>(SchemaSettings::draft2020_12().for_serialize())
 }
 
 fn derive<T: JsonSchema + ?Sized>(settings: SchemaSettings) -> Value {
     let mut generator = SchemaGenerator::new(settings.with(|settings| settings.inline_subschemas = true));
-    // A subschema gets neither `$schema` nor a title. A recursive reference in it points into
-    // `$defs` and not to the root, so an adapter can wrap the root.
+    // `subschema_for` adds neither `$schema` nor a title, unlike `root_schema_for`. A recursive
+    // reference in its result points into `$defs` and not to the root, so a model adapter can wrap
+    // the root.
     let mut schema = generator.subschema_for::<T>();
     let definitions = generator.take_definitions(false);
     if !definitions.is_empty() {

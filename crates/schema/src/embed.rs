@@ -1,4 +1,4 @@
-//! Embedding of a schema in a larger document.
+//! Embedding of a schema in a larger JSON document.
 
 #[cfg(test)]
 mod tests;
@@ -8,25 +8,26 @@ use serde_json::{Value, json};
 use super::Schema;
 use super::reference::join;
 
-/// A schema for a location in a larger document, created by [`Schema::embedded_at`].
+/// A schema with references that are valid at a location in a larger document, created by
+/// [`Schema::embedded_at`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EmbeddedSchema {
-    /// The schema. Its references by JSON pointer are relative to the larger document.
+    /// The schema. Its JSON pointer references start at the root of the larger document.
     pub schema: Value,
-    /// Set if the schema has references by JSON pointer.
+    /// Set if the schema contains JSON pointer references.
     pub has_references: bool,
-    /// Set if the schema defines or references anchors. They may collide with other anchors of the
-    /// larger document.
+    /// Set if the schema defines or references anchors. They may collide with anchors elsewhere in
+    /// the larger document.
     pub has_names: bool,
 }
 
 impl Schema {
-    /// Rewrites the references of the schema for a location in a larger document, such as
-    /// `#/$defs/tree`.
+    /// Rewrites the references of the schema so that it can be placed at `place` in a larger
+    /// document, such as `#/$defs/tree`.
     ///
-    /// References by JSON pointer are relative to the root of the document (JSON Schema Core
-    /// 2020-12, section 8.2.3).
+    /// This is necessary because a JSON pointer reference starts at the root of the document (JSON
+    /// Schema Core 2020-12, section 8.2.3).
     ///
     /// # Examples
     ///
@@ -47,8 +48,8 @@ impl Schema {
         EmbeddedSchema { schema, ..embedded }
     }
 
-    /// Wraps the schema in an object with a single required property, for protocols that accept
-    /// objects only. References are rewritten.
+    /// Wraps the schema in an object schema with a single required property, for protocols that
+    /// accept only objects. References are rewritten for the new location.
     ///
     /// # Examples
     ///
@@ -70,7 +71,8 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn wrapped_in_object(&self, property: &str) -> Value {
-        // References below an `$id` are relative to it, and stay correct.
+        // References inside a schema with an `$id` are relative to this schema, so they stay
+        // correct.
         let mut inner = match self.as_value().get("$id") {
             Some(_) => self.as_value().clone(),
             None => self.embedded_at(&join("#/properties", property)).schema,
@@ -104,9 +106,9 @@ impl EmbeddedSchema {
                 }
             }
             ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
-            // Values are data, not schemas.
+            // The value of these keywords is data, so a `$ref` in it is not a reference.
             ("const" | "enum" | "default" | "examples", _) => {}
-            // Names of subschemas may look like keywords.
+            // The keys are names, which may be equal to a keyword such as `$ref`.
             (
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",

@@ -1,8 +1,9 @@
-//! Errors for rejected schemas.
+//! Errors of schemas that cannot be compiled.
 
 use std::fmt;
 
-/// The error for a rejected schema: a JSON pointer and a [`SchemaFault`].
+/// The error for a schema that cannot be used: the JSON pointer of the faulty part, and the
+/// [`SchemaFault`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema at {}: {fault}", PointerDisplay(pointer))]
 pub struct SchemaError {
@@ -14,21 +15,22 @@ pub struct SchemaError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaFault {
-    /// Larger than [`SchemaLimits::bytes`](crate::SchemaLimits::bytes).
+    /// The schema is larger than [`SchemaLimits::bytes`](crate::SchemaLimits::bytes).
     #[error("larger than {0} bytes")]
     TooLarge(usize),
-    /// Nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth).
+    /// The schema is nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth).
     #[error("nested deeper than {0} levels")]
     TooDeep(usize),
-    /// More JSON values than [`SchemaLimits::nodes`](crate::SchemaLimits::nodes).
+    /// The schema contains more JSON values than
+    /// [`SchemaLimits::nodes`](crate::SchemaLimits::nodes).
     #[error("more than {0} values")]
     TooManyNodes(usize),
-    /// More subschemas for one value than
-    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion).
+    /// More subschemas apply to one value than
+    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion) allows.
     #[error("its references expand to more than {0} subschemas for one value")]
     TooExpansive(usize),
-    /// More states of regular expressions than
-    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns).
+    /// The regular expressions of the schema have more states than
+    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns) allows.
     #[error("its regular expressions take more than {0} states")]
     PatternsTooLarge(usize),
     /// A reference leads back to itself for the same value, as in `{"$ref": "#"}`.
@@ -37,23 +39,23 @@ pub enum SchemaFault {
     /// `$schema` is neither draft 2020-12 nor draft-07.
     #[error("unknown dialect {0:?}: only draft 2020-12 and draft-07 are known")]
     UnknownDialect(String),
-    /// A reference to another document. It is never fetched.
+    /// A `$ref` points to another document. Other documents are never fetched.
     #[error("reference {0:?} leaves the document: only `#`, `#/...` and `#name` are followed")]
     RemoteReference(String),
-    /// A reference without a target.
+    /// A `$ref` has no target in the document.
     #[error("reference {0:?} has no target")]
     UnresolvedReference(String),
-    /// A subschema has an `$id`, and the document has references. Their targets would depend on the
-    /// implementation.
+    /// A subschema has an `$id`, and the document contains references. Validators disagree about
+    /// the targets of such references.
     #[error("`$id` {0:?} inside a document with references")]
     NestedId(String),
     /// Two subschemas have the same anchor.
     #[error("anchor {0:?} is defined twice")]
     DuplicateAnchor(String),
-    /// Invalid according to the meta-schema of the dialect.
+    /// The schema is invalid according to the meta-schema of its dialect. The text is the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The root excludes objects, but the arguments of a tool are an object.
+    /// The root of the schema does not allow objects, but the arguments of a tool are an object.
     #[error("the arguments of a tool must be an object")]
     NotAnObject,
 }
@@ -63,18 +65,18 @@ impl SchemaError {
         Self { pointer: pointer.into(), fault }
     }
 
-    /// Returns the JSON pointer of the rejected subschema. The root is the empty pointer.
+    /// Returns the JSON pointer of the faulty subschema. The pointer of the root is empty.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
 
-    /// Returns the reason.
+    /// Returns the reason for the error.
     pub fn fault(&self) -> &SchemaFault {
         &self.fault
     }
 }
 
-/// Displays a JSON pointer, with `/` for the root.
+/// Displays a JSON pointer. The empty pointer of the root is displayed as `/`.
 pub(super) struct PointerDisplay<'a>(pub(super) &'a str);
 
 impl fmt::Display for PointerDisplay<'_> {

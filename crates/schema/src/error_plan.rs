@@ -1,30 +1,31 @@
-//! An upper bound for the number of errors of a value, computed before they are listed.
+//! Estimates how many errors of a value can be listed, before they are listed.
 //!
-//! The validator lists the errors of every subschema of `allOf` and of every alternative of a
-//! union, and again for each reference to the same subschema. It cannot be interrupted, so a
-//! cheaper walk with a budget visits the same subschemas first.
+//! The validator lists the errors of every part of `allOf` and of every alternative of a union, and
+//! repeats them for each reference to the same subschema. This cannot be interrupted. So a cheaper
+//! walk with a budget visits the same subschemas first.
 
 use serde_json::{Map, Value};
 
 use super::cost::Cost;
 use super::preflight::{self, Graph, InstanceLocation};
 
-/// Maximum number of subschema visits for a complete list. Each visit may add an error, which takes
-/// a hundred times the memory of a value.
+/// Maximum number of subschema visits for which all errors are listed. Each visit may produce an
+/// error, and an error takes a hundred times the memory of a value.
 const MAX_VISITS: usize = 50_000;
 
-/// The errors of a value that can be listed within the budget.
+/// The errors of a value that can be listed without exceeding the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorPlan {
     /// All errors.
     All,
-    /// The first error only.
+    /// Only the first error.
     First,
-    /// No errors: listing exceeds the budget.
+    /// No errors, because even the first error is too expensive.
     None,
 }
 
-/// Determines the errors that can be listed, and subtracts the cost from `budget`.
+/// Determines the errors of `value` that can be listed, and subtracts the cost of this estimate
+/// from `budget`.
 pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
     let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
     let costs = vec![None; graph.nodes().len()];
@@ -39,18 +40,18 @@ pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
-    /// The cost of each subschema, computed at the first visit.
+    /// The cost of each subschema by its number in the graph, computed at the first visit.
     costs: Vec<Option<Cost>>,
     visits: usize,
-    /// Set if a union was visited. Its error contains the errors of all alternatives, so a single
-    /// error may be large.
+    /// Set if `anyOf` or `oneOf` was visited. The error of a union contains the errors of all
+    /// alternatives, so even a single error may be large.
     has_union: bool,
     budget: &'g mut u64,
 }
 
 impl Walk<'_, '_> {
-    /// Visits a subschema with a value, and nested subschemas. Returns `None` if the budget is used
-    /// up.
+    /// Visits a subschema and its nested subschemas, as the validator would for `value`. Returns
+    /// `None` if the budget is used up.
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {
@@ -85,13 +86,13 @@ impl Walk<'_, '_> {
     fn pay(&mut self, node: usize, value: &Value) -> Option<Cost> {
         let schema = self.graph.node_at(node)?.schema;
         let cost = *self.costs.get_mut(node)?.get_or_insert_with(|| Cost::of(schema));
-        *self.budget = self.budget.checked_sub(cost.with(value))?;
+        *self.budget = self.budget.checked_sub(cost.of_value(value))?;
         self.visits += 1;
         Some(cost)
     }
 }
 
-/// The parts of a value at an instance location.
+/// Returns the nested values to which a subschema at this location applies.
 fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterator<Item = &'v Value> + 'v> {
     let items = || value.as_array().into_iter().flatten();
     match location {
@@ -104,17 +105,18 @@ fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterat
     }
 }
 
-/// Returns the `then` branch if a simple `if` fails, as in the guards of
-/// [`union_guards`](super::union_guards).
+/// Returns the `then` subschema if a simple `if` fails, because the validator skips it then.
+/// [`union_guards`](super::union_guards) adds such conditions.
 fn skipped<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
     rejects(condition, value).then_some(then)
 }
 
-/// Returns `true` if a value is certainly invalid for a simple schema.
+/// Returns `true` if a value is certainly invalid for a simple schema. Keywords other than those
+/// below are assumed to accept the value.
 fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
-    // Draft-07 ignores the siblings of `$ref`.
+    // Draft-07 ignores all keywords beside a `$ref`.
     if keywords.contains_key("$ref") {
         return false;
     }
@@ -134,7 +136,8 @@ fn rejects(schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// Returns `true` if a value may be of a type. Every number may be an integer.
+/// Returns `true` if a value may have the type or one of the types in `wanted`. Every number may be
+/// an integer.
 fn is_of(value: &Value, wanted: &Value) -> bool {
     let is = |wanted: &Value| match (wanted.as_str(), value) {
         (Some("null"), it) => it.is_null(),

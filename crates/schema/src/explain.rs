@@ -1,4 +1,4 @@
-//! Conversion of validation errors into violations that a model can act on.
+//! Conversion of validation errors to violations that help a model to correct its call.
 
 #[cfg(test)]
 mod tests;
@@ -10,25 +10,27 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::{Map, Value};
 
-use super::violation::{LISTED, Violation, Violations};
+use super::violation::{MAX_LISTED, Violation, Violations};
 use super::{reference, text, union_guards};
 
-/// Minimum Jaro-Winkler similarity of a suggested name, from 0 to 1.
+/// Minimum Jaro-Winkler similarity between an unknown name and the suggested name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.8;
-/// Maximum length of compared names, in bytes. The comparison is quadratic in the length.
-const MAX_COMPARED: usize = 64;
-/// Maximum nesting of `allOf`, `anyOf` and `oneOf` in the search for declared properties.
+/// Maximum length of the names that are compared for a suggestion, in bytes. The cost of a
+/// comparison is quadratic in the length.
+const MAX_COMPARED_BYTES: usize = 64;
+/// Maximum nesting of `allOf`, `anyOf` and `oneOf` that is searched for declared properties.
 const MAX_LEVELS: usize = 8;
 
-/// Converts the errors of one value, without duplicates. Errors beyond the first 20 are counted
-/// only.
+/// Converts the validation errors of one value to violations, without duplicates. After the first
+/// 20 violations, the other errors are only counted.
 pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Violations {
     let explainer = Explainer { schema, value };
     let lists_values =
         |error: &&ValidationError<'_>| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. });
     let listed: HashSet<_> =
         errors.iter().filter(lists_values).map(|error| error.instance_path().as_str()).collect();
-    // A type error is redundant if the allowed values of the same location are listed.
+    // If the violation for an `enum` or `const` lists the allowed values, a type error at the same
+    // location adds nothing.
     let is_relevant = |error: &&ValidationError<'_>| {
         !matches!(error.kind(), Kind::Type { .. }) || !listed.contains(error.instance_path().as_str())
     };
@@ -36,7 +38,7 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
     let mut violations = Vec::new();
     let mut omitted = 0;
     for error in errors.iter().filter(is_relevant) {
-        if violations.len() >= LISTED {
+        if violations.len() >= MAX_LISTED {
             omitted += explainer.count(error);
             continue;
         }
@@ -44,36 +46,38 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         omitted += found.omitted();
         violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
-    // `is_valid` and `iter_errors` disagree if a subschema declares another dialect than the root.
+    // `is_valid` and `iter_errors` of the validator disagree if a subschema declares another
+    // dialect than the root. Then an invalid value has no errors.
     if violations.is_empty() {
         violations.push(unlisted(value));
     }
     Violations::new(violations, omitted)
 }
 
-/// The violation for a value beyond the depth limit.
+/// Creates the violation for a value that is nested more than `levels` deep.
 pub(super) fn too_deep(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
 
-/// The violation for a value whose check exceeds its budget.
+/// Creates the violation for a value whose check exceeds its budget.
 pub(super) fn too_costly(value: &Value) -> Violation {
     let expected = "a value that can be validated in reasonable time".to_owned();
     Violation::mismatch("", expected, text::received(value))
 }
 
-/// The violation for an invalid value whose errors cannot be listed within the budget.
+/// Creates the violation for an invalid value whose errors cannot be listed within the budget.
 pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
 
+/// Converts the validation errors of `value` with the help of its schema.
 struct Explainer<'s> {
     schema: &'s Value,
     value: &'s Value,
 }
 
 impl Explainer<'_> {
-    /// The number of violations in an error.
+    /// Returns the number of violations that an error stands for: one per unknown property, or one.
     fn count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -98,7 +102,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Converts an error that is a single violation.
+    /// Converts an error that stands for a single violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
@@ -125,7 +129,7 @@ impl Explainer<'_> {
         Violations::new(inner.iter().map(name).collect(), inner.omitted())
     }
 
-    /// The requirement of the failed keyword.
+    /// Describes the requirement of the failed keyword, such as `at least 1`.
     fn expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
         match kind {
             Kind::Type { kind } => types(kind),
@@ -193,19 +197,20 @@ impl Explainer<'_> {
             _ => format!("known properties: {}", text::names(known.iter().copied())),
         };
         let mut names = names;
-        let listed = names.by_ref().take(LISTED);
+        let listed = names.by_ref().take(MAX_LISTED);
         let listed = listed.map(|name| Violation::unknown(pointer, name, nearest(name, &known), &words));
         let listed = listed.collect();
         Violations::new(listed, names.count())
     }
 
-    /// The members of the invalid object.
+    /// Returns the members of the invalid object, or `None` if the invalid value is not an object.
     fn members(&self, error: &ValidationError<'_>) -> Option<&Map<String, Value>> {
         self.value.pointer(error.instance_path().as_str())?.as_object()
     }
 
-    /// Returns `true` if the failed `false` schema rejects undeclared properties and not a value.
-    /// Behind a reference it rejects objects without properties too.
+    /// Returns `true` if the failed `false` schema rejects undeclared properties or property names,
+    /// and not a single value. A `false` schema behind a reference also rejects objects without
+    /// properties.
     fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.parent(error).is_some_and(Value::is_object);
@@ -214,7 +219,7 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// The schema of a property, declared beside the failed keyword.
+    /// Returns the schema of a property that is declared beside the failed keyword.
     fn declared(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_at(owner)];
@@ -224,7 +229,7 @@ impl Explainer<'_> {
         })
     }
 
-    /// The subschema with the failed keyword.
+    /// Returns the subschema that contains the failed keyword.
     fn parent(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
@@ -253,16 +258,17 @@ fn types(kind: &TypeKind) -> String {
     }
 }
 
-/// The most similar declared name. Names longer than [`MAX_COMPARED`] are not compared.
+/// Returns the declared name that is most similar to `name`. Names longer than
+/// [`MAX_COMPARED_BYTES`] are not compared.
 fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
-    let comparable = |it: &str| it.len() <= MAX_COMPARED;
+    let comparable = |it: &str| it.len() <= MAX_COMPARED_BYTES;
     let known = known.iter().filter(|it| comparable(name) && comparable(it));
     let alike = known.map(|it| (strsim::jaro_winkler(name, it), it.as_str()));
     let best = alike.filter(|(score, _)| *score >= MIN_SIMILARITY).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, it)| it)
 }
 
-/// The properties declared by a schema and its `allOf`, `anyOf` and `oneOf`.
+/// Returns the names of the properties that a schema or its `allOf`, `anyOf` and `oneOf` declare.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
     let mut gathered = HashSet::new();
     let mut names = Vec::new();

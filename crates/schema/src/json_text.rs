@@ -8,10 +8,11 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Text that should be JSON, such as the arguments of a call: kept as received, and parsed at most
-/// once, on first use.
+/// Text that is expected to be JSON, such as the arguments of a tool call. The text is kept as
+/// received, and parsed at most once, when the value is first used.
 ///
-/// Clones share the text and the parsed value. Equality, hash and JSON form are those of the text.
+/// Clones share the text and the parsed value. Equality, hash and serialized form are those of the
+/// text.
 ///
 /// # Examples
 ///
@@ -40,22 +41,22 @@ struct Inner {
 pub struct NotJson(String);
 
 impl JsonText {
-    /// The text as received.
+    /// Returns the text as received.
     pub fn as_str(&self) -> &str {
         &self.0.text
     }
 
-    /// The parsed text.
+    /// Returns the parsed JSON value.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not valid JSON, or nested deeper than the 128 levels that `serde_json`
-    /// reads.
+    /// Returns an error if the text is not valid JSON, or is nested deeper than the 128 levels that
+    /// `serde_json` can read.
     pub fn value(&self) -> Result<&Value, NotJson> {
         self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
     }
 
-    /// The parsed text, or the text as a JSON string if it is not valid JSON.
+    /// Returns the parsed JSON value, or the text as a JSON string if it is not valid JSON.
     pub fn to_value(&self) -> Arc<Value> {
         self.parsed().clone().unwrap_or_else(|_| Arc::new(Value::from(self.as_str())))
     }
@@ -84,8 +85,8 @@ impl From<&String> for JsonText {
     }
 }
 
-/// The text is the compact JSON of the value, which is not parsed again: a value nested too deep
-/// for a parser has a [value](JsonText::value) here.
+/// Uses the compact JSON of the value as the text. The text is not parsed again, so
+/// [`JsonText::value`] also succeeds for a value that is nested too deep for the parser.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))

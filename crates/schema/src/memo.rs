@@ -1,4 +1,4 @@
-//! Values derived from an immutable value, computed once.
+//! Storage for values that are computed once from an immutable value.
 
 use std::{
     any::Any,
@@ -6,17 +6,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Maximum number of types in a memo. Values of further types are computed at each call.
+/// Maximum number of types stored in a memo. Values of further types are computed at each call.
 const MAX_TYPES: usize = 8;
 
-/// A set of values derived from an immutable value, at most one per type.
+/// Values computed from an immutable value, at most one per Rust type.
 ///
-/// An adapter stores its encoding of a tool list, a message or a schema here, so an unchanged value
-/// is encoded once and not at each request. Each derived type has its own entry, so adapters do not
-/// evict each other. The first eight types are stored; values of further types are computed at each
-/// call.
+/// A model adapter stores its encoding of a tool list, a message or a schema here, so an unchanged
+/// value is encoded once and not for each model request. Each computed type has its own entry, so
+/// adapters do not evict the entries of other adapters. The first eight types are stored; values of
+/// further types are computed at each call.
 ///
-/// A memo is not part of the value: all memos are equal, and none is serialized.
+/// A memo is not part of the value that contains it: all memos are equal, and a memo is never
+/// serialized.
 ///
 /// # Examples
 ///
@@ -37,16 +38,18 @@ struct Entry {
 }
 
 impl TypeMemo {
-    /// Returns the value of type `T`, computing it at the first call.
+    /// Returns the stored value of type `T`. The first call computes it with `compute`.
     ///
-    /// Concurrent first calls may each compute the value; the first stored value is kept.
+    /// Concurrent first calls may each compute the value. Later calls return the value that was
+    /// stored first.
     pub fn get_or_insert_with<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         let mut slot = self;
         for _ in 0..MAX_TYPES {
             let Some(entry) = slot.0.get() else {
                 let value = Arc::new(compute());
                 let entry = Entry { value: value.clone(), next: Self::default() };
-                // A lost race costs one computation.
+                // This fails if another thread stored its entry first. The only cost is one extra
+                // computation.
                 let _ = slot.0.set(Arc::new(entry));
                 return value;
             };
@@ -65,7 +68,7 @@ impl fmt::Debug for TypeMemo {
     }
 }
 
-/// Always equal: derived values are not part of the value.
+/// Always returns `true`: the stored values are not part of the value that contains the memo.
 impl PartialEq for TypeMemo {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -1,9 +1,9 @@
-//! A validator with a budget.
+//! A validator that stops when its cost budget is used up.
 //!
-//! The validator of `jsonschema` has no budget, and its cost may be exponential in the depth of a
-//! value. Here each subschema first subtracts its cost from the budget. When the budget is used up,
-//! every subschema rejects its value, so the check ends. The result is the same if the budget
-//! suffices.
+//! The validator of the `jsonschema` crate has no budget, and its cost may be exponential in the
+//! depth of a value. Here each subschema first subtracts its cost from the budget. When the budget
+//! is used up, every subschema rejects its value, so the check ends soon. A check within the budget
+//! has the same result as the original validator.
 
 use jsonschema::{Draft, FancyRegex, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
@@ -11,16 +11,16 @@ use serde_json::{Map, Value, json};
 use super::cost::{self, Cost, MAX_BACKTRACKS};
 use super::preflight::{self, Graph, InstanceLocation, Node};
 
-/// The keyword that subtracts the cost of a subschema. Its value is the number of the subschema. It
-/// is removed from the original schema.
-const COST: &str = "haft:cost";
+/// An internal keyword that subtracts the cost of a subschema from the budget. Its value is the
+/// number of the subschema in the graph. A keyword of this name in the original schema is removed.
+const COST_KEYWORD: &str = "haft:cost";
 
-/// Compiles a schema that passed the preflight.
+/// Compiles a schema that passed the preflight to a validator with a budget.
 pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     let graph = preflight::graph(schema)?;
     let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
-    let options = options.with_pattern_options(patterns()).with_keyword(COST, move |_, number, _| {
+    let options = options.with_pattern_options(patterns()).with_keyword(COST_KEYWORD, move |_, number, _| {
         let number = number.as_u64().and_then(|number| usize::try_from(number).ok());
         let cost = number.and_then(|number| costs.get(number)).copied().unwrap_or_default();
         Ok(Box::new(CostKeyword(cost)))
@@ -28,7 +28,7 @@ pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     options.build(&flatten(&graph, draft)).ok()
 }
 
-/// The options of regular expressions, with a limit for backtracking.
+/// Returns the options for regular expressions, with a limit for backtracking.
 pub(super) fn patterns() -> PatternOptions<FancyRegex> {
     PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)
 }
@@ -41,12 +41,13 @@ impl<'i> Keyword<'i> for CostKeyword {
     }
 
     fn is_valid(&self, value: &'i Value) -> bool {
-        cost::spend(self.0.with(value))
+        cost::spend(self.0.of_value(value))
     }
 }
 
-/// Moves each subschema to its own definition, behind the keyword [`COST`]. Unreachable subschemas
-/// are omitted: the compiler skipped them in the original, and might reject them here.
+/// Rewrites a schema so that each subschema is a definition of its own, and is evaluated only after
+/// the keyword [`COST_KEYWORD`]. Unreachable subschemas are omitted: the compiler skipped them in the
+/// original schema, and might reject them here.
 fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
     let mut all = Map::new();
     let mut open = vec![0];
@@ -55,12 +56,13 @@ fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
             continue;
         };
         let then = without_nesting(graph, node, draft, &mut open).unwrap_or_else(|| node.schema.clone());
-        all.insert(number.to_string(), json!({"if": {COST: number}, "then": then, "else": false}));
+        all.insert(number.to_string(), json!({"if": {COST_KEYWORD: number}, "then": then, "else": false}));
     }
     json!({"$ref": path(0), "$defs": all})
 }
 
-/// Replaces nested subschemas by references, and appends their numbers to `open`.
+/// Returns a copy of a subschema in which the nested subschemas are replaced by references to their
+/// definitions. Appends the numbers of these definitions to `open`.
 fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut Vec<usize>) -> Option<Value> {
     let mut to = |number| {
         open.push(number);
@@ -71,7 +73,7 @@ fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut 
         let is_kept = !keyword.starts_with('$') || keyword == "$schema";
         let holds = preflight::subschemas("", keyword, value);
         let Some(first) = holds.first() else {
-            if is_kept && keyword != COST {
+            if is_kept && keyword != COST_KEYWORD {
                 keywords.insert(keyword.clone(), value.clone());
             }
             continue;
@@ -101,8 +103,8 @@ fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut 
     Some(Value::Object(keywords))
 }
 
-/// Returns `true` if a dialect has a keyword with subschemas. The graph has the keywords of both
-/// dialects.
+/// Returns `true` if `keyword` is part of the given dialect. The graph contains the subschemas of
+/// draft 2020-12 and draft-07, so keywords that only the other dialect knows must be skipped.
 fn is_known(draft: Draft, keyword: &str) -> bool {
     match draft {
         Draft::Draft7 => !matches!(

@@ -1,6 +1,7 @@
-//! Checks before compilation: size, local references, and no infinite recursion.
+//! Checks of a schema before its compilation: bounded size, only local references, and no infinite
+//! recursion.
 //!
-//! All recursion is bounded, so no input exhausts the stack.
+//! The recursion of these checks is bounded, so no schema can exhaust the stack.
 
 mod graph;
 mod measure;
@@ -18,11 +19,11 @@ pub(super) use self::measure::{drop_iteratively, exceeds_size};
 pub(super) use self::subschema::{InstanceLocation, subschemas};
 use super::error::{SchemaError, SchemaFault};
 
-/// Maximum nesting of objects and arrays in a validated value: 100. The parser of `serde_json`
-/// accepts 128.
+/// Maximum nesting of objects and arrays in a valid value: 100 levels. The parser of `serde_json`
+/// accepts 128 levels.
 pub const VALUE_DEPTH: usize = 100;
 
-/// Bounds on a schema, checked before it is compiled.
+/// The limits for a schema, checked before it is compiled.
 ///
 /// # Examples
 ///
@@ -37,17 +38,18 @@ pub const VALUE_DEPTH: usize = 100;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaLimits {
-    /// Maximum length as compact JSON, in bytes. 256 KiB by default.
+    /// Maximum length of the schema as compact JSON, in bytes. 256 KiB by default.
     pub bytes: usize,
-    /// Maximum nesting of objects and arrays. 64 by default.
+    /// Maximum nesting of objects and arrays in the schema. 64 by default.
     pub depth: usize,
-    /// Maximum number of JSON values. 10,000 by default.
+    /// Maximum number of JSON values in the schema, at all levels. 10,000 by default.
     pub nodes: usize,
-    /// Maximum number of subschemas for one value. A subschema counts once per reference. 10,000 by
+    /// Maximum number of subschemas that apply to one value, for example through `allOf` and
+    /// `$ref`. A subschema that is referenced several times counts once per reference. 10,000 by
     /// default.
     pub expansion: usize,
-    /// Maximum number of states of all regular expressions, estimated before compilation. 100,000
-    /// by default.
+    /// Maximum number of states of all regular expressions in the schema, estimated before they are
+    /// compiled. 100,000 by default.
     pub patterns: usize,
 }
 
@@ -57,7 +59,8 @@ impl Default for SchemaLimits {
     }
 }
 
-/// Checks that a schema is safe to compile and to validate with. Returns its dialect.
+/// Checks a schema against the limits, so that it is safe to compile and to use. Returns its
+/// dialect.
 pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
     let survey = measure::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
@@ -66,7 +69,7 @@ pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, Sc
     Ok(draft)
 }
 
-/// The subschemas of a schema that passed the preflight.
+/// Returns the graph of the subschemas of a schema that passed the preflight.
 pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     let unlimited = SchemaLimits {
         bytes: usize::MAX,
@@ -78,7 +81,7 @@ pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
 }
 
-/// The dialect declared by the `$schema` of a subschema.
+/// Returns the dialect that the `$schema` keyword of a subschema declares, if any.
 fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
     let Some(declared) = schema.get("$schema") else { return Ok(None) };
     match declared.as_str().map(Draft::from_schema_uri) {

@@ -1,4 +1,4 @@
-//! Replacement of property descriptions.
+//! Replacement of the description of a property.
 
 use serde_json::{Map, Value, json};
 
@@ -6,12 +6,12 @@ use super::error::SchemaError;
 use super::{Schema, reference};
 
 impl Schema {
-    /// Replaces the description of a property of the root. Returns `None` if the root does not
-    /// declare the property.
+    /// Returns a copy of this schema with another description for one property of the root, or
+    /// `None` if the root does not declare the property.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::new`].
+    /// The same errors as [`Schema::new`].
     pub fn with_property_description(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Derivation of schemas for providers that accept a subset of JSON Schema.
+//! Derivation of schemas for model providers that accept only a subset of JSON Schema.
 
 mod change;
 mod description_notes;
@@ -18,84 +18,92 @@ use super::Schema;
 pub use self::change::{SchemaChange, SchemaChangeKind};
 pub(super) use self::flatten::is_assertion;
 
-/// The subset of JSON Schema that a provider accepts.
+/// The provider of a model, and so the subset of JSON Schema that it accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaTarget {
-    /// Function parameters at OpenAI, without `strict`.
+    /// The parameters of a function in OpenAI's API, without `strict: true`.
     ///
-    /// All of JSON Schema is allowed, but the root has the type `object` and none of `anyOf`,
-    /// `oneOf`, `allOf`, `enum`, `const` and `not`. The rule is not documented; its source is the
-    /// [error response](https://github.com/langchain-ai/langchainjs/issues/9804).
+    /// All of JSON Schema is allowed, except at the root: it must have the type `object`, and none
+    /// of `anyOf`, `oneOf`, `allOf`, `enum`, `const` and `not`. This rule is not documented. Its
+    /// source is an [error response](https://github.com/langchain-ai/langchainjs/issues/9804) of
+    /// the API.
     OpenAi,
-    /// OpenAI's Structured Outputs (`strict: true`): the arguments are always valid for the derived
-    /// schema.
+    /// OpenAI's Structured Outputs (`strict: true`): the arguments written by the model are always
+    /// valid for the derived schema.
     ///
     /// The rules are those of [Supported schemas][supported], as of 2026:
     ///
-    /// - Objects are closed, and all properties are required. An optional property becomes
-    ///   nullable, and [`repair`](super::repair()) removes the `null`, as does a pipeline without
-    ///   [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
-    /// - `anyOf`, but not at the root; `$defs` and `$ref`, also recursive. No other combinators.
-    /// - `enum` and `const`; `pattern` and nine `format`s of strings; bounds and `multipleOf` of
-    ///   numbers; `minItems` and `maxItems` of arrays.
-    /// - At most 5,000 properties, 10 levels, 1,000 enum values, and 120,000 characters in names
-    ///   and enum values.
+    /// - Objects are closed, and all their properties are required. An optional property becomes
+    ///   nullable. [`repair`](super::repair()) removes the `null` again, and so does a pipeline
+    ///   without [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
+    /// - Supported combinators are `anyOf`, except at the root, and `$ref` into `$defs`, which may
+    ///   be recursive. No others are supported.
+    /// - Supported constraints are `enum` and `const`; `pattern` and nine values of `format` for
+    ///   strings; bounds and `multipleOf` for numbers; `minItems` and `maxItems` for arrays.
+    /// - A schema has at most 5,000 properties, 10 levels, 1,000 enum values, and 120,000
+    ///   characters in names and enum values.
     ///
-    /// Other constraints are moved to the `description`. A schema with a constraint that cannot be
-    /// dropped, such as a map with arbitrary keys, is derived for [`OpenAi`](SchemaTarget::OpenAi)
-    /// instead.
+    /// Other constraints are moved to the `description`. Some constraints cannot be dropped, for
+    /// example in a map with arbitrary keys. A schema with such a constraint is derived for
+    /// [`OpenAi`](SchemaTarget::OpenAi) instead.
     ///
     /// [supported]:
     ///     https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
     OpenAiStrict,
     /// The subset of OpenAPI 3.0 that Gemini accepts as
     /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function, also
-    /// through a gateway. A request with any other keyword fails.
+    /// through a gateway. Gemini rejects a request with any other keyword.
     ///
-    /// - A single `type` with an optional `nullable`, or `anyOf` with annotations only. The root is
-    ///   an object.
-    /// - No references: targets are inlined. A recursive reference becomes any value of its type.
-    /// - `enum` of non-empty strings; four formats of numbers, and `date-time`; `minimum` and
-    ///   `maximum`; `pattern`; bounds of lengths and sizes; `required` for declared properties.
-    ///   Every array has `items`.
+    /// - A schema has a single `type` with an optional `nullable`, or `anyOf` with annotations
+    ///   only. The root is an object.
+    /// - References are replaced by their target. A recursive reference becomes a schema for any
+    ///   value of its type.
+    /// - Supported constraints are `enum` of non-empty strings; four formats of numbers, and
+    ///   `date-time`; `minimum` and `maximum`; `pattern`; bounds of lengths and sizes; `required`
+    ///   for declared properties. Every array has `items`.
     ///
-    /// Other constraints are moved to the `description` if they are short.
+    /// Short constraints of other kinds are moved to the `description`; long constraints are
+    /// dropped.
     Gemini,
-    /// A reduced JSON Schema for small models. Long schemas distract them.
+    /// A reduced JSON Schema for small models, which are distracted by long schemas.
     ///
-    /// - No references: targets are inlined. A recursive reference becomes any value of its type.
-    /// - No titles, no identifiers, and no keywords for validators only, such as `if`, `not` or
-    ///   `additionalProperties: false`.
+    /// - References are replaced by their target. A recursive reference becomes a schema for any
+    ///   value of its type.
+    /// - Titles and identifiers are omitted. So are keywords that matter only to validators, such
+    ///   as `if`, `not` or `additionalProperties: false`.
     /// - Optional properties are not nullable.
-    /// - Descriptions have at most 300 bytes, cut at the end of a sentence if possible.
+    /// - Descriptions are shortened to at most 300 bytes, at the end of a sentence if possible.
     Small,
 }
 
-/// A schema for a provider, derived by [`Schema::for_provider`].
+/// A schema derived for a provider by [`Schema::for_provider`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ProviderSchema {
-    /// The schema to send.
+    /// The schema to send to the provider.
     pub value: Value,
-    /// Set if the schema follows the rules of a strict mode. Otherwise send it without strict mode.
+    /// Set if the schema follows the rules of a strict mode. Otherwise it must be sent without
+    /// strict mode.
     pub strict: bool,
-    /// All differences from the original.
+    /// All differences between the original schema and `value`.
     pub changes: Vec<SchemaChange>,
 }
 
 impl ProviderSchema {
-    /// Returns the reason why the schema is not strict, if the target was a strict mode.
+    /// Returns the change that prevents strict mode, or `None` if the schema is strict or the
+    /// target has no strict mode.
     pub fn obstacle(&self) -> Option<&SchemaChange> {
         self.changes.iter().find(|change| matches!(change.kind, SchemaChangeKind::NotStrict { .. }))
     }
 }
 
 impl Schema {
-    /// Derives the schema for a provider.
+    /// Derives the schema to send to a provider.
     ///
-    /// Arguments are still validated against the original schema: a lost constraint makes invalid
-    /// calls more likely, but never accepts them. The result is deterministic and not cached.
+    /// Arguments must still be validated against the original schema. If a constraint is lost in
+    /// the derived schema, invalid calls become more likely, but they are still rejected. The
+    /// result is deterministic and not cached.
     ///
     /// # Examples
     ///

@@ -1,25 +1,26 @@
-//! References within a document.
+//! `$ref` references within a JSON Schema document, and JSON pointers.
 
 use std::iter;
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// Maximum number of consecutive references to follow.
+/// Maximum number of consecutive references that are followed, as in `a → b → c`.
 const MAX_HOPS: usize = 8;
 
 /// The target of a `$ref` within its own document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a JSON Schema reference has two forms")]
 pub enum Reference {
-    /// A JSON pointer: `#/$defs/tree` has the pointer `/$defs/tree`. The root is the empty pointer.
+    /// A JSON pointer: `#/$defs/tree` contains the pointer `/$defs/tree`, and `#` the empty pointer
+    /// of the root.
     Pointer(String),
-    /// An anchor: `#tree` has the anchor `tree`.
+    /// An anchor: `#tree` contains the anchor `tree`.
     Anchor(String),
 }
 
 impl Reference {
-    /// Parses a reference. Returns `None` if it refers to another document.
+    /// Parses the value of a `$ref`. Returns `None` if it refers to another document.
     pub fn parse(text: &str) -> Option<Self> {
         let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
@@ -27,18 +28,18 @@ impl Reference {
     }
 }
 
-/// Resolves a `$ref` by JSON pointer, also repeatedly. Returns a schema without such a reference
-/// unchanged.
+/// Follows the `$ref` of a schema to its target, also if the target is again a `$ref`. Only JSON
+/// pointers are followed; a schema without such a `$ref` is returned unchanged.
 pub(crate) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     steps(root, schema).last().map_or(schema, |(_, target)| target)
 }
 
-/// The pointer of the schema that [`follow`] returns for the root.
+/// Returns the JSON pointer of the schema that [`follow`] returns for the root.
 pub(crate) fn root_target(root: &Value) -> String {
     steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
 }
 
-/// The consecutive targets of a reference, with their pointers.
+/// Iterates over the consecutive targets of a schema's `$ref`, with their JSON pointers.
 fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String, &'s Value)> {
     let next = move |schema: &Value| {
         let reference = schema.get("$ref").and_then(Value::as_str).and_then(Reference::parse);
@@ -49,7 +50,7 @@ fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String
     iter::successors(next(schema), move |(_, schema)| next(schema)).take(MAX_HOPS)
 }
 
-/// Appends a token to a JSON pointer, escaping `~` and `/` (RFC 6901, section 3).
+/// Appends a token to a JSON pointer, and escapes `~` and `/` in the token (RFC 6901, section 3).
 pub fn join(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }

@@ -1,4 +1,4 @@
-//! Repair of common mistakes of models in arguments.
+//! Repair of invalid arguments that contain a common mistake of models.
 
 mod repairer;
 #[cfg(test)]
@@ -13,28 +13,28 @@ use self::repairer::Repairer;
 use super::Schema;
 use super::error::PointerDisplay;
 
-/// Keys of objects in which some models wrap the arguments.
-const WRAPPERS: [&str; 4] = ["args", "arguments", "input", "parameters"];
+/// Keys under which some models nest the arguments, as in `{"arguments": {"x": 1}}`.
+const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// Maximum number of removed wrappers.
+/// Maximum number of nested wrappers that are removed from arguments.
 const MAX_WRAPPERS: usize = 4;
 
-/// The policy for invalid arguments.
+/// The treatment of invalid arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairPolicy {
-    /// Unambiguous mistakes are repaired, and each repair is recorded.
+    /// Arguments with unambiguous mistakes are repaired, and each [`Repair`] is recorded.
     #[default]
     Default,
-    /// Invalid arguments are rejected.
+    /// Invalid arguments are always rejected.
     Strict,
 }
 
-/// A change that made a value valid.
+/// A change of invalid arguments that contributed to making them valid.
 ///
-/// It contains the location and the kind, but not the value: repairs are logged, and arguments may
-/// be secret.
+/// It contains the location and the kind of the change, but not the value: repairs are logged, and
+/// arguments may be secret.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub enum RepairPolicy {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
-    /// The JSON pointer of the changed value. The root is the empty pointer.
+    /// The JSON pointer of the changed value. The pointer of the root is empty.
     pub pointer: String,
     /// The kind of change.
     #[serde(flatten)]
@@ -63,24 +63,25 @@ pub struct Repair {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A string was replaced by the JSON value in it: `"3"` by `3`.
+    /// A string was replaced by the JSON value that it contains, such as `"3"` by `3`.
     ReadString {
         /// The JSON type of the new value.
         spells: String,
     },
-    /// The arguments were wrapped in an object with a single key.
+    /// The arguments were nested in an object with a single key, such as `{"arguments": {"x": 1}}`.
+    /// They were moved to the top level.
     Unwrapped {
         /// The key of the wrapper.
         key: String,
     },
     /// An optional property with the value `null` was removed.
     DroppedNull,
-    /// An empty text or `null` was replaced by `{}`.
+    /// Arguments that were an empty text or `null` were replaced by `{}`.
     NoArguments,
 }
 
 impl Repair {
-    /// Creates the repair of arguments that were an empty text.
+    /// Creates the repair for arguments that were an empty text and replaced by `{}`.
     pub fn empty_text() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }
@@ -98,10 +99,10 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Repairs invalid arguments if the policy allows it and the repair is unambiguous.
+/// Repairs an invalid value if the policy allows it and the repair is unambiguous.
 ///
-/// A valid value is never changed. A value that cannot be repaired is returned unchanged and
-/// without repairs, so its violations refer to the original.
+/// A valid value is never changed. A value that cannot be repaired is returned unchanged, with an
+/// empty list of repairs, so its violations refer to the original value.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
     if policy == RepairPolicy::Strict || schema.check(&value) != Some(false) {
         return (value, Vec::new());
@@ -121,7 +122,8 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
     (value, Vec::new())
 }
 
-/// Removes one wrapper from the arguments.
+/// Replaces the arguments by the value nested in them: the JSON object in a string, the value under
+/// a wrapper key, or `{}` for empty arguments. Returns `None` if there is no such value.
 fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),
@@ -132,7 +134,8 @@ fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> 
         }
         Value::Object(members) if members.len() == 1 => {
             let (key, inner) = members.into_iter().next()?;
-            let is_wrapper = WRAPPERS.contains(&key.as_str()) && schema.properties().all(|it| it.name != key);
+            let is_wrapper =
+                WRAPPER_KEYS.contains(&key.as_str()) && schema.properties().all(|it| it.name != key);
             let is_arguments = inner.is_object() || inner.is_string() || inner.is_null();
             (is_wrapper && is_arguments).then_some((inner, RepairKind::Unwrapped { key }))
         }

@@ -1,4 +1,4 @@
-//! The schema type.
+//! The compiled schema type [`Schema`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,8 @@ use crate::{arguments, derive, explain, reference};
 
 /// A JSON Schema with its compiled validator.
 ///
-/// A clone shares both. Two schemas are equal if their JSON is equal; the order of keys is ignored.
+/// Clones share the schema and the validator, so cloning is cheap. Two schemas are equal if their
+/// JSON is equal; the order of keys is ignored.
 ///
 /// # Examples
 ///
@@ -43,18 +44,20 @@ pub struct Schema(pub(crate) Arc<Inner>);
 /// A property declared by the root of a [`Schema`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Property<'s> {
-    /// The property name.
+    /// The name of the property.
     pub name: &'s str,
-    /// The subschema. Its references are relative to the root of the whole schema.
+    /// The subschema of the property. A `$ref` in it is relative to the root of the whole schema.
     pub schema: &'s Value,
-    /// Set if `required` lists the property.
+    /// Set if the `required` keyword lists the property.
     pub required: bool,
 }
 
 pub(crate) struct Inner {
     value: Value,
     pub(crate) validator: SchemaValidator,
-    /// Set if objects have declared members only, even without `additionalProperties: false`.
+    /// Set if valid objects contain only the declared properties, even without
+    /// `additionalProperties: false`. This holds for the output of a Rust type (see
+    /// [`Schema::from_output_type`]).
     pub(crate) is_closed: bool,
     pub(crate) secret_members: OnceLock<SecretMembers>,
     memo: TypeMemo,
@@ -77,22 +80,22 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns the pointer and the reason for a schema that
+    /// Returns an error with the location and the reason if the schema
     ///
     /// - exceeds a limit,
-    /// - refers to another document, or has an unresolved reference,
-    /// - recurses infinitely for one value,
-    /// - declares an unknown dialect, or
+    /// - contains a reference to another document, or a reference without a target,
+    /// - recurses infinitely for one value, as in `{"$ref": "#"}`,
+    /// - declares an unknown dialect in `$schema`, or
     /// - is not a valid JSON Schema.
     pub fn new(value: Value) -> Result<Self, SchemaError> {
         Self::with_limits(value, &SchemaLimits::default())
     }
 
-    /// Checks a schema against custom limits and compiles it.
+    /// Checks a schema against the given limits and compiles it.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::new`].
+    /// The same errors as [`Schema::new`].
     pub fn with_limits(value: Value, limits: &SchemaLimits) -> Result<Self, SchemaError> {
         match preflight::inspect(&value, limits) {
             Ok(draft) => {
@@ -106,11 +109,11 @@ impl Schema {
         }
     }
 
-    /// Derives the schema of a type's deserialized form.
+    /// Derives the schema of the JSON from which `T` is deserialized.
     ///
-    /// Subschemas are inlined, except recursive types, which stay a `$ref` into `$defs`. Parts
-    /// without information for a model are omitted: `$schema`, the title from the type name, and
-    /// number formats such as `int64`.
+    /// Subschemas are inlined, except those of recursive types, which become a `$ref` into `$defs`.
+    /// Parts that give no information to a model are omitted: `$schema`, the title derived from the
+    /// name of the type, and number formats such as `int64`.
     ///
     /// # Errors
     ///
@@ -120,47 +123,51 @@ impl Schema {
         Self::new(derive::input::<T>())
     }
 
-    /// Derives the schema of a type's serialized form.
+    /// Derives the schema of the JSON to which `T` is serialized.
     ///
-    /// It differs from [`Schema::from_type`] if the names differ (`#[serde(rename(…))]`), or for
-    /// fields with a default, which are always present in the output.
+    /// It differs from [`Schema::from_type`] if `T` has other names for its serialized form
+    /// (`#[serde(rename(…))]`). It also differs for fields with a default: they are optional in the
+    /// input, but always present in the output.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::from_type`].
+    /// The same errors as [`Schema::from_type`].
     pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         let mut schema = Self::new(derive::output::<T>())?;
-        // A type serializes its declared fields only, unless its schema declares more.
+        // A type serializes only its declared fields, unless its schema allows others.
         if let Some(inner) = Arc::get_mut(&mut schema.0) {
             inner.is_closed = true;
         }
         Ok(schema)
     }
 
-    /// The schema of a tool without arguments: `{"type": "object", "properties": {}}`.
+    /// Returns the schema of a tool without arguments: `{"type": "object", "properties": {}}`.
     pub fn object() -> Self {
         let value = json!({"type": "object", "properties": {}});
         Self(Arc::new(Inner::new(value, SchemaValidator::AnyObject)))
     }
 
-    /// Creates the schema of a tool's arguments, whose root is an object.
+    /// Creates the schema of a tool's arguments, which are always a JSON object.
     ///
-    /// Adds `"type": "object"` to a root without a type, and empty `properties` to a root without
-    /// properties. Other keywords are unchanged.
+    /// Adds `"type": "object"` to a root without a type, and empty `properties` to a root that
+    /// declares none. Other keywords are unchanged.
     ///
     /// # Errors
     ///
-    /// The same as [`Schema::new`], and
-    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root excludes objects.
+    /// The same errors as [`Schema::new`], and
+    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root does not allow
+    /// objects.
     pub fn arguments(value: Value) -> Result<Self, SchemaError> {
         Self::new(value)?.into_arguments()
     }
 
-    /// Converts this schema as [`Schema::arguments`] does. Recompiles it only if the root changes.
+    /// Converts this schema to the schema of a tool's arguments, as [`Schema::arguments`] does. The
+    /// schema is recompiled only if its root changes.
     ///
     /// # Errors
     ///
-    /// [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root excludes objects.
+    /// Returns [`SchemaFault::NotAnObject`](crate::SchemaFault::NotAnObject) if the root does not
+    /// allow objects.
     pub fn into_arguments(self) -> Result<Self, SchemaError> {
         match arguments::object_root(self.as_value(), self.0.validator.draft())? {
             Some(value) => self.with_root(value),
@@ -168,32 +175,33 @@ impl Schema {
         }
     }
 
-    /// Replaces the root without another preflight. The new root may only add a few keywords, so
-    /// the checked limits still hold.
+    /// Compiles a changed copy of this schema, without another preflight. `value` may only have a
+    /// few more keywords than the original, so it stays within the limits that were already
+    /// checked.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner::new(value, validator))))
     }
 
-    /// Returns the schema as JSON, unchanged.
+    /// Returns the schema as JSON.
     pub fn as_value(&self) -> &Value {
         &self.0.value
     }
 
-    /// Returns `true` if a value is valid.
+    /// Returns `true` if `value` is valid for this schema.
     ///
-    /// The cost is bounded: a check that would take longer than a fraction of a second returns
-    /// `false`. See the [threat model](crate::threat_model).
+    /// The time of a check is bounded: a check that would take longer than a fraction of a second
+    /// returns `false`. See the [threat model](crate::threat_model).
     pub fn is_valid(&self, value: &Value) -> bool {
         self.check(value) == Some(true)
     }
 
-    /// Validates a value.
+    /// Validates `value` against this schema.
     ///
     /// # Errors
     ///
-    /// Returns up to 20 violations and the number of further ones. For a value with more than
-    /// 10,000 parts only the first violation is returned.
+    /// Returns up to 20 violations, and the number of violations that are not listed. If the value
+    /// has more than 10,000 nested values, only the first violation is returned.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
             return Err(Violations::new(vec![explain::too_deep(self.0.validator.depth())], 0));
@@ -210,7 +218,8 @@ impl Schema {
         }
     }
 
-    /// Iterates over the properties declared by the root. A `$ref` at the root is resolved.
+    /// Returns an iterator over the properties that the root of the schema declares. If the root is
+    /// a `$ref`, the properties of its target are returned.
     ///
     /// # Examples
     ///
@@ -231,13 +240,14 @@ impl Schema {
         properties.map(move |(name, schema)| Property { name, schema, required: is_required(name) })
     }
 
-    /// Returns a value derived from this schema, such as its encoding for a provider. The value is
-    /// computed once per type ([`TypeMemo`]) and shared by all clones.
+    /// Returns a value computed from this schema, such as its encoding for a provider. `render` is
+    /// called once per type `T`; all clones of the schema share the result (see [`TypeMemo`]).
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| render(self))
     }
 
-    /// Returns whether a value is valid, or `None` if the check exceeds its budget.
+    /// Checks `value`. Returns `Some(true)` if it is valid, `Some(false)` if it is invalid, and
+    /// `None` if the check exceeds its cost budget.
     pub(crate) fn check(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);
@@ -245,18 +255,20 @@ impl Schema {
         self.0.validator.is_valid(self.as_value(), value)
     }
 
+    /// Returns `true` if `value` is nested deeper than this schema can check without a stack
+    /// overflow.
     pub(crate) fn is_too_deep(&self, value: &Value) -> bool {
         exceeds_depth(value, self.0.validator.depth())
     }
 
-    /// Returns the validation errors of a value within the depth limit, or `None` if listing them
-    /// exceeds `budget`.
+    /// Returns the validation errors of `value`, or `None` if the cost of listing them exceeds
+    /// `budget`. The caller must reject too deep values first, see `is_too_deep`.
     pub(crate) fn errors<'v>(&'v self, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
         self.0.validator.errors(self.as_value(), value, budget)
     }
 }
 
-/// The same as [`Schema::new`].
+/// Compiles a schema like [`Schema::new`].
 impl TryFrom<Value> for Schema {
     type Error = SchemaError;
 

@@ -1,4 +1,4 @@
-//! Secret parts of a value, as its schema declares them.
+//! Secret parts of a value, found from its schema.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,19 @@ use serde_json::Value;
 use super::Schema;
 use super::preflight::{self, Graph, InstanceLocation};
 
-/// The parts of a value with `writeOnly: true` or `format: password` in the schema.
+/// The parts of a value that its schema marks as secret, with `writeOnly: true` or `format:
+/// password`.
 #[derive(Debug, Default, PartialEq)]
 pub struct SecretMembers {
     /// Set if the whole value is secret.
     pub all: bool,
-    /// Names of secret members, and of members that contain an unnamed secret, such as an array
-    /// item.
+    /// The names of secret object members at any level. A member that contains a secret without a
+    /// name, such as a secret array item, is secret as a whole.
     pub names: BTreeSet<String>,
 }
 
 impl Schema {
-    /// Returns the secret parts of a value of this schema. Computed once.
+    /// Returns the parts of a value of this schema that are secret. They are computed once.
     pub fn secret_members(&self) -> &SecretMembers {
         self.0.secret_members.get_or_init(|| secrets_of_schema(self.as_value()))
     }
@@ -34,7 +35,8 @@ fn secrets_of_schema(schema: &Value) -> SecretMembers {
     }
 }
 
-/// Returns `true` if any object has a secret marker, also in data such as `default`.
+/// Returns `true` if any nested JSON object looks like a schema with a secret marker, even if it is
+/// data, such as a `default`.
 fn has_marker(value: &Value) -> bool {
     match value {
         Value::Object(members) => is_marked(value) || members.values().any(has_marker),
@@ -48,7 +50,8 @@ fn is_marked(schema: &Value) -> bool {
         || schema.get("format").and_then(Value::as_str) == Some("password")
 }
 
-/// Propagates markers outwards to the next named member.
+/// Collects the secret members. A secret without a name, such as an array item, makes the closest
+/// enclosing named member secret.
 fn secrets_of_graph(graph: &Graph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))

@@ -1,4 +1,4 @@
-//! Short text for schemas and values, used in violations.
+//! Short descriptions of schemas and values, used in violations.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -7,19 +7,20 @@ use serde_json::{Map, Value};
 
 use super::{reference, union_guards};
 
-/// Maximum number of list members in a text.
-const MAX_NAMED: usize = 20;
-/// Maximum length of a complete value, in characters of JSON.
-const MAX_VALUE: usize = 80;
-/// Maximum nesting of the subschemas in a text.
+/// Maximum number of list members that are written to a description.
+const MAX_LIST_MEMBERS: usize = 20;
+/// Maximum length of a value that is written in full: 80 characters of a string, or 80 bytes of
+/// JSON.
+const MAX_VALUE_LENGTH: usize = 80;
+/// Maximum nesting of the subschemas that are described.
 const MAX_LEVELS: usize = 3;
 
-/// Describes the values of a schema: `integer or null`.
+/// Describes the values that a schema allows: `integer or null`.
 pub(super) fn schema(root: &Value, schema: &Value) -> String {
     to_level(root, schema, MAX_LEVELS)
 }
 
-/// Describes a value with its type: `string "abc"`.
+/// Describes a value by its type and content: `string "abc"`.
 pub(super) fn received(value: &Value) -> String {
     let kind = kind(value);
     match value {
@@ -37,7 +38,7 @@ pub(super) fn received(value: &Value) -> String {
     }
 }
 
-/// Describes an enum: `one of "a", "b"`.
+/// Describes the values of an enum: `one of "a", "b"`.
 pub(super) fn one_of(values: &[Value]) -> String {
     match values {
         [only] => literal(only),
@@ -45,20 +46,20 @@ pub(super) fn one_of(values: &[Value]) -> String {
     }
 }
 
-/// A value as JSON, shortened.
+/// Formats a value as JSON. A long value is described by [`received`] instead.
 pub(super) fn literal(value: &Value) -> String {
     short(value).unwrap_or_else(|| received(value))
 }
 
-/// A list of quoted names: `"a", "b"`.
+/// Formats a list of quoted names: `"a", "b"`.
 pub(super) fn names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let total = names.len();
     list(names.map(|name| quoted(name)), total)
 }
 
-/// A quoted text, shortened: `"a"`.
+/// Formats a text in quotes: `"a"`. A long text is shortened.
 pub(super) fn quoted(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE) {
+    match text.char_indices().nth(MAX_VALUE_LENGTH) {
         None => Value::from(text).to_string(),
         Some((end, _)) => {
             let start = Value::from(text.get(..end).unwrap_or_default());
@@ -67,7 +68,7 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// Truncates a text to `bytes` and appends an ellipsis if it is longer.
+/// Returns the text, or its first `bytes` bytes with an ellipsis if it is longer.
 pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
@@ -76,7 +77,7 @@ pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…"))
 }
 
-/// A number with a noun in singular or plural: `1 item`, `3 items`.
+/// Formats a number with a noun in the singular or plural: `1 item`, `3 items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     let things = match (number, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),
@@ -86,7 +87,8 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {things}")
 }
 
-/// A format with an example, for models that do not know the name of the format.
+/// Describes the value of a `format` keyword with an example, for models that do not know the name
+/// of the format.
 pub(super) fn format(name: &str) -> String {
     let example = match name {
         "date-time" => "2026-01-31T12:00:00Z",
@@ -104,10 +106,10 @@ pub(super) fn format(name: &str) -> String {
     format!("string of format {name}, such as {example}")
 }
 
-/// Joins distinct alternatives: `integer or null`.
+/// Joins descriptions of alternatives without duplicates: `integer or null`.
 pub(super) fn either(alternatives: impl Iterator<Item = String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
-    for alternative in alternatives.take(MAX_NAMED) {
+    for alternative in alternatives.take(MAX_LIST_MEMBERS) {
         if !distinct.contains(&alternative) {
             distinct.push(alternative);
         }
@@ -157,7 +159,7 @@ fn of_type(root: &Value, keywords: &Map<String, Value>, name: &str, level: usize
     }
 }
 
-/// The JSON Schema type of a value.
+/// Returns the name of the JSON Schema type of a value.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -171,13 +173,13 @@ pub(super) fn kind(value: &Value) -> &'static str {
 }
 
 fn list(names: impl Iterator<Item = String>, total: usize) -> String {
-    let names: Vec<_> = names.take(MAX_NAMED).collect();
+    let names: Vec<_> = names.take(MAX_LIST_MEMBERS).collect();
     let rest = if total > names.len() { format!(", … ({total} in all)") } else { String::new() };
     names.join(", ") + &rest
 }
 
-/// Serializes a value as JSON. Returns `None`, and stops early, if the text is longer than
-/// [`MAX_VALUE`].
+/// Serializes a value as JSON. Stops and returns `None` if the text becomes longer than
+/// [`MAX_VALUE_LENGTH`].
 fn short(value: &Value) -> Option<String> {
     let mut bytes = Short(Vec::new());
     serde_json::to_writer(&mut bytes, value).ok()?;
@@ -188,7 +190,7 @@ struct Short(Vec<u8>);
 
 impl Write for Short {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_VALUE {
+        if self.0.len() + bytes.len() > MAX_VALUE_LENGTH {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Type names of other languages, and their names in JSON Schema.
+//! Type names of programming languages, and the corresponding names in JSON Schema.
 
 use serde_json::Value;
 
@@ -6,10 +6,12 @@ use super::text;
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Minimum Jaro-Winkler similarity of a misspelled type name, from 0 to 1.
+/// Minimum Jaro-Winkler similarity between a misspelled type name and the suggested name, from 0 to
+/// 1.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// Explains an invalid `type`. Returns `None` if the intended type is unknown.
+/// Explains an invalid value of the `type` keyword. Returns `None` if the intended type cannot be
+/// guessed.
 pub(super) fn explain(value: &Value) -> Option<String> {
     let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     let name = names.iter().filter_map(Value::as_str).find(|name| !TYPES.contains(name))?;
@@ -22,7 +24,7 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     Some(format!("{quoted} is not a type of JSON Schema, expected \"{intended}\""))
 }
 
-/// The intended type of a lower-case name.
+/// Guesses the JSON Schema type that is meant by a lower-case name, such as `object` for `dict`.
 fn intended_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "dict" | "dictionary" | "hashmap" | "map" | "record" | "struct" => "object",

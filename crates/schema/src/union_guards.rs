@@ -1,9 +1,9 @@
-//! Guards for the alternatives of unions, so that they fail early.
+//! Guards for the alternatives of unions (`anyOf` and `oneOf`), so that a mismatch is found early.
 //!
 //! The validator lists the errors of every alternative of a union, and of nested unions. For a tree
-//! of tagged alternatives the number of errors is exponential in the depth: eight levels of five
-//! alternatives take half a minute. A guard evaluates an alternative only if the value has its
-//! signature, for example its tag. The set of valid values does not change.
+//! of tagged alternatives, the number of errors is exponential in the depth: eight levels of five
+//! alternatives take half a minute. With a guard, an alternative is evaluated only if the value has
+//! the signature of the alternative, for example its tag. The set of valid values does not change.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::preflight::subschemas;
 use super::reference::{self, Reference, join};
 
-/// Adds guards to the alternatives of a schema. Returns `None` if there are no alternatives.
+/// Returns a copy of the schema with guards for the alternatives of all unions, or `None` if there
+/// is nothing to guard.
 pub(super) fn guarded(root: &Value) -> Option<Value> {
     let mut alternatives = BTreeMap::new();
     let mut references = Vec::new();
@@ -37,12 +38,12 @@ pub(super) fn guarded(root: &Value) -> Option<Value> {
     (!alternatives.is_empty()).then(|| guard(root.clone(), &alternatives, &references))
 }
 
-/// The original of a guarded alternative.
+/// Returns the original alternative from its guard. A schema without a guard is returned unchanged.
 pub(super) fn alternative(schema: &Value) -> &Value {
     schema.get("then").unwrap_or(schema)
 }
 
-/// The pointer of the alternative, given the pointer of its failed guard.
+/// Converts the JSON pointer of a failed guard to the pointer of the guarded alternative.
 pub(super) fn alternative_at(pointer: &str) -> Option<String> {
     Some(format!("{}/then", pointer.strip_suffix("/else")?))
 }
@@ -57,7 +58,8 @@ fn guard(
             *place = Value::from(rewritten(reference, alternatives));
         }
     }
-    // In reverse order: nested alternatives are guarded before their parent moves them.
+    // The order is reversed so that nested alternatives are guarded before the enclosing
+    // alternative moves.
     for (pointer, signature) in alternatives.iter().rev() {
         if let Some(place) = schema.pointer_mut(pointer) {
             *place = json!({"if": signature, "then": place.take(), "else": signature});
@@ -66,8 +68,8 @@ fn guard(
     schema
 }
 
-/// The signature of each alternative, by pointer: a simple schema that accepts all values of the
-/// alternative.
+/// Returns the JSON pointer and the signature of each alternative. A signature is a simple schema
+/// that accepts at least all values of the alternative.
 fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(String, Value)> {
     let schemas: Vec<_> = alternatives.iter().map(|it| reference::follow(root, it)).collect();
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();
@@ -90,7 +92,8 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     (!signature.is_empty()).then_some(Value::Object(signature))
 }
 
-/// The schema of a property with a single allowed value.
+/// Returns the `const` schema of a property that allows a single value. Such a property tells
+/// alternatives apart.
 fn tag(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);
     let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
@@ -98,7 +101,7 @@ fn tag(root: &Value, schema: &Value) -> Option<Value> {
     Some(json!({"const": value}))
 }
 
-/// Rewrites a reference to the new location of its target.
+/// Rewrites a reference whose target moved into the `then` of a guard.
 fn rewritten(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();

@@ -13,45 +13,49 @@ use super::union_guards::guarded;
 use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
 use crate::VALUE_DEPTH;
 
-/// Maximum number of parts of a value whose errors are all listed. Each part may have several
-/// errors, and an error takes a hundred times the memory of a part.
+/// Maximum number of nested values in a value for which all errors are listed. Each nested value
+/// may have several errors, and an error takes a hundred times the memory of a value.
 const MAX_LISTED_VALUES: usize = 10_000;
 
-/// Maximum estimated cost of a check that runs without a budget, in the steps of [`Cost`].
+/// Maximum estimated cost of a check that runs without a budget, in the unit of [`Cost`].
 const UNMETERED_COST: u64 = 50_000_000;
 
-/// Maximum cost of a check, in the steps of [`Cost`]: a fraction of a second.
+/// Maximum cost of a check that runs with a budget, in the unit of [`Cost`]. It corresponds to a
+/// fraction of a second.
 const METERED_BUDGET: u64 = 100_000_000;
 
-/// Maximum number of nested subschema visits during a check. Each takes stack.
+/// Maximum number of nested subschema visits during a check. Each visit uses stack space.
 const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 
-/// Maximum cost of listing the errors of a value, in the steps of [`Cost`].
+/// Maximum cost of listing the errors of a value, in the unit of [`Cost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
-/// The validator of a schema.
+/// A schema in the form that checks values.
 pub(super) enum SchemaValidator {
-    /// Accepts every object. Used for tools without arguments: no compilation, so no error.
+    /// Accepts every object. It is used for tools without arguments and needs no compilation, so
+    /// its creation cannot fail.
     AnyObject,
-    /// A compiled schema.
+    /// A schema compiled by the `jsonschema` crate.
     Compiled(Box<CompiledValidator>),
 }
 
 pub(super) struct CompiledValidator {
     draft: Draft,
     validator: Validator,
-    /// Maximum nesting of a value.
+    /// Maximum nesting of a value that is checked. Deeper values are invalid.
     depth: usize,
-    /// Upper bound of the cost per part and character of a value. `None` if it is not linear.
+    /// Upper bound of the cost of a check per unit of [`cost::extent`]. `None` if the cost does not
+    /// grow linearly with the value.
     weight: Option<u64>,
-    /// The validator with a budget, for expensive checks. Compiled on first use.
+    /// The validator that stops when its budget is used up. It is compiled at the first expensive
+    /// check.
     metered: OnceLock<Option<Validator>>,
-    /// The schema with guarded unions and its validator, which lists fewer errors. Compiled when
-    /// the first value fails.
+    /// The schema with guards in its unions (see [`union_guards`](super::union_guards)), and its
+    /// validator, which lists fewer errors. It is compiled when the first value is invalid.
     guarded: OnceLock<Option<(Value, Validator)>>,
 }
 
-/// The errors of one value, and the schema that their paths refer to.
+/// The validation errors of one value, and the schema to which their paths refer.
 pub(super) struct Errors<'v> {
     pub(super) schema: &'v Value,
     pub(super) errors: Vec<ValidationError<'v>>,
@@ -76,12 +80,12 @@ impl SchemaValidator {
         Ok(Self::Compiled(Box::new(compiled)))
     }
 
-    /// Compiles another schema in the dialect of this one.
+    /// Compiles another schema with the dialect of this one.
     pub(super) fn recompile(&self, schema: &Value) -> Result<Self, SchemaError> {
         Self::compile(schema, self.draft())
     }
 
-    /// The dialect of the schema.
+    /// Returns the dialect of the schema.
     pub(super) fn draft(&self) -> Draft {
         match self {
             Self::AnyObject => Draft::Draft202012,
@@ -89,7 +93,7 @@ impl SchemaValidator {
         }
     }
 
-    /// The maximum nesting of a value.
+    /// Returns the maximum nesting of a value. Deeper values are invalid.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::AnyObject => VALUE_DEPTH,
@@ -97,7 +101,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Checks a value within the depth limit. Returns `None` if the check exceeds its budget.
+    /// Checks a value that is not nested deeper than [`depth`](Self::depth). Returns `None` if the
+    /// check exceeds its budget.
     pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
         match self {
             Self::AnyObject => Some(value.is_object()),
@@ -105,8 +110,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Lists the errors of a value, or only the first if the value is large. Returns `None` if that
-    /// exceeds `budget`.
+    /// Lists all errors of a value, or only the first error if the value is large. Returns `None`
+    /// if the cost exceeds `budget`.
     pub(super) fn errors<'v>(
         &'v self,
         schema: &'v Value,
@@ -148,23 +153,24 @@ impl CompiledValidator {
     }
 }
 
-/// The cost of a check per part and character of a value.
+/// Returns the cost of a check per unit of [`cost::extent`], or `None` if it is not linear.
 fn weight(graph: &Graph<'_>) -> Option<u64> {
-    let costs: Option<Vec<_>> = graph.nodes().iter().map(|node| Cost::of(node.schema).linear()).collect();
+    let costs: Option<Vec<_>> =
+        graph.nodes().iter().map(|node| Cost::of(node.schema).linear_rate()).collect();
     let costs = costs?;
     graph.weight(|node| costs.get(node).copied().unwrap_or(0))
 }
 
 fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {
-    // All references are local, so the `$id` of the document is not needed. If it is the URI of a
-    // meta-schema, the compiler would resolve references in the meta-schema instead.
+    // All references are local, so the compiler does not need the `$id` of the document. If the
+    // `$id` is the URI of a meta-schema, the compiler would resolve references in that meta-schema.
     let anonymous = without_id(schema);
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
     options.with_pattern_options(metered_validator::patterns()).build(anonymous.as_ref().unwrap_or(schema))
 }
 
-/// Removes the `$id` of the root, unless it is an anchor such as `#root`. Returns `None` if there
-/// is nothing to remove.
+/// Returns a copy of the schema without the `$id` of its root, or `None` if the root has no `$id`.
+/// An `$id` that is an anchor, such as `#root`, is kept.
 fn without_id(schema: &Value) -> Option<Value> {
     let is_id = |id: &Value| id.as_str().is_none_or(|id| !id.starts_with('#'));
     let mut anonymous = schema.as_object().filter(|root| root.get("$id").is_some_and(is_id))?.clone();
@@ -172,8 +178,8 @@ fn without_id(schema: &Value) -> Option<Value> {
     Some(Value::Object(anonymous))
 }
 
-/// Validates the targets of references against the meta-schema. The compiler does not check values
-/// under keywords that are unknown to the dialect, but a `$ref` may point there.
+/// Validates the targets of all `$ref`s against the meta-schema. A `$ref` may point to a value
+/// below a keyword that is unknown to the dialect, which the compiler does not check.
 fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> {
     let is_checked = |pointer: &str| {
         let definition = pointer.strip_prefix("/definitions/");
@@ -192,14 +198,16 @@ fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> 
     Ok(())
 }
 
-/// Converts a compiler error, which is a violation of the meta-schema.
+/// Converts an error of the compiler. Such an error is a violation of the meta-schema by the value
+/// at the pointer `at`.
 fn compile_error(at: &str, schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
     let Some(first) = violations.as_slice().first() else {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         return SchemaError::new(pointer, SchemaFault::Invalid(error.to_string()));
     };
-    // The meta-schema lists the types for the keyword `type` only, not for a property of that name.
+    // The meta-schema lists the type names only for the keyword `type`, not for a property with the
+    // name `type`.
     let is_type = first.expected.starts_with("one of \"array\"");
     let alias = schema.pointer(&first.pointer).filter(|_| is_type).and_then(type_aliases::explain);
     let reason = alias.unwrap_or_else(|| first.message().to_owned());

@@ -1,39 +1,42 @@
-//! Violations of a schema, as text for a model.
+//! Violations of a schema by a value, as text for a model.
 
 use std::fmt;
 
 use super::error::PointerDisplay;
 use super::text;
 
-/// Maximum number of listed violations. Further ones are counted.
-pub(super) const LISTED: usize = 20;
-/// Maximum length of a violation, in bytes. Names and values in it may be of any length.
-const MAX_LINE: usize = 2_000;
-/// Maximum length of all violations together, in bytes.
-const MAX_TEXT: usize = 4_000;
+/// Maximum number of listed violations. Only the number of further violations is kept.
+pub(super) const MAX_LISTED: usize = 20;
+/// Maximum length of a displayed violation, in bytes. The names and values in it have no limit of
+/// their own.
+const MAX_LINE_BYTES: usize = 2_000;
+/// Maximum length of the displayed list of violations, in bytes.
+const MAX_TEXT_BYTES: usize = 4_000;
 
 /// A violation of a schema at one location of a value.
 ///
-/// Displayed as one line for a model: `/x: expected integer, received string "abc"`.
+/// `Display` writes one line for a model: `/x: expected integer, received string "abc"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Violation {
-    /// The JSON pointer of the invalid value. The root is the empty pointer, displayed as `/`.
+    /// The JSON pointer of the invalid value. The pointer of the root is empty, and displayed as
+    /// `/`.
     pub pointer: String,
-    /// The requirement of the schema, as text: `integer`.
+    /// Description of the values that the schema allows, such as `integer`.
     pub expected: String,
-    /// The actual value, as text: `string "abc"`. Long values are shortened.
+    /// Description of the invalid value, such as `string "abc"`. Long values are shortened.
     pub received: String,
     message: String,
 }
 
 impl Violation {
-    /// An unexpected value.
+    /// Creates the violation for a value of the wrong type or with a wrong content.
     pub(super) fn mismatch(pointer: &str, expected: String, received: String) -> Self {
         let message = format!("expected {expected}, received {received}");
         Self { pointer: pointer.to_owned(), expected, received, message }
     }
 
-    /// A missing required property.
+    /// Creates the violation for a missing required property. `described` describes the schema of
+    /// the property.
     pub(super) fn missing(pointer: &str, name: &str, described: Option<&str>) -> Self {
         let described = described.map(|words| format!(" ({words})")).unwrap_or_default();
         let name = text::quoted(name);
@@ -45,7 +48,8 @@ impl Violation {
         }
     }
 
-    /// An undeclared property. `suggestion` is the most similar declared name.
+    /// Creates the violation for an undeclared property. `suggestion` is the most similar declared
+    /// name, and `known` lists the declared names.
     pub(super) fn unknown(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
         let hint = suggestion
             .map(|suggestion| format!(", did you mean {}?", text::quoted(suggestion)))
@@ -60,7 +64,7 @@ impl Violation {
         }
     }
 
-    /// Returns the line without the pointer.
+    /// Returns the displayed line without the pointer.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
@@ -68,15 +72,15 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = text::shortened(&self.pointer, MAX_LINE / 4);
-        let message = text::shortened(&self.message, MAX_LINE - MAX_LINE / 4);
+        let place = text::shortened(&self.pointer, MAX_LINE_BYTES / 4);
+        let message = text::shortened(&self.message, MAX_LINE_BYTES - MAX_LINE_BYTES / 4);
         write!(f, "{}: {message}", PointerDisplay(&place))
     }
 }
 
-/// The violations of one value: the first 20, and the number of further ones.
+/// The violations in one value: the first 20 violations, and the number of further violations.
 ///
-/// Displayed one per line, in at most 4 KiB.
+/// `Display` writes one violation per line, in at most 4 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,
@@ -84,19 +88,20 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Creates a list from violations and the number of violations that are not in it.
+    /// Creates a list of violations. `omitted` is the number of violations that are not in
+    /// `listed`.
     pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
-        let omitted = omitted + listed.len().saturating_sub(LISTED);
-        listed.truncate(LISTED);
+        let omitted = omitted + listed.len().saturating_sub(MAX_LISTED);
+        listed.truncate(MAX_LISTED);
         Self { listed, omitted }
     }
 
-    /// Returns the first violations, at most 20, in the order of the schema's keywords.
+    /// Returns the listed violations, at most 20, in the order of the schema's keywords.
     pub fn as_slice(&self) -> &[Violation] {
         &self.listed
     }
 
-    /// Iterates over the first violations, at most 20.
+    /// Returns an iterator over the listed violations, at most 20.
     pub fn iter(&self) -> std::slice::Iter<'_, Violation> {
         self.listed.iter()
     }
@@ -118,7 +123,7 @@ impl<'a> IntoIterator for &'a Violations {
 
 impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut room = MAX_TEXT;
+        let mut room = MAX_TEXT_BYTES;
         let mut lines = 0;
         for violation in self {
             let line = violation.to_string();

@@ -1,28 +1,31 @@
-//! Violations of unions, for the alternative that the model probably intended.
+//! Violations of `anyOf` and `oneOf`, explained for the alternative that the model probably
+//! intended.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::Value;
 
-use super::super::violation::{LISTED, Violation, Violations};
+use super::super::violation::{MAX_LISTED, Violation, Violations};
 use super::super::{text, union_guards};
 use super::{Explainer, explain};
 
-/// The similarity of a value to an alternative, derived from an error, in ascending order.
+/// The similarity of a value to an alternative of a union, in ascending order. It is derived from
+/// the errors of the alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// Another type.
+    /// The value has another type than the alternative.
     Kind,
-    /// An object with another tag, such as `{"type": "circle"}` for `"square"`.
+    /// The value is an object with another tag, such as `{"type": "circle"}` for `"square"`.
     Tag,
-    /// An object with other properties.
+    /// The value is an object with missing or unknown properties.
     Shape,
-    /// A nested value.
+    /// Only a nested value is invalid.
     Inside,
 }
 
 impl Explainer<'_> {
-    /// Explains the nearest alternative if it is unique, and lists all alternatives otherwise.
+    /// Explains the errors of the most similar alternative if there is only one, and lists all
+    /// alternatives otherwise.
     pub(super) fn union(
         &self,
         error: &ValidationError<'_>,
@@ -54,14 +57,14 @@ impl Explainer<'_> {
         Violations::new(vec![violation], 0)
     }
 
-    /// Explains objects with a wrong tag by listing the allowed values of each tag.
+    /// Explains an object with a wrong tag by listing the allowed values of each tag.
     fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
         let errors =
             alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
         let mut tags: Vec<(&ValidationError<'_>, Vec<String>)> = Vec::new();
         for error in errors {
             let expected = self.expected(error, error.kind());
-            let is_full = tags.len() >= LISTED;
+            let is_full = tags.len() >= MAX_LISTED;
             match tags.iter_mut().find(|(tag, _)| tag.instance_path() == error.instance_path()) {
                 Some((_, values)) => values.push(expected),
                 None if is_full => {}
@@ -76,7 +79,7 @@ impl Explainer<'_> {
     }
 }
 
-/// The nearest alternatives and their nearness.
+/// Returns the most similar alternatives, as their errors, and their similarity to the value.
 fn nearest<'e>(
     pointer: &str,
     alternatives: &'e [Vec<ValidationError<'static>>],

@@ -1,4 +1,4 @@
-//! The graph of subschemas, with nesting and references as edges.
+//! The graph of subschemas. Its edges are nesting and references.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,47 +9,50 @@ use super::super::reference::Reference;
 use super::measure::Survey;
 use super::subschema::{self, InstanceLocation};
 
-/// Maximum length of a chain of subschemas for one value. The validator takes stack for each.
+/// Maximum length of a chain of subschemas that apply to the same value. The validator uses stack
+/// space for each.
 const MAX_CHAIN: usize = 500;
 
-/// Number of nested references that the compiler follows before it defers them.
+/// Number of nested references that the compiler follows at once. It defers the compilation of
+/// deeper references.
 const NESTED_REFERENCES: usize = 8;
 
-/// Maximum nesting of subschemas during compilation. The compiler takes stack for each: in a debug
-/// build 400 overflow a thread of 2 MiB.
+/// Maximum nesting of subschemas during compilation. The compiler uses stack space for each: in a
+/// debug build, 400 levels overflow a thread with a stack of 2 MiB.
 const MAX_NESTED: usize = 300;
 
-/// All reachable subschemas. The root is the first node.
+/// The graph of all subschemas that are reachable from the root. The root is the first node.
 pub(crate) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
-    /// Nodes by their address in the document.
+    /// The index in `nodes` of each subschema, by its address in the document.
     index: HashMap<*const Value, usize>,
 }
 
+/// A subschema, with its JSON pointer in the document.
 pub(crate) struct Node<'s> {
     pub(crate) schema: &'s Value,
     pub(crate) pointer: String,
-    /// Edges to nested and referenced subschemas.
+    /// The edges to the nested and the referenced subschemas.
     pub(crate) edges: Vec<Edge<'s>>,
 }
 
-/// An edge from a subschema to a nested or referenced subschema.
+/// An edge from one subschema to a nested or referenced subschema.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge<'s> {
     pub(crate) location: InstanceLocation<'s>,
     pub(crate) node: usize,
-    /// The keyword of a reference. `None` for a nested subschema.
+    /// The keyword of the reference, such as `$ref`. `None` for a nested subschema.
     pub(crate) reference: Option<&'static str>,
 }
 
-/// The state of a node during the walk.
+/// The state of a node during a depth-first walk.
 enum Visit {
     Open,
     Done(u64),
 }
 
-/// A stack frame of the walk: a node, its next child, and the combined count of its visited
-/// children.
+/// A stack frame of the depth-first walk: a node, the index of its next edge, and the combined
+/// count of the children visited so far.
 struct Frame {
     node: usize,
     child: usize,
@@ -73,7 +76,8 @@ impl Frame {
 }
 
 impl<'s> Graph<'s> {
-    /// Collects the subschemas of a document. Rejects references to other documents.
+    /// Collects the subschemas of a document. Fails if a reference has no target, or points to
+    /// another document.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
         let mut graph = Self { nodes: Vec::new(), index: HashMap::new() };
         graph.node(root, String::new());
@@ -103,12 +107,12 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// All subschemas. [`Edge::node`] is an index into this list.
+    /// Returns all subschemas. [`Edge::node`] is an index into this list.
     pub(crate) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
     }
 
-    /// The distinct targets of references.
+    /// Returns the subschemas that are the target of a reference, without duplicates.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Node<'s>> {
         let edges = self.nodes.iter().flat_map(|node| &node.edges);
         let targets: BTreeSet<_> =
@@ -116,17 +120,17 @@ impl<'s> Graph<'s> {
         targets.into_iter().filter_map(|target| self.nodes.get(target))
     }
 
-    /// The subschema with a number.
+    /// Returns the node with this number, which is its index in [`nodes`](Self::nodes).
     pub(crate) fn node_at(&self, node: usize) -> Option<&Node<'s>> {
         self.nodes.get(node)
     }
 
-    /// The number of a subschema.
+    /// Returns the number of a subschema, which is its index in [`nodes`](Self::nodes).
     pub(crate) fn number(&self, schema: &Value) -> Option<usize> {
         self.index.get(&std::ptr::from_ref(schema)).copied()
     }
 
-    /// Returns the node of a subschema, and adds it if it is new.
+    /// Returns the number of a subschema. A new subschema is added to the graph.
     fn node(&mut self, schema: &'s Value, pointer: String) -> usize {
         let nodes = &mut self.nodes;
         *self.index.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
@@ -135,7 +139,8 @@ impl<'s> Graph<'s> {
         })
     }
 
-    /// Rejects infinite recursion, more than `limit` subschemas for one value, and too deep chains.
+    /// Fails if the schema recurses infinitely, applies more than `limit` subschemas to one value,
+    /// or is nested too deep for the stack.
     pub(super) fn check_limits(&self, limit: usize) -> Result<(), SchemaError> {
         let here: fn(&Edge<'_>) -> bool = |edge| edge.location == InstanceLocation::Current;
         let counts = self
@@ -147,7 +152,7 @@ impl<'s> Graph<'s> {
         if self.chain() > MAX_CHAIN {
             return Err(self.reject(0, SchemaFault::TooExpansive(MAX_CHAIN)));
         }
-        // Each nested reference may point to the deepest part of the document.
+        // The nesting adds up: each nested reference may point to the deepest part of the document.
         let levels = MAX_NESTED / (1 + self.references().min(NESTED_REFERENCES));
         if self.levels() > levels {
             return Err(self.reject(0, SchemaFault::TooDeep(levels)));
@@ -159,14 +164,14 @@ impl<'s> Graph<'s> {
         self.nodes.iter().flat_map(|node| &node.edges).filter(|edge| edge.reference.is_some()).count()
     }
 
-    /// The maximum nesting of subschemas, without references.
+    /// Returns the maximum nesting of subschemas. References are not followed.
     fn levels(&self) -> usize {
         let depths = self.fold(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
         let deepest = depths.into_iter().map(|(_, depth)| depth).max();
         deepest.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1)
     }
 
-    /// The length of the longest chain of subschemas for one value.
+    /// Returns the length of the longest chain of subschemas that apply to the same value.
     pub(crate) fn chain(&self) -> usize {
         let chains =
             self.fold(|edge| edge.location == InstanceLocation::Current, u64::max, |_| 1).unwrap_or_default();
@@ -174,16 +179,17 @@ impl<'s> Graph<'s> {
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
-    /// The sum of `own` over the root and all reachable nodes, once per path. `None` if it is
-    /// infinite.
+    /// Returns the sum of `own` over the root and all reachable nodes. A node counts once per path
+    /// that leads to it. `None` if a cycle makes the sum infinite.
     pub(crate) fn weight(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
         let counts =
             self.fold(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own).ok()?;
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
-    /// Combines the counts of each node and its children, children first. Fails with a node on a
-    /// cycle.
+    /// Computes a count for each node from its own count and the combined counts of its children.
+    /// Only edges accepted by `follows` are followed. The result lists children before their
+    /// parents. Fails with a node on a cycle.
     fn fold(
         &self,
         follows: fn(&Edge<'_>) -> bool,
@@ -228,12 +234,13 @@ impl<'s> Graph<'s> {
     }
 }
 
-/// The references of a subschema, by keyword.
+/// Returns the references of a subschema, with their keywords.
 fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &str)> {
     ["$ref", "$dynamicRef"].into_iter().filter_map(|keyword| Some((keyword, schema.get(keyword)?.as_str()?)))
 }
 
-/// The target of a reference, with its pointer.
+/// Returns the target of a reference, and the JSON pointer of the target. For an anchor, this is
+/// `#` with its name.
 fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s Value, String), SchemaFault> {
     let reference = Reference::parse(text).ok_or_else(|| SchemaFault::RemoteReference(text.to_owned()))?;
     if let Some(id) = survey.nested_id {

@@ -1,4 +1,4 @@
-//! Size, depth and anchors of a schema as plain JSON.
+//! Size, depth and anchors of a schema, measured on its plain JSON.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 use super::super::error::{SchemaError, SchemaFault};
 use super::{SchemaLimits, pattern};
 
-/// The results of a walk over all JSON values of a schema.
+/// Facts collected in a walk over all JSON values of a schema.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
-    /// Subschemas by anchor.
+    /// The subschemas with an anchor, by the name of the anchor.
     pub(super) anchors: HashMap<&'s str, &'s Value>,
-    /// An `$id` below the root.
+    /// The first `$id` that was found below the root.
     pub(super) nested_id: Option<&'s str>,
-    /// Estimated states of all regular expressions.
+    /// Estimated number of states of all regular expressions.
     patterns: usize,
 }
 
-/// Walks a schema and checks its limits.
+/// Collects the facts about a schema and checks them against the limits.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 0;
@@ -29,7 +29,7 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
         if depth > limits.depth && (value.is_array() || value.is_object()) {
             return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
         }
-        // Counted before they are pushed: an array may have a million items.
+        // The children are counted before they are pushed: an array may have a million items.
         if nodes + open.len() + width(value) > limits.nodes {
             return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
         }
@@ -76,7 +76,7 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// A writer that discards its input and fails after a number of bytes.
+/// A writer that discards its input, and fails when the given number of bytes is exceeded.
 struct Budget(usize);
 
 impl Write for Budget {
@@ -90,7 +90,8 @@ impl Write for Budget {
     }
 }
 
-/// Returns `true` if objects and arrays are nested more than `levels` deep. Recursion stops there.
+/// Returns `true` if objects and arrays in `value` are nested more than `levels` deep. The
+/// recursion stops at this level.
 pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if levels == 0 => true,
@@ -100,7 +101,7 @@ pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Returns `true` if a value has more than `limit` nested values.
+/// Returns `true` if a value contains more than `limit` nested values.
 pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];
@@ -114,8 +115,8 @@ pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     false
 }
 
-/// Drops a value level by level: the drop that Rust generates recurses, and a deep value exhausts
-/// the stack.
+/// Drops a value without recursion. The `Drop` implementation of `Value` recurses, so a deep value
+/// would exhaust the stack.
 pub(crate) fn drop_iteratively(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {

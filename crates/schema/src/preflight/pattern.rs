@@ -1,18 +1,18 @@
-//! Estimates for the compiled size of regular expressions.
+//! Estimates of the compiled size of regular expressions.
 //!
-//! The compiler has a limit per expression, but takes up to half a second to reach it, and a schema
-//! may have thousands of expressions.
+//! The compiler of the regular expressions has a size limit per expression. But it takes up to half
+//! a second to reach this limit, and a schema may contain thousands of expressions.
 
-/// States of a Unicode class such as `\p{L}`, which has hundreds of ranges.
+/// Number of states of a Unicode class such as `\p{L}`, which has hundreds of ranges.
 const UNICODE_CLASS: usize = 500;
 
-/// States of a class that spans all of UTF-8, such as `.` or `\D`.
+/// Number of states of a class that spans all of UTF-8, such as `.` or `\D`.
 const WIDE_CLASS: usize = 12;
 
-/// States of `\S`, whose ranges are the gaps between many spaces.
+/// Number of states of `\S`, whose ranges are the gaps between the many Unicode spaces.
 const NO_SPACE: usize = 22;
 
-/// Estimates the number of states of a regular expression. The estimate of an invalid expression is
+/// Estimates the number of states of a regular expression. For an invalid expression the result is
 /// arbitrary.
 pub(crate) fn states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
@@ -36,8 +36,8 @@ pub(crate) fn states(pattern: &str) -> usize {
     counter.sum.saturating_add(counter.atom)
 }
 
-/// Returns `true` if a regular expression needs a backtracking engine, for look-around,
-/// back-references and the like. Errs towards `true`.
+/// Returns `true` if a regular expression needs a backtracking engine, because it contains
+/// look-around, back-references or similar constructs. In doubt it returns `true`.
 pub(crate) fn backtracks(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['(', '\\', '+', '}']) {
@@ -60,13 +60,14 @@ pub(crate) fn backtracks(pattern: &str) -> bool {
     false
 }
 
-/// The state of [`states`]. Its methods return the number of bytes they read.
+/// A counter of states, used by [`states`]. Its methods return the number of bytes that they
+/// consumed.
 struct Counter {
-    /// The sum before each open group.
+    /// For each open group, the number of states before the group.
     groups: Vec<usize>,
-    /// The sum of the current group, without the last atom.
+    /// Number of states in the current group, without the last atom.
     sum: usize,
-    /// States of the last atom, which a repetition may multiply.
+    /// Number of states of the last atom. A repetition such as `{3}` multiplies it.
     atom: usize,
 }
 
@@ -103,7 +104,7 @@ impl Counter {
         self.atom(states.saturating_add(length.max(WIDE_CLASS)), length)
     }
 
-    /// Reads `{3}`, `{3,}` or `{1,3}`. Other braces are literals.
+    /// Parses `{3}`, `{3,}` or `{1,3}`. Other braces are literals.
     fn repeat(&mut self, rest: &str) -> usize {
         let bounds = rest.get(1..).and_then(|after| after.split_once('}')).map(|(bounds, _)| bounds);
         let Some(bounds) = bounds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))

@@ -1,45 +1,47 @@
-//! Subschemas and the parts of a value that they apply to.
+//! Subschemas, and the parts of a value to which they apply.
 
 use serde_json::Value;
 
 use super::super::reference::join;
 
-/// The location of the values of a subschema, relative to the value of its parent schema.
+/// The part of a value to which a subschema applies. It is relative to the value of the enclosing
+/// schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InstanceLocation<'s> {
-    /// The value itself.
+    /// The value of the enclosing schema itself, as for `allOf`.
     Current,
-    /// The member with this name.
+    /// The object member with this name.
     Member(&'s str),
-    /// Any member.
+    /// Any object member.
     Members,
-    /// The item at this index.
+    /// The array item at this index.
     Item(usize),
-    /// Any item.
+    /// Any array item.
     Items,
-    /// The names of the members.
+    /// The names of the object members.
     Names,
-    /// No value: the subschema is a definition.
+    /// No value, because the subschema is a definition.
     None,
 }
 
-/// A schema nested in another schema.
+/// A schema nested directly in another schema.
 pub(crate) struct Subschema<'s> {
     pub(crate) location: InstanceLocation<'s>,
     pub(crate) pointer: String,
     pub(crate) schema: &'s Value,
 }
 
-/// The JSON form in which a keyword contains subschemas.
+/// The JSON form in which a keyword holds its subschemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubschemaContainer {
-    /// The members of an object.
+    /// An object with one subschema per member, as for `properties`.
     Map,
-    /// A single subschema, or the items of an array.
+    /// A single subschema, or an array of subschemas.
     List,
 }
 
-/// The subschemas of a keyword. Other values are skipped; the compiler checks them.
+/// Returns the subschemas held by a keyword of the schema at `pointer`. Values that are not objects
+/// are skipped; the compiler checks them.
 pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> Vec<Subschema<'s>> {
     let Some((location, container)) = location_of(keyword) else { return Vec::new() };
     let pointer = join(pointer, keyword);
@@ -67,7 +69,9 @@ pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> 
     found
 }
 
-/// The keywords of draft 2020-12 and draft-07. Keywords that the dialect ignores do no harm here.
+/// Returns the location and the form of the subschemas of a keyword, or `None` if the keyword has
+/// no subschemas. Keywords of draft 2020-12 and draft-07 are treated alike: a keyword that the
+/// dialect ignores does no harm here.
 fn location_of(keyword: &str) -> Option<(InstanceLocation<'static>, SubschemaContainer)> {
     Some(match keyword {
         "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {

@@ -1,4 +1,4 @@
-//! The report of changes in a provider schema.
+//! Reports of the differences between a schema and its provider schema.
 
 use std::fmt;
 
@@ -9,9 +9,10 @@ use super::super::error::PointerDisplay;
 /// A difference between a schema and its [`ProviderSchema`](super::ProviderSchema).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SchemaChange {
-    /// The JSON pointer of the subschema in the original. The root is the empty pointer.
+    /// The JSON pointer of the changed subschema in the original schema. The pointer of the root is
+    /// empty.
     pub pointer: String,
-    /// The changed keyword.
+    /// The keyword that differs.
     pub keyword: String,
     /// The kind of change.
     #[serde(flatten)]
@@ -23,27 +24,31 @@ pub struct SchemaChange {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SchemaChangeKind {
-    /// The keyword is removed.
+    /// The keyword was removed.
     Dropped,
-    /// The keyword is moved to the description.
+    /// The keyword was removed, and its constraint is stated in the description instead.
     Described,
-    /// Alternatives are sent as `anyOf`, so a value may match several.
+    /// The keyword became `anyOf`, so a value may match several alternatives.
     AnyOf,
-    /// Alternatives are merged into a single object with the properties of all.
+    /// The alternatives were merged into a single object with the properties of all alternatives.
     Flattened,
-    /// A missing type is derived from the other keywords.
+    /// The schema had no type. It was derived from the other keywords.
     TypeAssumed,
-    /// The property is optional and nullable. It becomes required, and `null` means absent.
+    /// The property was optional and nullable. It became required, and a `null` means that it is
+    /// absent.
     NullForAbsent,
-    /// The property is optional and nullable. `null` is removed; it must be absent instead.
+    /// The property was optional and nullable. `null` is no longer allowed; the property must be
+    /// absent instead.
     AbsentForNull,
-    /// Some of the valid values are removed.
+    /// Some valid values are no longer allowed.
     Narrowed,
-    /// The text is shortened.
+    /// The text of the keyword was shortened.
     Shortened,
-    /// A recursive or too deep subschema is not inlined. Any value of its type is allowed.
+    /// The subschema is recursive or too deep, so it was replaced by a schema for any value of its
+    /// type.
     Unexpanded,
-    /// The keyword has no strict form, so the whole schema is sent without strict mode.
+    /// The keyword has no counterpart in strict mode, so the whole schema is sent without strict
+    /// mode.
     NotStrict {
         /// The reason, as text.
         reason: String,

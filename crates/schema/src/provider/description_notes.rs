@@ -1,23 +1,24 @@
-//! Constraints that a provider does not support, as text in descriptions.
+//! Constraints that a provider does not support, written as text into descriptions.
 
 use serde_json::{Map, Value};
 
 use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, is_assertion};
 
-/// Maximum length of a note, in bytes.
-const MAX_NOTE: usize = 200;
+/// Maximum length of the text of one constraint, in bytes.
+const MAX_NOTE_BYTES: usize = 200;
 
-/// Constraints to append to the description of a schema, such as `minLength: 1`.
+/// Constraints, such as `minLength: 1`, to append to the description of a schema.
 #[derive(Default)]
 pub(super) struct DescriptionNotes(Vec<String>);
 
 impl DescriptionNotes {
-    /// Adds a constraint as a note if it is short and has no references.
+    /// Adds a constraint as a note, if it is short and contains no references. Returns the change
+    /// to report.
     pub(super) fn add(&mut self, at: &str, keyword: &str, value: &Value) -> SchemaChange {
         let text = format!("{keyword}: {value}");
-        // The target of a reference is not in the note.
-        let is_short = text.len() <= MAX_NOTE && !text.contains("\"$ref\"");
+        // A model cannot read a reference in a note, because its target is not in the note.
+        let is_short = text.len() <= MAX_NOTE_BYTES && !text.contains("\"$ref\"");
         self.0.extend(is_short.then_some(text));
         SchemaChange::new(
             at,
@@ -26,7 +27,7 @@ impl DescriptionNotes {
         )
     }
 
-    /// Appends the notes to the description.
+    /// Appends the notes to the description of `schema`.
     pub(super) fn describe(self, schema: &mut Map<String, Value>) {
         if self.0.is_empty() {
             return;
@@ -40,7 +41,8 @@ impl DescriptionNotes {
     }
 }
 
-/// The annotations of a schema: title, and description with notes. Other annotations become notes.
+/// Returns the annotations of a schema: its title, and its description with the notes. Other
+/// annotations, such as `default`, become notes.
 pub(super) fn annotations(
     flat: &FlatSchema<'_>,
     mut notes: DescriptionNotes,
@@ -58,7 +60,7 @@ pub(super) fn annotations(
     annotations
 }
 
-/// Returns `true` for keywords about the schema itself, not about values.
+/// Returns `true` for keywords that describe the schema itself and not its values, such as `$id`.
 pub(super) fn is_schema_metadata(keyword: &str) -> bool {
     matches!(keyword, "$schema" | "$id" | "$comment" | "$anchor" | "$dynamicAnchor" | "$vocabulary")
 }

@@ -1,4 +1,4 @@
-//! Merging of a subschema with its `allOf` and the target of its `$ref`.
+//! Merging of a subschema with its `allOf` and with the target of its `$ref`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,14 +8,16 @@ use serde_json::Value;
 use super::super::reference::{Reference, join};
 use super::change::{SchemaChange, SchemaChangeKind};
 
-/// Maximum number of subschemas read for a provider schema. A subschema counts once per reference.
-const MAX_READ: usize = 20_000;
+/// Maximum number of subschemas that are read for a provider schema. A subschema counts once per
+/// reference to it.
+const MAX_SUBSCHEMAS: usize = 20_000;
 
-/// Maximum number of subschemas read for a provider schema without references. Further references
-/// are dropped.
-const MAX_INLINED: usize = 12_000;
+/// Maximum number of subschemas that are read if references are inlined. Further references are
+/// dropped.
+const MAX_INLINED_SUBSCHEMAS: usize = 12_000;
 
-/// Assertions: keywords that restrict the valid values. All other keywords are annotations.
+/// Assertions, which are the keywords that restrict the valid values. All other keywords are
+/// annotations.
 const ASSERTIONS: [&str; 42] = [
     "$dynamicRef",
     "$ref",
@@ -61,22 +63,27 @@ const ASSERTIONS: [&str; 42] = [
     "uniqueItems",
 ];
 
-/// Keywords that depend on the declared properties.
-const REMAINDERS: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
+/// Keywords whose meaning depends on the properties declared beside them: they apply to all other
+/// properties.
+const PROPERTY_DEPENDENT_KEYWORDS: [&str; 3] =
+    ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
-/// Keywords that depend on the declared tuple items.
-const REMAINING_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
+/// Keywords whose meaning depends on the tuple items declared beside them: they apply to all other
+/// items.
+const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
-/// A keyword or a property, with its value.
+/// A keyword or a declared property, with its value.
 #[derive(Clone)]
 pub(super) struct Entry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
-    /// The pointer of the schema with the keyword, or of the property's own schema.
+    /// For a keyword, the JSON pointer of the schema that contains it. For a property, the JSON
+    /// pointer of the property's schema.
     pub(super) at: Rc<str>,
 }
 
-/// A merged subschema: either a reference with annotations only, or a schema without a reference.
+/// A merged subschema. It is either a reference with annotations only, or a schema without a
+/// reference.
 #[derive(Clone, Default)]
 pub(super) struct FlatSchema<'s> {
     pub(super) at: Rc<str>,
@@ -84,21 +91,23 @@ pub(super) struct FlatSchema<'s> {
     pub(super) keywords: Vec<Entry<'s>>,
     pub(super) properties: Vec<Entry<'s>>,
     pub(super) required: Vec<&'s str>,
-    /// The pointers of the merged reference targets.
+    /// The JSON pointers of the reference targets that were merged into this schema.
     pub(super) targets: Vec<Rc<str>>,
 }
 
-/// Merges the subschemas of one document.
+/// Merges subschemas of the document `root`.
 pub(super) struct Flattener<'s> {
     root: &'s Value,
-    /// Draft-07 ignores the siblings of `$ref`.
+    /// Set for draft-07, which ignores all keywords beside a `$ref`.
     is_draft_7: bool,
+    /// Number of subschemas that may still be read.
     budget: Cell<usize>,
-    /// Keywords dropped because they cannot be merged exactly. `None` if that is an error.
+    /// Keywords that were dropped because they cannot be merged exactly. `None` if this is an
+    /// error.
     dropped: Option<RefCell<Vec<SchemaChange>>>,
 }
 
-/// Returns `true` for keywords that restrict the valid values.
+/// Returns `true` for keywords that restrict the valid values, unlike annotations such as `title`.
 pub(crate) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
@@ -110,24 +119,30 @@ pub(super) fn is_requirement(schema: &Value) -> bool {
 }
 
 impl<'s> Flattener<'s> {
-    /// A flattener that fails if parts cannot be merged exactly.
+    /// Creates a flattener that fails if parts of a schema cannot be merged exactly.
     pub(super) fn exact(root: &'s Value) -> Self {
         let dialect = root.get("$schema").and_then(Value::as_str);
         let is_draft_7 = dialect.is_some_and(|uri| uri.contains("draft-07"));
-        Self { root, is_draft_7, budget: Cell::new(MAX_READ), dropped: None }
+        Self { root, is_draft_7, budget: Cell::new(MAX_SUBSCHEMAS), dropped: None }
     }
 
-    /// A flattener that drops parts that cannot be merged. The first occurrence wins.
+    /// Creates a flattener that drops keywords that cannot be merged. The first occurrence of a
+    /// keyword is kept.
     pub(super) fn lossy(root: &'s Value) -> Self {
-        Self { budget: Cell::new(MAX_INLINED), dropped: Some(RefCell::default()), ..Self::exact(root) }
+        Self {
+            budget: Cell::new(MAX_INLINED_SUBSCHEMAS),
+            dropped: Some(RefCell::default()),
+            ..Self::exact(root)
+        }
     }
 
-    /// Takes the keywords dropped since the last call.
+    /// Returns the keywords that were dropped since the last call.
     pub(super) fn changes(&self) -> Vec<SchemaChange> {
         self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// Merges a subschema with its `allOf`. A reference with annotations only is kept.
+    /// Merges a subschema with its `allOf`. A `$ref` is merged too, unless all other keywords are
+    /// annotations: then it is kept.
     pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
         self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
@@ -166,7 +181,7 @@ impl<'s> Flattener<'s> {
         Ok(flat)
     }
 
-    /// Merges another schema for the same value.
+    /// Merges `other` into `flat`. Both apply to the same value; `keyword` combines them.
     pub(super) fn merge(
         &self,
         flat: &mut FlatSchema<'s>,
@@ -180,7 +195,8 @@ impl<'s> Flattener<'s> {
                 lost,
             )
         };
-        // "All other properties" and "all other items" would mean a different set after the merge.
+        // Keywords for "all other properties" or "all other items" would apply to a different set
+        // after the merge.
         let [outside, inside] = [flat.remainders(&other), other.remainders(flat)];
         for entry in outside.iter().chain(&inside) {
             conflict(Some((&entry.at, entry.name)))?;
@@ -210,12 +226,13 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Merges a subschema with its `allOf` and its reference.
+    /// Merges a subschema with its `allOf` and with the target of its `$ref`.
     pub(super) fn resolve(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         self.resolve_reference(self.flatten(at, schema)?)
     }
 
-    /// The final target of a reference, with its pointer.
+    /// Returns the target of a reference and its JSON pointer. A target that is only a `$ref` is
+    /// followed.
     pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
         let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
@@ -245,6 +262,7 @@ impl<'s> Flattener<'s> {
         Ok(described)
     }
 
+    /// Subtracts `cost` from the budget. Fails if the budget is used up.
     fn spend(&self, at: &str, cost: usize) -> Result<(), SchemaChange> {
         let left = self.budget.get().checked_sub(cost);
         self.budget.set(left.ok_or_else(|| {
@@ -253,7 +271,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Fails with the obstacle, or records the dropped keyword.
+    /// An exact flattener fails with `obstacle`. A lossy flattener records the lost keyword, given
+    /// with its JSON pointer.
     fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,
@@ -291,20 +310,20 @@ impl<'s> FlatSchema<'s> {
         self.keywords.iter().find(|it| it.name == name)
     }
 
-    /// Removes and returns a keyword.
+    /// Removes a keyword and returns it.
     pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
         let index = self.keywords.iter().position(|it| it.name == name)?;
         Some(self.keywords.remove(index))
     }
 
-    /// A copy without annotations.
+    /// Returns a copy without annotations.
     pub(super) fn assertions_only(&self) -> Self {
         let mut bare = self.clone();
         bare.keywords.retain(|it| is_assertion(it.name));
         bare
     }
 
-    /// Returns `true` if every value is valid.
+    /// Returns `true` if the schema accepts every value.
     pub(super) fn has_no_assertions(&self) -> bool {
         let says_nothing = self.keywords.iter().all(|it| !is_assertion(it.name));
         says_nothing && self.properties.is_empty() && self.required.is_empty()
@@ -314,15 +333,14 @@ impl<'s> FlatSchema<'s> {
         self.properties.iter().find(|it| it.name == name)
     }
 
-    /// The keywords that change their meaning when they are merged with the declarations of
-    /// another schema.
+    /// Returns the keywords of this schema whose meaning would change in a merge with `other`.
     fn remainders(&self, other: &Self) -> Vec<Entry<'s>> {
         let mut names = Vec::new();
         if other.properties.iter().any(|it| self.property(it.name).is_none()) {
-            names.extend(REMAINDERS);
+            names.extend(PROPERTY_DEPENDENT_KEYWORDS);
         }
         if other.has_tuple() && !self.has_tuple() {
-            names.extend(REMAINING_ITEMS);
+            names.extend(TUPLE_DEPENDENT_KEYWORDS);
         }
         let says_something = |it: &&Entry<'_>| it.value != &Value::Bool(true);
         names.into_iter().filter_map(|name| self.keyword(name)).filter(says_something).cloned().collect()

@@ -1,4 +1,4 @@
-//! The subset of OpenAPI 3.0 that Gemini's API calls `Schema`.
+//! Derivation of schemas for Gemini's API, in the subset of OpenAPI 3.0 that it calls `Schema`.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::flatten::{Entry, FlatSchema, is_assertion, is_requirement};
 use super::inline::{Inliner, any_value};
 use super::json_types::{constants, is_of, subject, types};
 
-/// The supported formats by type. Other formats fail the request.
+/// The supported values of `format`, by type. Gemini rejects a request with any other format.
 const FORMATS: [(&str, &str); 5] = [
     ("string", "date-time"),
     ("integer", "int32"),
@@ -19,7 +19,7 @@ const FORMATS: [(&str, &str); 5] = [
     ("number", "double"),
 ];
 
-/// Derives the schema and the report of changes.
+/// Derives the schema for Gemini and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut flat = inline.read("", root);
@@ -28,8 +28,8 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     (Value::Object(output), inline.into_changes())
 }
 
-/// Merges the alternatives of the root into one object with all of their properties. A property is
-/// required if all alternatives require it.
+/// Merges the alternatives of the root into one object with the properties of all alternatives. A
+/// property is required if all alternatives require it.
 fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     let mut notes = Vec::new();
     while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
@@ -75,7 +75,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     let mut notes = DescriptionNotes::default();
     if let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
         let alternatives = alternatives(&union);
-        // An alternative needs a type, so alternatives of `required` alone become a note.
+        // Each alternative needs a type in Gemini's API, so alternatives that consist only of
+        // `required` become a note in the description.
         if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
             return any_of(inline, flat, &union, alternatives);
         }
@@ -98,7 +99,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
             vec!["object"]
         }
     };
-    // `number` includes `integer`, and `null` is sent as `nullable`.
+    // `number` includes `integer`, and `null` is expressed by `nullable`.
     let is_sent = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
     let output_types: Vec<_> = names.iter().copied().filter(is_sent).collect();
     let mut output = match output_types.as_slice() {
@@ -125,7 +126,8 @@ fn is_object(flat: &FlatSchema<'_>) -> bool {
     flat.keyword("type").is_some_and(|it| it.value == "object")
 }
 
-/// Derives alternatives, each merged with the common keywords.
+/// Derives the alternatives of `union`. Each is merged with the keywords in `flat`, which apply to
+/// all alternatives.
 fn any_of<'s>(
     inline: &mut Inliner<'s>,
     mut flat: FlatSchema<'s>,
@@ -133,7 +135,7 @@ fn any_of<'s>(
     alternatives: Vec<(String, &'s Value)>,
 ) -> Map<String, Value> {
     let (nulls, mut others): (Vec<_>, Vec<_>) = alternatives.into_iter().partition(|(_, it)| is_null(it));
-    // `false` accepts no value.
+    // An alternative `false` accepts no value, so it can be omitted.
     others.retain(|(_, it)| *it != &Value::Bool(false));
     let mut is_nullable = !nulls.is_empty();
     let mut output = if others.len() > 1 {
@@ -165,7 +167,7 @@ fn any_of<'s>(
     output
 }
 
-/// Returns `true` if a schema accepts `null` only, without other assertions.
+/// Returns `true` if a schema accepts only `null`, and contains no other assertions.
 fn is_null(schema: &Value) -> bool {
     let is_silent = |(name, value): (&String, &Value)| match name.as_str() {
         "type" => value == "null",
@@ -187,7 +189,8 @@ fn null_schema(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, V
     output
 }
 
-/// Derives a schema for any value. Gemini requires a type, so it becomes `anyOf` several types.
+/// Derives a schema for a value of any type. Gemini requires a type, so it becomes an `anyOf` of
+/// several types.
 fn any_value_schema<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -206,7 +209,7 @@ fn any_value_schema<'s>(
     output
 }
 
-/// Derives a schema of a single type.
+/// Derives a schema for values of the single type `name`.
 fn single_type<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -238,12 +241,16 @@ fn single_type<'s>(
     output
 }
 
-/// The treatment of a keyword in a schema of a single type.
+/// The treatment of a keyword in a schema for a single type.
 enum KeywordAction {
+    /// The keyword is copied.
     Keep,
-    /// The keyword has no effect, or is handled elsewhere.
+    /// The keyword is omitted without a report, because it has no effect here or is handled
+    /// elsewhere.
     Skip,
+    /// The keyword is omitted and reported.
     Drop,
+    /// The keyword is moved to the description.
     Describe,
 }
 
@@ -258,7 +265,7 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
             match entry.value {
                 Value::Bool(true) => KeywordAction::Skip,
-                // A note would be noise: models seldom write undeclared properties.
+                // A note would only distract the model: models seldom write undeclared properties.
                 Value::Bool(false) => KeywordAction::Drop,
                 _ => KeywordAction::Describe,
             }
@@ -267,7 +274,8 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
     }
 }
 
-/// Adds `enum` and `const`, which are supported for non-empty strings only.
+/// Adds the values of `enum` or `const`. Gemini supports them for non-empty strings only; other
+/// values are omitted or moved to the description.
 fn add_enum(
     inline: &mut Inliner<'_>,
     flat: &FlatSchema<'_>,
@@ -293,7 +301,8 @@ fn add_enum(
     rules.insert("enum".to_owned(), json!(texts));
 }
 
-/// Derives the required `items` of an array. The items of a tuple become alternatives.
+/// Derives the `items` of an array, which Gemini requires. The items of a tuple become
+/// alternatives.
 fn items_schema<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     let tuple =
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
@@ -332,7 +341,7 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
         }
         let schema = inline.schema(&property.at, property.value);
         match properties.get_mut(property.name) {
-            // Several alternatives of the root may have a property of this name.
+            // Several alternatives of the root may declare a property with this name.
             Some(Value::Object(known)) => {
                 inline.report(&property.at, "type", SchemaChangeKind::AnyOf);
                 *known = union_of(std::mem::take(known), schema);
@@ -340,7 +349,7 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
             _ => drop(properties.insert(property.name.to_owned(), Value::Object(schema))),
         }
     }
-    // Gemini rejects undeclared names in `required`.
+    // Gemini rejects names in `required` that are not declared.
     for name in &flat.required {
         if !properties.contains_key(*name) {
             inline.report(&flat.at, "required", SchemaChangeKind::Narrowed);
@@ -355,8 +364,8 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
     }
 }
 
-/// Appends an alternative. Alternatives must not be nested, so a nested `anyOf` is flattened and
-/// each of its parts gets the annotations.
+/// Appends an alternative to `each`. Alternatives must not be nested, so the parts of a nested
+/// `anyOf` are appended instead, each with the annotations of `part`.
 fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));
@@ -372,7 +381,8 @@ fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     }
 }
 
-/// Derives a schema for the values of either of two schemas. Two enums are merged.
+/// Returns a schema for the values that either of two schemas accepts. Two enums are merged into
+/// one.
 fn union_of(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<String, Value> {
     if one == other {
         return one;

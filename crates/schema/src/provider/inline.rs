@@ -1,4 +1,5 @@
-//! Derivation of a schema with inlined references and merged `allOf`.
+//! Derivation of a schema without references and `allOf`: both are merged into the schema that
+//! contains them.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -8,25 +9,27 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, Flattener, is_assertion};
 use super::json_types::types;
 
-/// Maximum nesting of subschemas. Models do not write deeper values.
+/// Maximum nesting of subschemas. Models do not write values with more levels.
 const MAX_NESTING: usize = 16;
 
-/// Maximum size of the derived schema: one unit per subschema and per 32 bytes of its texts. Only
-/// repeated inlining reaches it.
+/// Maximum size of the derived schema. The unit is one subschema, or 32 bytes of text in a
+/// subschema. Only a schema that inlines the same targets many times reaches this size.
 const MAX_SIZE: usize = 16_000;
 
-/// Derives a subschema. Calls [`Inliner::schema`] or [`Inliner::emit`] for nested subschemas.
+/// A function that derives one subschema. It calls [`Inliner::schema`] or [`Inliner::emit`] for the
+/// nested subschemas.
 pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
 
-/// Derives a schema without references. Unsupported keywords are dropped and reported.
+/// Derives a schema without references. Unsupported keywords are dropped and added to `changes`.
 pub(super) struct Inliner<'s> {
     pub(super) changes: Vec<SchemaChange>,
     flattener: Flattener<'s>,
     derive: Derive,
-    /// The pointers of the enclosing reference targets. A reference to them is recursive.
+    /// The JSON pointers of the reference targets that enclose the current subschema. A reference
+    /// to one of them is recursive.
     open: Vec<Rc<str>>,
     nesting: usize,
-    /// The rest of [`MAX_SIZE`].
+    /// The part of [`MAX_SIZE`] that is still available.
     left: usize,
 }
 
@@ -43,13 +46,13 @@ impl<'s> Inliner<'s> {
         }
     }
 
-    /// Derives a subschema.
+    /// Derives the subschema at the JSON pointer `at`.
     pub(super) fn schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
         let flat = self.read(at, schema);
         self.emit(flat)
     }
 
-    /// Derives a merged subschema.
+    /// Derives a subschema that is already merged with its references and `allOf`.
     pub(super) fn emit(&mut self, mut flat: FlatSchema<'s>) -> Map<String, Value> {
         let targets = std::mem::take(&mut flat.targets);
         if targets.iter().any(|target| self.open.contains(target)) {
@@ -69,6 +72,7 @@ impl<'s> Inliner<'s> {
         output
     }
 
+    /// Merges the subschema at the JSON pointer `at` with its `allOf` and its reference.
     pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
         let flat = self.flattener.resolve(at, schema);
         self.changes.extend(self.flattener.changes());
@@ -78,7 +82,7 @@ impl<'s> Inliner<'s> {
         })
     }
 
-    /// Merges another subschema for the same value.
+    /// Merges `other` into `flat`. Both apply to the same value; `keyword` combines them.
     pub(super) fn merge(&mut self, flat: &mut FlatSchema<'s>, other: FlatSchema<'s>, keyword: &str) {
         let size = |it: &FlatSchema<'_>| it.properties.len() + it.keywords.len() + 1;
         if !self.spend(size(flat) * size(&other) / 64) {
@@ -90,19 +94,21 @@ impl<'s> Inliner<'s> {
         self.changes.extend(merged.err());
     }
 
-    /// The distinct changes. A subschema that is inlined twice reports the same changes twice.
+    /// Returns the changes without duplicates. A subschema that was inlined twice has reported its
+    /// changes twice.
     pub(super) fn into_changes(self) -> Vec<SchemaChange> {
         let mut known = HashSet::new();
         self.changes.into_iter().filter(|change| known.insert(change.clone())).collect()
     }
 
+    /// Subtracts `cost` from the available size. Returns `false` if the maximum size is exceeded.
     fn spend(&mut self, cost: usize) -> bool {
         let left = self.left.checked_sub(cost);
         self.left = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Reports all assertions of a subschema that is reduced to its type.
+    /// Reports all assertions that are lost because the subschema is reduced to its type.
     fn report_unexpanded(&mut self, flat: &FlatSchema<'s>) {
         let rules = flat.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
         self.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Unexpanded)));
@@ -120,13 +126,13 @@ impl<'s> Inliner<'s> {
     }
 }
 
-/// A schema for any value, for targets that require a type.
+/// Returns a schema for any value, for providers that require a type.
 pub(super) fn any_value() -> Value {
     let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
     json!({"anyOf": each})
 }
 
-/// The replacement for a subschema that is not inlined.
+/// Returns a schema for any value of the same type, in place of a subschema that is not inlined.
 fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
     let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
     let mut output: Map<_, _> = described.into_iter().collect();
@@ -146,7 +152,7 @@ fn any_of_type(name: &str) -> Value {
     if name == "array" { json!({"type": name, "items": any_value()}) } else { json!({"type": name}) }
 }
 
-/// The size of a subschema without nested subschemas, in the unit of [`MAX_SIZE`].
+/// Returns the size of a subschema without its nested subschemas, in the unit of [`MAX_SIZE`].
 fn weight(flat: &FlatSchema<'_>) -> usize {
     let is_text = |name: &str| {
         matches!(name, "enum" | "const" | "default" | "examples" | "description" | "title" | "pattern")
@@ -155,6 +161,7 @@ fn weight(flat: &FlatSchema<'_>) -> usize {
     1 + texts.sum::<usize>() / 32
 }
 
+/// Returns the approximate length of a value as JSON, in bytes.
 fn bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,

@@ -1,18 +1,19 @@
-//! The types of the values of a schema.
+//! The JSON types of the values that a schema allows.
 
 use serde_json::Value;
 
 use super::change::SchemaChange;
 use super::flatten::FlatSchema;
 
-/// The types of a schema.
+/// The JSON types that a schema allows.
 pub(super) struct Types<'s> {
     pub(super) names: Vec<&'s str>,
-    /// Set if the types are not declared but derived from other keywords.
+    /// Set if the schema declares no types, so they were derived from its other keywords.
     pub(super) is_assumed: bool,
 }
 
-/// Returns the types of the valid values.
+/// Returns the types of the valid values. Fails if the types cannot be determined, or if no value
+/// is valid.
 pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange> {
     let declared: Option<Vec<&str>> = match flat.keyword("type").map(|it| it.value) {
         Some(Value::String(name)) => Some(vec![name]),
@@ -38,7 +39,7 @@ pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange
     Ok(Types { names, is_assumed: false })
 }
 
-/// The values of `enum` and `const`.
+/// Returns the values that both `enum` and `const` allow, or `None` if the schema has neither.
 pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
     match flat.keyword("const") {
@@ -50,7 +51,7 @@ pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     }
 }
 
-/// Returns `true` if a value has a type.
+/// Returns `true` if a value has the type with this name.
 pub(super) fn is_of(value: &Value, name: &str) -> bool {
     let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
     match name {
@@ -60,7 +61,8 @@ pub(super) fn is_of(value: &Value, name: &str) -> bool {
     }
 }
 
-/// The distinct types of values. All numbers are `number` if one of them has a fraction.
+/// Returns the types of the values without duplicates. If one number has a fraction, the type of
+/// all numbers is `number`.
 fn kinds(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let has_fraction = values.iter().any(|value| value.is_number() && !is_of(value, "integer"));
@@ -87,7 +89,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The type that all keywords constrain, if it is unique.
+/// Returns the type that the keywords constrain, if it is the same for all keywords.
 fn assumed(flat: &FlatSchema<'_>) -> Option<&'static str> {
     let is_object = !flat.properties.is_empty() || !flat.required.is_empty();
     let mut subjects = flat.keywords.iter().filter_map(|it| subject(it.name));
@@ -95,7 +97,8 @@ fn assumed(flat: &FlatSchema<'_>) -> Option<&'static str> {
     subjects.all(|it| it == first).then_some(first)
 }
 
-/// The type that a keyword constrains. Values of other types are not affected.
+/// Returns the type that a keyword constrains. Values of other types are always valid for this
+/// keyword.
 pub(super) fn subject(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

@@ -1,4 +1,4 @@
-//! Size limits of strict schemas.
+//! The size limits of OpenAI's strict mode.
 
 use std::collections::HashMap;
 
@@ -6,46 +6,48 @@ use serde_json::{Map, Value};
 
 use super::change::SchemaChange;
 
-/// Maximum number of properties of all objects.
-const PROPERTIES: usize = 5_000;
+/// Maximum number of properties of all objects together.
+const MAX_PROPERTIES: usize = 5_000;
 
-/// Maximum nesting of objects and arrays, including the root.
-const LEVELS: usize = 10;
+/// Maximum number of nested objects and arrays, including the root.
+const MAX_LEVELS: usize = 10;
 
-/// Maximum number of values of all enums.
-const ENUM_VALUES: usize = 1_000;
+/// Maximum number of values of all enums together.
+const MAX_ENUM_VALUES: usize = 1_000;
 
-/// Maximum number of characters in names of properties and definitions, enum values and constants.
-const CHARACTERS: usize = 120_000;
+/// Maximum total number of characters in the names of properties and definitions, in enum values
+/// and in constants.
+const MAX_CHARACTERS: usize = 120_000;
 
-/// Number of values above which [`LARGE_ENUM_CHARACTERS`] limits an enum of strings.
-const LARGE_ENUM: usize = 250;
+/// An enum with more values than this has a limit of [`MAX_LARGE_ENUM_CHARACTERS`].
+const LARGE_ENUM_VALUES: usize = 250;
 
-/// Maximum number of characters in the values of an enum with more than [`LARGE_ENUM`] values.
-const LARGE_ENUM_CHARACTERS: usize = 15_000;
+/// Maximum total number of characters in the values of an enum with more than [`LARGE_ENUM_VALUES`]
+/// values.
+const MAX_LARGE_ENUM_CHARACTERS: usize = 15_000;
 
-/// Rejects a strict schema that exceeds a limit.
+/// Checks a strict schema against the size limits. Fails with the limit that it exceeds.
 pub(super) fn check(root: &Value) -> Result<(), SchemaChange> {
     let mut size = Size::default();
     size.add(root);
     let exceeded = |keyword, limit, what| {
         Err(SchemaChange::not_strict("", keyword, format!("there are more than {limit} {what}")))
     };
-    if size.properties > PROPERTIES {
-        return exceeded("properties", PROPERTIES, "properties");
+    if size.properties > MAX_PROPERTIES {
+        return exceeded("properties", MAX_PROPERTIES, "properties");
     }
-    if size.enum_values > ENUM_VALUES {
-        return exceeded("enum", ENUM_VALUES, "values of enums");
+    if size.enum_values > MAX_ENUM_VALUES {
+        return exceeded("enum", MAX_ENUM_VALUES, "values of enums");
     }
-    if size.characters > CHARACTERS {
-        return exceeded("properties", CHARACTERS, "characters of names and values");
+    if size.characters > MAX_CHARACTERS {
+        return exceeded("properties", MAX_CHARACTERS, "characters of names and values");
     }
     if size.has_long_enum {
-        return exceeded("enum", LARGE_ENUM_CHARACTERS, "characters in one enum");
+        return exceeded("enum", MAX_LARGE_ENUM_CHARACTERS, "characters in one enum");
     }
     let mut depth = Depth { root, known: HashMap::new() };
-    if depth.of(root) > LEVELS {
-        return exceeded("properties", LEVELS, "levels of objects and arrays");
+    if depth.of(root) > MAX_LEVELS {
+        return exceeded("properties", MAX_LEVELS, "levels of objects and arrays");
     }
     Ok(())
 }
@@ -70,7 +72,7 @@ impl Size {
             let characters: usize = values.iter().map(characters).sum();
             self.enum_values += values.len();
             self.characters += characters;
-            self.has_long_enum |= values.len() > LARGE_ENUM && characters > LARGE_ENUM_CHARACTERS;
+            self.has_long_enum |= values.len() > LARGE_ENUM_VALUES && characters > MAX_LARGE_ENUM_CHARACTERS;
         }
         self.characters += schema.get("const").map_or(0, characters);
         children(schema)
@@ -79,10 +81,11 @@ impl Size {
     }
 }
 
-/// The nesting of the values of a schema. A recursive reference is followed once.
+/// Computes the maximum nesting of the values of a schema. A recursive reference is followed once.
 struct Depth<'s> {
     root: &'s Value,
-    /// The depth of each definition by name. It is 0 during the computation.
+    /// The nesting of each definition by name. It is 0 while it is being computed, which ends a
+    /// recursion.
     known: HashMap<&'s str, usize>,
 }
 
@@ -112,7 +115,7 @@ fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// The nested subschemas of a strict schema, without definitions.
+/// Returns the nested subschemas of a strict schema, without those in `$defs`.
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {
     let properties = members(schema, "properties").into_iter().flat_map(Map::values);
     let alternatives = schema.get("anyOf").and_then(Value::as_array);

@@ -1,4 +1,5 @@
-//! The root that OpenAI accepts without `strict`: an object without alternatives.
+//! Derivation of the root that OpenAI accepts without `strict: true`: an object without
+//! alternatives.
 
 use serde_json::{Map, Value, json};
 
@@ -9,14 +10,14 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::description_notes::DescriptionNotes;
 use super::flatten::is_assertion;
 
-/// Keywords that are rejected at the root.
-const REJECTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
+/// Keywords that OpenAI rejects at the root, or that may lead to such a keyword.
+const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
-/// Derives the schema. A root that is not an object is unchanged.
+/// Derives the schema and appends to the given changes. A boolean root is returned unchanged.
 pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     let as_given = |changes| ProviderSchema { value: root.clone(), strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };
-    if !REJECTED.iter().any(|keyword| members.contains_key(*keyword)) {
+    if !REJECTED_KEYWORDS.iter().any(|keyword| members.contains_key(*keyword)) {
         return as_given(changes);
     }
     let mut union = Union {
@@ -31,7 +32,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     union.drop_additional_properties(members, &mut value);
     std::mem::take(&mut union.notes).describe(&mut value);
     let value = Value::Object(value);
-    // A reference into a removed keyword has no target now.
+    // This fails if a reference points into a keyword that was removed.
     if preflight::graph(&value).is_some() {
         return ProviderSchema { value, strict: false, changes: union.changes };
     }
@@ -43,19 +44,19 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     }
 }
 
-/// The union of the properties of all alternatives.
+/// An object with the properties of all alternatives of the root.
 struct Union<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
-    /// The schemas of each property.
+    /// The properties, each with its distinct schemas from all alternatives.
     properties: Vec<(&'s str, Vec<&'s Value>)>,
     required: Vec<&'s str>,
     notes: DescriptionNotes,
 }
 
 impl<'s> Union<'s> {
-    /// Adds a subschema of the root. Its `required` applies only if `is_certain`, that is, outside
-    /// of alternatives.
+    /// Adds the keywords of a subschema of the root. `is_certain` is set outside of alternatives;
+    /// only then `required` applies to the whole object.
     fn add(&mut self, at: &str, schema: &'s Map<String, Value>, is_certain: bool) {
         for (keyword, value) in schema {
             match (keyword.as_str(), value) {
@@ -80,12 +81,13 @@ impl<'s> Union<'s> {
                     }
                     self.add_all(&join(at, keyword), alternatives, false);
                 }
-                // Other keywords of the root are kept, and its type is `object`.
+                // Other keywords of the root are copied later, and the type of the root is always
+                // `object`.
                 ("type", types) if !is_object(types) => {
                     self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
                 }
                 ("type" | "required", _) => {}
-                (name, _) if at.is_empty() && REJECTED.contains(&name) => {
+                (name, _) if at.is_empty() && REJECTED_KEYWORDS.contains(&name) => {
                     self.changes.push(self.notes.add(at, name, value));
                 }
                 (name, _) if !at.is_empty() && is_assertion(name) => {
@@ -102,7 +104,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Adds the target of a reference. The preflight rejected unresolved and recursive references.
+    /// Adds the target of a reference. The preflight has already rejected unresolved and recursive
+    /// references.
     fn add_target(&mut self, reference: &str, is_certain: bool) {
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else {
             self.changes.push(SchemaChange::new("", "$ref", SchemaChangeKind::Dropped));
@@ -132,7 +135,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Drops `additionalProperties` if the root has properties from alternatives now.
+    /// Drops `additionalProperties` if the root now also has properties that come from
+    /// alternatives.
     fn drop_additional_properties(&mut self, root: &Map<String, Value>, output: &mut Map<String, Value>) {
         let own = root.get("properties").and_then(Value::as_object);
         let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));
@@ -143,7 +147,7 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// The root with the collected properties.
+    /// Returns the root with the collected properties and without [`REJECTED_KEYWORDS`].
     fn object(&self, root: &Map<String, Value>) -> Map<String, Value> {
         let property = |(name, schemas): &(&str, Vec<&Value>)| {
             let schema =
@@ -151,7 +155,7 @@ impl<'s> Union<'s> {
             ((*name).to_owned(), schema)
         };
         let mut object = Map::from_iter([("type".to_owned(), json!("object"))]);
-        let is_kept = |name: &str| !REJECTED.contains(&name) && name != "required" && name != "type";
+        let is_kept = |name: &str| !REJECTED_KEYWORDS.contains(&name) && name != "required" && name != "type";
         object.extend(
             root.iter().filter(|(name, _)| is_kept(name)).map(|(name, it)| (name.clone(), it.clone())),
         );
@@ -163,7 +167,7 @@ impl<'s> Union<'s> {
     }
 }
 
-/// Returns `true` if a `type` allows objects.
+/// Returns `true` if the value of a `type` keyword allows objects.
 fn is_object(types: &Value) -> bool {
     types == "object" || types.as_array().is_some_and(|types| types.iter().any(|it| it == "object"))
 }

@@ -1,4 +1,4 @@
-//! Reduced schemas for small models: inlined references, and useful keywords only.
+//! Reduced schemas for small models, with inlined references and useful keywords only.
 
 use serde_json::{Map, Value, json};
 
@@ -8,14 +8,15 @@ use super::description_notes::is_schema_metadata;
 use super::flatten::{Entry, FlatSchema};
 use super::inline::Inliner;
 
-/// Maximum length of a description, in bytes.
-const MAX_DESCRIPTION: usize = 300;
+/// Maximum length of a description, in bytes. Longer descriptions are cut.
+const MAX_DESCRIPTION_BYTES: usize = 300;
 
-/// The end of a description that is cut within a sentence.
+/// Appended to a description that is cut within a sentence.
 const ELLIPSIS: &str = "…";
 
-/// The keywords that help small models, or that constrained decoding enforces.
-const KEPT: [&str; 17] = [
+/// Keywords that are copied, because they help small models or because constrained decoding
+/// enforces them.
+const KEPT_KEYWORDS: [&str; 17] = [
     "type",
     "enum",
     "const",
@@ -35,11 +36,11 @@ const KEPT: [&str; 17] = [
     "uniqueItems",
 ];
 
-/// Derives the schema and the report of changes.
+/// Derives the reduced schema and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut output = inline.schema("", root);
-    // A tool without arguments has explicit empty properties.
+    // The schema of a tool without arguments keeps its empty `properties`.
     if !["anyOf", "oneOf"].iter().any(|union| output.contains_key(*union)) {
         output.entry("properties").or_insert_with(|| json!({}));
     }
@@ -50,7 +51,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
     let mut output = Map::new();
     for entry in &flat.keywords {
         if let Some(value) = keyword(inline, entry) {
-            // The derived schema has no `$schema`, so the tuple keyword of draft-07 is renamed.
+            // Draft-07 calls the tuple keyword `items`. The derived schema has no `$schema`, so it
+            // needs the name of draft 2020-12.
             let is_tuple = entry.name == "items" && value.is_array();
             output.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
         }
@@ -65,7 +67,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
     output
 }
 
-/// Derives a keyword. Returns `None` if it is dropped.
+/// Derives the value of a keyword. Returns `None` if the keyword is omitted.
 fn keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
     let at = join(&entry.at, entry.name);
     match (entry.name, entry.value) {
@@ -79,12 +81,12 @@ fn keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
             )
         }
         ("items" | "additionalProperties", Value::Object(_)) => {
-            // An empty schema is redundant.
+            // An empty schema allows any value, as does a missing keyword.
             Some(inline.schema(&at, entry.value)).filter(|it| !it.is_empty()).map(Value::Object)
         }
         ("items" | "additionalProperties", Value::Bool(true)) => None,
         (name, _) if is_schema_metadata(name) => None,
-        (name, value) if KEPT.contains(&name) && !is_machine_format(entry) => Some(value.clone()),
+        (name, value) if KEPT_KEYWORDS.contains(&name) && !is_machine_format(entry) => Some(value.clone()),
         (name, _) => {
             inline.report(&entry.at, name, SchemaChangeKind::Dropped);
             None
@@ -92,23 +94,24 @@ fn keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
     }
 }
 
-/// Returns `true` for a `format` with the width of a number, such as `int64`.
+/// Returns `true` for a `format` that is the width of a number, such as `int64`.
 fn is_machine_format(entry: &Entry<'_>) -> bool {
     let kinds = ["int", "uint", "float", "double"];
     entry.name == "format"
         && entry.value.as_str().is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
 }
 
-/// Shortens a description to the first sentences within the limit.
+/// Shortens a description to the sentences that fit into [`MAX_DESCRIPTION_BYTES`].
 fn description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
-    if text.len() <= MAX_DESCRIPTION {
+    if text.len() <= MAX_DESCRIPTION_BYTES {
         return Value::from(text);
     }
     inline.report(&entry.at, entry.name, SchemaChangeKind::Shortened);
-    let start = text.get(..text.floor_char_boundary(MAX_DESCRIPTION - ELLIPSIS.len())).unwrap_or_default();
+    let start =
+        text.get(..text.floor_char_boundary(MAX_DESCRIPTION_BYTES - ELLIPSIS.len())).unwrap_or_default();
     let ends = [". ", ".\n", "\n\n"].map(|end| start.rfind(end).map(|at| at + 1));
-    // A full stop near the beginning is usually an abbreviation.
-    let end = ends.into_iter().flatten().max().filter(|end| *end > MAX_DESCRIPTION / 3);
+    // A full stop near the beginning is usually part of an abbreviation.
+    let end = ends.into_iter().flatten().max().filter(|end| *end > MAX_DESCRIPTION_BYTES / 3);
     let whole = end.and_then(|end| start.get(..end)).map(str::trim_end);
     Value::from(whole.map_or_else(|| format!("{start}{ELLIPSIS}"), str::to_owned))
 }
@@ -130,7 +133,8 @@ fn properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map<String
     properties
 }
 
-/// Removes `null` from the valid values, unless it is the only one. Returns `true` if it did.
+/// Removes `null` from the allowed values, unless it is the only one. Returns `true` if it was
+/// removed.
 fn remove_null(schema: &mut Map<String, Value>) -> bool {
     let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
     let options = schema.get("enum").and_then(Value::as_array);
@@ -158,7 +162,7 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces a list by its only element.
+/// Replaces the list under `key` by its only element.
 fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -1,4 +1,4 @@
-//! The schema subset of OpenAI's strict mode.
+//! Derivation of schemas for OpenAI's strict mode.
 
 mod keywords;
 mod object;
@@ -13,10 +13,12 @@ use super::flatten::{Entry, FlatSchema, Flattener, is_requirement};
 use super::json_types::{Types, types};
 use super::limits;
 
-/// Maximum nesting of subschemas during derivation. The subset allows 10 levels of objects.
+/// Maximum nesting of subschemas during the derivation. OpenAI allows only 10 levels of objects,
+/// but `anyOf` nests without adding a level.
 const MAX_NESTING: usize = 32;
 
-/// Derives the schema and the report of changes. Fails with the reason why it cannot be strict.
+/// Derives the strict schema and the list of changes. If there is no strict form, the error is the
+/// change that prevents it.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
     let mut output = strict.root(root)?;
@@ -32,14 +34,16 @@ pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaC
     Ok((output, strict.changes))
 }
 
-/// Derives a strict schema. Each reference target becomes a definition.
+/// The state of a derivation. Each reference target becomes a definition in `$defs`.
 struct Strict<'s> {
     flattener: Flattener<'s>,
     changes: Vec<SchemaChange>,
-    /// The names of the definitions, by the pointers of their originals.
+    /// The names of the definitions, by the JSON pointers of the original subschemas.
     names: HashMap<String, String>,
+    /// The names of definitions that are in use.
     taken: HashSet<String>,
-    /// Referenced definitions that are not derived yet.
+    /// The definitions that are referenced but not derived yet: name, JSON pointer and original
+    /// subschema.
     open: VecDeque<(String, String, &'s Value)>,
     nesting: usize,
 }
@@ -56,6 +60,7 @@ impl<'s> Strict<'s> {
         }
     }
 
+    /// Derives the root, which must be a single object.
     fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let mut flat = self.flattener.resolve("", root)?;
         let mut notes = DescriptionNotes::default();
@@ -67,7 +72,7 @@ impl<'s> Strict<'s> {
             return Err(SchemaChange::not_strict("", "type", "the root is not an object"));
         }
         self.note_assumed(&flat, is_assumed);
-        self.plain(&flat, &names, notes, true)
+        self.without_alternatives(&flat, &names, notes, true)
     }
 
     fn schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
@@ -96,19 +101,22 @@ impl<'s> Strict<'s> {
         let Types { names, is_assumed } = types(&flat)?;
         self.note_assumed(&flat, is_assumed);
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
-            return self.plain(&flat, &names, notes, false);
+            return self.without_alternatives(&flat, &names, notes, false);
         }
-        // Each keyword constrains one type, so splitting by type is exact.
+        // Each keyword constrains values of one type only, so one alternative per type accepts the
+        // same values.
         let mut output = annotations(&flat, notes, &mut self.changes);
         let bare = flat.assertions_only();
-        let alternatives =
-            names.iter().map(|name| self.plain(&bare, &[*name], DescriptionNotes::default(), false));
+        let alternatives = names
+            .iter()
+            .map(|name| self.without_alternatives(&bare, &[*name], DescriptionNotes::default(), false));
         let alternatives: Vec<_> = alternatives.collect::<Result<_, _>>()?;
         output.insert("anyOf".to_owned(), json!(alternatives));
         Ok(output)
     }
 
-    /// A reference. It must have no siblings, so annotations go around it.
+    /// Derives a schema that is a reference. A `$ref` must not have other keywords beside it, so
+    /// annotations enclose it in an `anyOf`.
     fn reference(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -126,7 +134,8 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// The name of a definition: the last token of its pointer, made unique.
+    /// Returns the name of the definition for a reference target, and schedules its derivation. The
+    /// name is the last token of the JSON pointer, made unique.
     fn definition(&mut self, pointer: String, target: &'s Value) -> String {
         if let Some(name) = self.names.get(&pointer) {
             return name.clone();
@@ -146,10 +155,10 @@ impl<'s> Strict<'s> {
         name
     }
 
-    /// Removes and returns `anyOf` or `oneOf` with its alternatives.
+    /// Removes and returns the `anyOf` or `oneOf` keyword, with its alternatives.
     ///
-    /// If the alternatives differ only in `required`, `anyOf` becomes a note in the description:
-    /// all properties of a strict schema are required.
+    /// If the alternatives consist of `required` only, `anyOf` becomes a note in the description
+    /// instead, because a strict schema requires all properties anyway.
     fn union(
         &mut self,
         flat: &mut FlatSchema<'s>,
@@ -170,7 +179,8 @@ impl<'s> Strict<'s> {
         Ok(None)
     }
 
-    /// Derives the alternatives, each merged with the common keywords.
+    /// Derives the alternatives of `union`. Each is merged with the keywords in `flat`, which apply
+    /// to all alternatives.
     fn alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -197,10 +207,12 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
+    /// Moves a keyword to the description.
     fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
         self.changes.push(notes.add(&entry.at, entry.name, entry.value));
     }
 
+    /// Reports a type that was derived from other keywords.
     fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
         if is_assumed {
             self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));

@@ -1,4 +1,4 @@
-//! Repairs inside a value, derived from its validation errors.
+//! Repairs of nested values. They are derived from the validation errors.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
@@ -8,30 +8,31 @@ use super::super::validator::ERROR_BUDGET;
 use super::super::{Schema, text};
 use super::{Repair, RepairKind};
 
-/// Maximum number of validations per value. Each tried alternative of a union counts.
+/// Maximum number of validations for the repair of one value. Each alternative of a union that is
+/// tried takes at least one.
 const MAX_ATTEMPTS: usize = 100;
 
-/// A search for the repairs of one value.
+/// A search for the repairs that make one value valid.
 pub(super) struct Repairer<'s> {
     schema: &'s Schema,
     attempts: usize,
-    /// Remaining budget of all validations.
+    /// The remaining cost budget for all validations together.
     budget: u64,
 }
 
-/// A change that may make the value valid.
+/// A single change that may make the value valid.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// Replaces a string by the JSON value in it.
+    /// Replaces a string by the JSON value that it contains.
     Read { pointer: String, parsed: Value },
     /// Removes a property with the value `null`.
     Drop { pointer: String },
 }
 
-/// A possible solution for an error.
+/// A possible way to repair one validation error.
 enum Remedy<'e> {
     Fix(Fix),
-    /// The errors of each alternative of a union, of which one must be repaired.
+    /// The errors of each alternative of a union. The errors of one alternative must be repaired.
     Union {
         pointer: &'e str,
         alternatives: &'e [Vec<ValidationError<'static>>],
@@ -43,7 +44,8 @@ impl<'s> Repairer<'s> {
         Self { schema, attempts: MAX_ATTEMPTS, budget: ERROR_BUDGET }
     }
 
-    /// Repairs all errors at or below `scope`. Returns `None` if an error has no remedy.
+    /// Repairs all errors at or below the JSON pointer `scope`. Returns the repaired value, or
+    /// `None` if an error cannot be repaired.
     pub(super) fn repair(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
         self.attempts = self.attempts.checked_sub(1)?;
         if self.schema.is_too_deep(&value) {
@@ -62,8 +64,8 @@ impl<'s> Repairer<'s> {
         self.apply_and_repair(value.clone(), scope, fixes)
     }
 
-    /// Repairs the first union in the scope for the first possible alternative, then the other
-    /// errors.
+    /// Repairs the first union in `remedies`, for the first alternative that can be repaired. Then
+    /// repairs the remaining errors in the scope.
     fn repair_union(
         &mut self,
         value: &Value,
@@ -84,7 +86,7 @@ impl<'s> Repairer<'s> {
         None
     }
 
-    /// Applies fixes, then repairs the remaining errors.
+    /// Applies the fixes, then repairs the errors that remain.
     fn apply_and_repair(
         &mut self,
         mut value: Value,
@@ -117,7 +119,7 @@ impl<'e> Remedy<'e> {
     }
 }
 
-/// The remedy for an error.
+/// Returns the way to repair an error, or `None` if there is none.
 fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
     let pointer = error.instance_path().as_str();
     match (value.pointer(pointer)?, error.kind()) {
@@ -135,8 +137,8 @@ fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e
     }
 }
 
-/// The fixes for all errors of an alternative. A nested union contributes the fixes of its first
-/// repairable alternative.
+/// Returns the fixes for all errors of one alternative, or `None` if an error cannot be repaired.
+/// For a nested union, the fixes of its first repairable alternative are used.
 fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
@@ -150,7 +152,8 @@ fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     Some(all)
 }
 
-/// Applies a fix. Returns `None` for a duplicate, which occurs if two keywords need the same fix.
+/// Applies a fix to the value. Returns `None` if the fix has already been applied, which happens if
+/// two keywords need the same fix.
 fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
         Fix::Read { pointer, parsed } => {
@@ -168,7 +171,8 @@ fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     }
 }
 
-/// Parses a string as JSON. Returns `None` for JSON strings, and for integers that lose precision.
+/// Parses the text of a string as JSON. Returns `None` if the result is again a string, or an
+/// integer that would lose precision.
 fn parsed(text: &str) -> Option<Value> {
     let text = text.trim();
     let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
@@ -176,7 +180,7 @@ fn parsed(text: &str) -> Option<Value> {
     (!(is_whole && parsed.is_f64())).then_some(parsed)
 }
 
-/// Returns `true` if a value resolves an error.
+/// Returns `true` if the failed keyword `kind` accepts the new value.
 fn resolves(value: &Value, kind: &Kind) -> bool {
     match kind {
         Kind::Type { kind: TypeKind::Single(wanted) } => is_of(value, JsonTypeSet::from(*wanted)),
@@ -197,7 +201,7 @@ fn is_member(value: &Value, pointer: &str) -> bool {
     parent.is_some_and(Value::is_object)
 }
 
-/// Returns `true` if a JSON pointer is at or below `scope`.
+/// Returns `true` if the JSON pointer `pointer` is at or below `scope`.
 fn is_within(scope: &str, pointer: &str) -> bool {
     pointer.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

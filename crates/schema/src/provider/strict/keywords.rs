@@ -1,28 +1,33 @@
-//! The keywords of the strict subset.
+//! The keywords that OpenAI's strict mode supports.
 
 use super::super::super::preflight::pattern::backtracks;
 use super::super::flatten::Entry;
 use super::super::json_types::subject;
 
+/// The values of `format` that strict mode supports.
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// The treatment of a keyword.
+/// The treatment of a keyword in a strict schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeywordAction {
+    /// The keyword is copied to the strict schema.
     Keep,
-    /// The keyword has no effect here, or is handled elsewhere.
+    /// The keyword is omitted without a report, because it has no effect here or is handled
+    /// elsewhere.
     Skip,
-    /// The keyword moves to the description. The schema then allows more values, never fewer.
+    /// The keyword is moved to the description. The derived schema then allows more values than the
+    /// original, never fewer.
     Describe,
-    /// The keyword cannot be dropped without changing the meaning of the schema.
+    /// The schema has no strict form, because the keyword cannot be omitted without a change of its
+    /// meaning.
     Reject,
 }
 
-/// Returns the treatment of a keyword in a schema of the given types.
+/// Returns the treatment of a keyword in a schema for values of the given types.
 ///
-/// With `has_optional`, absent properties are sent as `null`. Constraints on the number of
-/// properties would then count properties that are meant to be absent.
+/// If `has_optional` is set, absent properties are sent as `null`. A constraint on the number of
+/// properties would count these too, so it has no strict form.
 pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
     if subject(entry.name).is_some_and(|name| !is_about(name)) {
@@ -32,7 +37,7 @@ pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bo
     match entry.name {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minItems"
         | "maxItems" => KeywordAction::Keep,
-        // The subset has no look-around.
+        // Strict mode supports no look-around.
         "pattern" if !backtracks(text) => KeywordAction::Keep,
         "format" if FORMATS.contains(&text) => KeywordAction::Keep,
         "not" if types.iter().any(|name| matches!(*name, "object" | "array")) => KeywordAction::Reject,

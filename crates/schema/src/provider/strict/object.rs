@@ -1,4 +1,4 @@
-//! Strict schemas for values of known types.
+//! Derivation of strict schemas without alternatives.
 
 use serde_json::{Map, Value, json};
 
@@ -11,8 +11,8 @@ use super::Strict;
 use super::keywords::{KeywordAction, keyword_action};
 
 impl<'s> Strict<'s> {
-    /// Derives a schema without alternatives, for one type or several scalar types.
-    pub(super) fn plain(
+    /// Derives a schema without alternatives. `types` contains one type, or several scalar types.
+    pub(super) fn without_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
         types: &[&str],
@@ -44,6 +44,7 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
+    /// Adds the `items` of an array. Fails for tuples and for arrays without `items`.
     fn fill_array(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -57,7 +58,8 @@ impl<'s> Strict<'s> {
         Ok(())
     }
 
-    /// Adds closed properties that are all required.
+    /// Adds the properties, makes them all required, and closes the object with
+    /// `additionalProperties: false`.
     fn fill_object(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -87,8 +89,8 @@ impl<'s> Strict<'s> {
     }
 }
 
-/// Rejects an object that allows undeclared properties on purpose. An object without declared
-/// properties is a map, except at the root, where it is a tool without arguments.
+/// Fails for an object that deliberately allows undeclared properties. An object without declared
+/// properties counts as a map, except at the root, where it stands for a tool without arguments.
 fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaChange> {
     const ANY_NAME: &str = "its properties may have any name";
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
@@ -110,8 +112,7 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
     Ok(())
 }
 
-/// Adds `enum` and `const`, restricted to values of the given types. Other values are invalid
-/// anyway.
+/// Adds `enum` or `const`, without the values of other types than `types`. They are invalid anyway.
 fn add_enum(
     flat: &FlatSchema<'_>,
     types: &[&str],
@@ -129,8 +130,8 @@ fn add_enum(
     Ok(())
 }
 
-/// Returns `true` if a strict schema accepts `null`. References are not followed: allowing `null`
-/// twice does no harm.
+/// Returns `true` if a strict schema accepts `null`. References are not followed, because adding
+/// `null` a second time does no harm.
 fn accepts_null(schema: &Map<String, Value>) -> bool {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
         return alternatives.iter().filter_map(Value::as_object).any(accepts_null);
@@ -148,7 +149,7 @@ fn accepts_null(schema: &Map<String, Value>) -> bool {
     is_typed && is_option
 }
 
-/// Makes a schema nullable.
+/// Returns a schema that also accepts `null`.
 fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
     let nothing = json!({"type": "null"});
     if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
