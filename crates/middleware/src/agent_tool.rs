@@ -1,4 +1,4 @@
-//! An agent as a tool of another agent.
+//! Agents as tools of other agents.
 
 use async_trait::async_trait;
 use futures::stream::StreamExt as _;
@@ -15,19 +15,21 @@ use haft_core::{
     usage::Usage,
 };
 
-/// The name of the only argument.
+/// The name of the only argument of the tool.
 const TASK: &str = "task";
 
-/// Conversion of agents to tools.
+/// An extension trait that converts agents to tools.
 pub trait AgentExt: Agent + Sized {
-    /// Converts the agent to a tool. Its argument is a task in words, its result is the answer.
+    /// Converts the agent to a tool. The argument of the tool is a task in natural language, and
+    /// its result is the agent's answer.
     ///
-    /// The run of the child has the same principal and state as the call, and is cancelled with it.
-    /// If the child is suspended, the call is suspended too. Decisions for the child's calls are
-    /// given to the parent's run by call id.
+    /// Each call starts a child run of the agent. It has the same principal and state as the call,
+    /// and is cancelled together with the call. If the child run is suspended, the call is
+    /// suspended too. To decide the child's pending calls, resume the parent run with decisions for
+    /// their call ids.
     ///
-    /// With another [input schema](ToolDefinition::with_input_schema), the child's question is the
-    /// arguments as JSON.
+    /// If the tool is given another [input schema](ToolDefinition::with_input_schema), the task of
+    /// the child run is the arguments as JSON.
     ///
     /// # Examples
     ///
@@ -76,7 +78,8 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        // The agent and its tools can read all of the state, so the call is not cacheable.
+        // The agent and its tools can read all state of the run, so caches must not store the
+        // result of the call.
         cx.record_undeclared_read();
         let mut reporter = UsageReporter { cx, reported: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
@@ -109,7 +112,7 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 }
 
-/// Runs the child and reports its usage after each request.
+/// Runs the agent to its end, and reports its usage after each model request.
 async fn run(
     agent: &impl Agent,
     input: RunInput,
@@ -126,8 +129,8 @@ async fn run(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// Reports the child's usage to the parent's run after each request, so that it counts even if the
-/// child is dropped later.
+/// Reports the usage of the child run to the parent run after each model request. This usage counts
+/// even if the child run is dropped later.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -139,29 +142,29 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the usage that is not part of a request, for example of summaries.
+    /// Reports the usage that no single request has reported, for example of summaries.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.without(self.reported));
     }
 }
 
-/// The saved state of a suspended child.
+/// The saved state of a suspended child run.
 #[derive(Serialize, Deserialize)]
 struct SavedChild {
     child: Value,
-    /// Usage that the parent's run already has.
+    /// The usage that was already reported to the parent run.
     #[serde(alias = "told")]
     reported: Usage,
 }
 
 impl SavedChild {
     fn from_state(state: Value) -> Self {
-        // Older saved runs have the state of the child alone.
+        // Runs saved by older versions contain only the state of the child run.
         Self::deserialize(&state).unwrap_or(Self { child: state, reported: Usage::default() })
     }
 }
 
-/// The child's question.
+/// Returns the task of the child run: the text of the argument `task`, or other arguments as JSON.
 fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
@@ -209,8 +212,8 @@ fn failure(error: AgentError) -> ToolError {
     }
 }
 
-/// Rewrites the ids of pending calls, at all levels: to ids that are unique in the tree of runs, or
-/// back to the child's ids.
+/// Returns the pending calls, at all levels of nesting, with their ids rewritten by `id`. Ids get a
+/// prefix that makes them unique in the parent run, or lose this prefix again.
 fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
     let calls = pending.iter().cloned().map(|mut pending_call| {
         pending_call.call.id = id(&pending_call.call.id);
@@ -222,7 +225,7 @@ fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<P
     calls.collect()
 }
 
-/// Converts an id of the parent's run to the id in the child's run.
+/// Converts a call id in the parent run to the call id in the child run.
 fn child_id(call_id: &str, id: &str) -> String {
     let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(id).to_owned()

@@ -13,47 +13,49 @@ use haft_core::{
     tool::Principal,
 };
 
-/// The audit record of a call: caller, tool, redacted arguments, outcome and duration. `Display`
-/// writes one line of JSON.
+/// The audit record of a tool call: principal, tool, redacted arguments, outcome and duration.
+/// `Display` writes one line of JSON.
 ///
 /// # Redaction
 ///
 /// Values that may be secret are replaced by `"[redacted]"`:
 ///
-/// - members that the tool's schema declares as `writeOnly` or with the format `password`
-/// - members in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
-/// - members with a typical name of a secret, in any case and style and as a part of a name:
-///   `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`,
-///   `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`,
-///   `cvv`, `ssn`, `card_number` and similar names
+/// - members that the tool's input schema declares as `writeOnly` or with the format `password`
+/// - members listed in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
+/// - members with a name that is typical of secrets, in any case and style, also as a part of a
+///   longer name: `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`,
+///   `access_key`, `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`,
+///   `pin`, `otp`, `cvv`, `ssn`, `card_number` and similar names
 ///
-/// This includes nested objects, lists, and strings that contain JSON. Arguments that are not a
-/// JSON object are never recorded, and of a call to an unknown tool only the names of the
-/// arguments. Results and error messages are not recorded, since they may repeat arguments.
+/// This applies to nested objects, to arrays, and to strings that contain JSON. Arguments that are
+/// not a JSON object are never recorded. For a call to an unknown tool, only the names of the
+/// arguments are recorded. Results and error messages are never recorded, since they may repeat
+/// arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
-    /// Start of the call.
+    /// The time at which the call started.
     pub started_at: Timestamp,
-    /// Duration of the call, in milliseconds.
+    /// The duration of the call, in milliseconds.
     pub duration_ms: u64,
-    /// Id of the run. Empty outside a run.
+    /// The id of the run. Empty for a call outside of a run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run_id: String,
-    /// Id of the call within its run. The id of a nested call starts with the id of its parent.
+    /// The id of the call, unique in its run. The id of a nested call starts with the id of the
+    /// enclosing call.
     pub call_id: String,
-    /// The principal of the call, with its scopes at that time.
+    /// The principal of the call, with the scopes that it had at the time of the call.
     pub principal: Option<Principal>,
-    /// The tool name as the caller wrote it.
+    /// The name of the tool, as the model or other caller wrote it.
     pub tool: String,
-    /// The redacted arguments, after repairs and with the changes of an approval.
+    /// The redacted arguments, after repairs and after changes made by the approver.
     pub arguments: Value,
-    /// The outcome, without results and messages.
+    /// The outcome of the call, without its result or error message.
     pub outcome: AuditOutcome,
-    /// Set if a cached result was returned and the tool did not run.
+    /// Set if the call returned a cached result and the tool did not run.
     #[serde(rename = "cached", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cached: bool,
-    /// Set if the call resumed after a decision.
+    /// Set if the call was suspended before and has been resumed by a decision.
     #[serde(rename = "resumed", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
 }
@@ -67,35 +69,35 @@ pub enum AuditOutcome {
     Done,
     /// The call failed or was rejected.
     Failed {
-        /// The kind of failure.
+        /// The kind of the failure.
         kind: FailureKind,
     },
-    /// The call was suspended. A later record with the same id has the final outcome.
+    /// The call was suspended. A later record with the same call id contains the final outcome.
     Pending {
-        /// The reason for the suspension.
+        /// The reason why the call was suspended.
         waits_for: PendingReason,
     },
 }
 
-/// The reason for a suspension.
+/// The reason why a call was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingReason {
-    /// Approval by a person.
+    /// The call waits for an approval by a person.
     Approval,
-    /// Input from a person.
+    /// The call waits for input from a person.
     Input,
-    /// Work that the host program performs.
+    /// The call waits for its output from the host program.
     External,
-    /// Nested calls that are suspended.
+    /// The call waits for calls nested in it, which are suspended.
     Nested,
-    /// A kind of suspension that this version does not know.
+    /// The call waits for something that this version of the crate has no variant for.
     Other,
 }
 
 impl Audit {
-    /// Creates the audit record of a call.
+    /// Creates the audit record for a call record of the pipeline.
     pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {
@@ -133,15 +135,15 @@ impl From<&CallOutcome> for AuditOutcome {
     }
 }
 
-/// Formats the record as one line of JSON.
+/// Writes the record as one line of JSON.
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-/// A recorder that passes the [`Audit`] of each call to a function, exactly once. The function runs
-/// as a part of the call, so it must return quickly.
+/// A [`Recorder`] that passes the [`Audit`] record of each call to a function, exactly once per
+/// call. The function runs as a part of the call, so it must return quickly.
 ///
 /// # Examples
 ///
@@ -173,7 +175,7 @@ impl fmt::Display for Audit {
 pub struct AuditLog<F>(F);
 
 impl<F: Fn(Audit) + Send + Sync> AuditLog<F> {
-    /// Creates a log that writes records with a function.
+    /// Creates a log that calls `write` with each record.
     pub fn new(write: F) -> Self {
         Self(write)
     }

@@ -1,4 +1,4 @@
-//! Chains: several tools as a single tool.
+//! Chains, which combine several tools into a single tool.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -18,28 +18,28 @@ use haft_core::{
 
 /// Combines tools into one tool. The result of each tool becomes the arguments of the next.
 ///
-/// The new tool has the input schema of the first tool and the output schema of the last. Its
-/// description joins the descriptions with `Then:`. Change name and description with
-/// [`with_definition`](haft_core::ToolExt::with_definition).
+/// The new tool has the input schema of the first tool and the output schema of the last tool. Its
+/// description joins the descriptions of all tools with `Then:`. To change its name or description,
+/// use [`with_definition`](haft_core::ToolExt::with_definition).
 ///
 /// # Arguments
 ///
-/// A result that is valid for the next tool's schema is passed as its arguments. Otherwise it
-/// becomes the value of the only required argument, or of the only argument. A tool without
-/// arguments receives none. Results are passed on untruncated.
+/// If a result is valid for the input schema of the next tool, it becomes the arguments of that
+/// tool. Otherwise it becomes the value of the only required argument, or of the only argument. A
+/// tool without parameters is called without arguments. Results are passed on without truncation.
 ///
 /// # Calls
 ///
-/// Each inner call runs through the pipeline: it is validated, recorded under an id such as
-/// `call_1/2`, and approved with its actual arguments. If an inner call is suspended, the chain is
-/// suspended too, and resumes at that call. The first failure ends the chain. Its message lists the
-/// tools that ran before.
+/// Each inner call runs through the pipeline of tool calls. It is validated, it has its own call
+/// record with an id such as `call_1/2`, and a person approves it with its actual arguments. If an
+/// inner call is suspended, the chain is suspended too, and later resumes at that call. The first
+/// failure ends the chain. Its message lists the tools that ran before.
 ///
 /// # Policy
 ///
-/// The chain is [sequential](ToolPolicy::sequential) if a tool is sequential or has
-/// [`touches`](ToolPolicy::touches). It is idempotent if all tools are. It requires the scopes of
-/// all tools, and its timeout is the sum of theirs.
+/// The chain is [sequential](ToolPolicy::sequential) if any of its tools is sequential or has
+/// [`touches`](ToolPolicy::touches). It is idempotent if all its tools are idempotent. It requires
+/// the scopes of all its tools, and its timeout is the sum of their timeouts.
 ///
 /// # Examples
 ///
@@ -84,10 +84,12 @@ use haft_core::{
 /// # Errors
 ///
 /// Returns an error if there are no tools, if the name is invalid, if a tool has a
-/// [defect](ToolDefinition::defect), or if an output schema can never fit the next input schema.
+/// [defect](ToolDefinition::defect), or if a tool's output schema can never fit the input schema of
+/// the next tool.
 ///
-/// Other mismatches fail when the chain is called. An object may have members that its schema does
-/// not list, unless the schema has `additionalProperties: false` or is derived from a Rust type.
+/// Other mismatches are found only when the chain is called. For example, an object may have
+/// members that its output schema does not list, unless the schema has `additionalProperties:
+/// false` or is derived from a Rust type.
 pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
     let tools = tools.into_tools();
@@ -107,7 +109,7 @@ pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     Ok(Chain { definition, tools: tools.into() })
 }
 
-/// Several tools as one tool, created by [`chain`].
+/// Several tools combined into one tool, created by [`chain`].
 #[derive(Clone)]
 pub struct Chain {
     definition: ToolDefinition,
@@ -118,41 +120,41 @@ pub struct Chain {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
-    /// No tools were given.
+    /// The list of tools is empty.
     #[error("a chain needs at least one tool")]
     Empty,
     /// The name of the chain is invalid.
     #[error(transparent)]
     Name(#[from] InvalidToolName),
-    /// A tool has a defect in its definition.
+    /// A tool cannot be used, because its definition has a [defect](ToolDefinition::defect).
     #[error("tool \"{tool}\" cannot be used: {reason}")]
     Defect {
         /// The name of the tool.
         tool: ToolName,
-        /// The defect.
+        /// The defect, as text.
         reason: String,
     },
-    /// The output of a tool never fits the next tool.
+    /// The output of a tool can never be the arguments of the next tool.
     #[error("the output of \"{tool}\" does not fit \"{next}\": {pointer}: {reason}")]
     Misfit {
-        /// The tool with the output.
+        /// The tool that produces the output.
         tool: ToolName,
-        /// The tool with the arguments.
+        /// The tool that receives the output.
         next: ToolName,
-        /// JSON pointer into the arguments.
+        /// JSON pointer of the mismatch, in the arguments of `next`. The root is `/`.
         pointer: String,
-        /// The expected and the actual type.
+        /// The mismatch, such as `expected integer, produced string`.
         reason: String,
     },
 }
 
-/// The progress of a suspended chain.
+/// The progress of a suspended chain, saved with the run.
 #[derive(Serialize, Deserialize)]
 struct Checkpoint {
     /// Index of the tool to call next.
     step: usize,
     arguments: Value,
-    /// Warnings of the finished calls.
+    /// The warnings of the calls that have finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -168,7 +170,7 @@ impl Tool for Chain {
             return Ok(ToolResponse::Pending(pending.clone()));
         }
         let (mut checkpoint, mut resumed) = self.begin(arguments, cx)?;
-        // No truncation between the tools.
+        // Without a result store, the pipeline does not truncate the results between the tools.
         let pipeline = Pipeline::current(cx).map_or_else(Pipeline::unbounded, |it| it.without_store());
         while let Some(tool) = self.tools.get(checkpoint.step) {
             let mut inner = cx.nested(checkpoint.step + 1);
@@ -196,7 +198,8 @@ impl Tool for Chain {
     }
 }
 
-/// The pending state of the chain, if no decision concerns one of its calls.
+/// Returns the pending state of the chain if none of the decisions concerns one of its calls, so it
+/// remains suspended.
 fn undecided(cx: &ToolContext) -> Option<&Pending> {
     let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
@@ -206,7 +209,8 @@ fn undecided(cx: &ToolContext) -> Option<&Pending> {
     (!is_decided).then_some(pending)
 }
 
-/// The decision for a pending call, or for the calls nested in it.
+/// Returns the decision for a pending call. If there is none, the decisions are for calls nested in
+/// it, and all of them are passed on.
 fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     match decisions.get(&pending.call.id) {
         Some(decision) => decision.clone(),
@@ -214,6 +218,7 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
+/// Suspends the chain at an inner call that is suspended.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let state = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
@@ -221,7 +226,8 @@ fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, T
 }
 
 impl Chain {
-    /// The start of the call: the first tool, or the suspended tool with its decision.
+    /// Returns the step at which to start. A new call starts at the first tool, a resumed call at
+    /// the suspended tool, with its decision.
     fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Checkpoint, Option<Resumed>), ToolError> {
         let (Some(suspended), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
             return Ok((Checkpoint { step: 0, arguments, warnings: Vec::new() }, None));
@@ -237,7 +243,8 @@ impl Chain {
                 message: "cannot read the saved state of the chain".to_owned(),
                 source: Some(error.into()),
             })?;
-        // Another version of the program may have another chain with this name.
+        // The call may have been suspended by an older version of the program, with a different
+        // chain of this name.
         if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
@@ -246,7 +253,7 @@ impl Chain {
         Ok((checkpoint, Some(resumed)))
     }
 
-    /// The failure of the chain for a failed inner call.
+    /// Converts the failure of the inner call at `step` to the failure of the chain.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =
@@ -257,9 +264,9 @@ impl Chain {
         }
         let is_repeatable = self.tools.iter().take(step).all(|tool| tool.definition().policy().idempotent);
         let kind = match kind {
-            // The model did not write these arguments, and a tool has run.
+            // The model did not write these arguments and cannot correct them.
             FailureKind::InvalidArguments => FailureKind::Failed,
-            // A retry would repeat the calls before.
+            // A retry of the chain would repeat the inner calls that succeeded.
             FailureKind::Retry if !is_repeatable => FailureKind::Failed,
             kind => kind,
         };
@@ -268,7 +275,7 @@ impl Chain {
     }
 }
 
-/// Converts a result to the arguments of the next tool.
+/// Converts a result to the arguments of the next tool, which has the input schema `schema`.
 fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     let value = output.to_value();
     if schema.is_valid(&value) {
@@ -286,11 +293,12 @@ fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     if schema.properties().next().is_none() {
         return json!({});
     }
-    // Not valid as it is: the pipeline repairs or rejects it.
+    // No form is valid for the schema. The pipeline repairs the arguments or rejects them.
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
-/// The argument that takes a whole result: the only required one, or the only one.
+/// Returns the name of the argument that can take a whole result: the only required argument, or
+/// the only argument.
 fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
         let mut names = schema.properties().filter(|it| it.required || !required).map(|it| it.name);
@@ -302,6 +310,7 @@ fn single_argument(schema: &Schema) -> Option<&str> {
     }
 }
 
+/// Checks that the output of one tool can be the arguments of the next tool.
 fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
     let (Some(output), input) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
     let Some(as_object) = output.incompatibility(input, None).filter(|_| input.properties().next().is_some())
@@ -311,7 +320,7 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
     let as_argument = single_argument(input).map(|name| output.incompatibility(input, Some(name)));
     let misfit = match as_argument {
         Some(None) => return Ok(()),
-        // A result that is no object can only become the single argument.
+        // If the result is not an object, it can only become the value of the single argument.
         Some(Some(as_argument)) if as_object.pointer.is_empty() => as_argument,
         _ => as_object,
     };
@@ -320,17 +329,17 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
     Err(ChainError::Misfit { tool, next, pointer, reason: misfit.reason })
 }
 
-/// Derives the definition of the chain from its parts.
+/// Derives the definition of the chain from the definitions of its tools.
 fn combine(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
     let ([first, ..], [.., last]) = (parts, parts) else { return Err(ChainError::Empty) };
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
     let policy = ToolPolicy {
         timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
-        // Each part requests its own approval, for its actual arguments.
+        // Each tool requests an approval of its own, with its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        // `touches` of the later parts cannot be evaluated before their arguments are known.
+        // The resources that later tools touch depend on their arguments, which are not known yet.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

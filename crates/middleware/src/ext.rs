@@ -1,4 +1,4 @@
-//! Extension traits that apply middleware.
+//! Extension traits that apply middleware to tools, toolsets and models.
 
 use std::sync::Arc;
 
@@ -10,40 +10,41 @@ use crate::{
     ReplyCache, ToolService, source_layer::LayerAdaptor,
 };
 
-/// Applies `tower` layers to a tool.
+/// An extension trait that applies `tower` layers to a tool.
 pub trait ToolMiddleware: Tool {
     /// Wraps the tool in a `tower` layer, such as a timeout, a rate limit, a retry or your own
     /// layer.
     ///
-    /// The layer wraps a service of [`CallRequest`](crate::CallRequest). The wrapped service must
-    /// be `Clone`, and each call uses its own clone.
+    /// The layer wraps a service with the request type [`CallRequest`](crate::CallRequest). The
+    /// wrapped service must be `Clone`, and each call uses its own clone.
     ///
     /// # Order
     ///
-    /// Layers run inside the pipeline. A call is validated and approved before it reaches them, and
-    /// the call's deadline includes them. The pipeline checks their result and catches their
-    /// panics. A suspended call passes through the layers again when it resumes.
+    /// Layers run inside the pipeline of tool calls. A call is validated and approved before it
+    /// reaches the layers, and its deadline includes the time in the layers. The pipeline checks
+    /// the result of the layers and catches their panics. When a suspended call resumes, it passes
+    /// through the layers again.
     ///
-    /// Layers see the definition that the tool has when the layer is applied. Later changes, for
+    /// Layers see the definition that the tool has when they are applied. Later changes, for
     /// example by `with_definition`, affect only the pipeline.
     ///
     /// # Errors of layers
     ///
     /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
-    /// - A timeout of `tower` or tokio becomes
+    /// - The timeout error of `tower` or tokio becomes
     ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
-    /// - An error after the call has started, and before the tool returned, becomes
-    ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
+    /// - Any other error that ends a call after the tool has started, and before it has returned,
+    ///   becomes [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.
-    /// - The text of any other error is returned to the model.
+    /// - The text of all other errors is returned to the model.
     ///
     /// Apply retry layers only to [idempotent](haft_core::tool::ToolPolicy::idempotent) tools.
     ///
     /// # Services without `Clone`
     ///
-    /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a task:
-    /// create it in a runtime that lives as long as the tool. From synchronous code, call a tool
-    /// with a buffer in [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of the same
+    /// Wrap a service that is not `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a
+    /// task, so create it in a runtime that lives as long as the tool. From synchronous code, call
+    /// a tool with a buffer in [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of the same
     /// runtime. `invoke_blocking` and `call_blocking` may use a runtime of their own.
     ///
     /// # Examples
@@ -84,16 +85,16 @@ pub trait ToolMiddleware: Tool {
 
 impl<T: Tool + ?Sized> ToolMiddleware for T {}
 
-/// Applies `tower` layers to the tools of a toolset or of any source.
+/// An extension trait that applies `tower` layers to all tools of a toolset or another tool source.
 pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
-    /// Wraps each tool in a `tower` layer; see [`ToolMiddleware::layer`].
+    /// Wraps each tool in a `tower` layer, as [`ToolMiddleware::layer`] does for one tool.
     ///
-    /// Each tool has its own instance of the layer, so a concurrency limit counts the calls of one
-    /// tool. Use `GlobalConcurrencyLimitLayer` for a limit over all tools.
+    /// Each tool has its own instance of the layer, so a concurrency limit applies to the calls of
+    /// one tool. For a common limit for all tools, use `GlobalConcurrencyLimitLayer`.
     ///
-    /// When the list changes, a tool with the same name and an equal definition keeps its instance,
-    /// for all callers and even if a server or an adaptor recreated the tool. A layer must pass on
-    /// the [`CallRequest`](crate::CallRequest) that it received, or a clone.
+    /// When the list of tools changes, a tool with the same name and an equal definition keeps its
+    /// instance, for all callers, even if a server or an adaptor recreated the tool. A layer must
+    /// pass on the [`CallRequest`](crate::CallRequest) that it received, or a clone of it.
     ///
     /// # Examples
     ///
@@ -129,9 +130,9 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
 
 impl<S: ToolSource + Sized + 'static> ToolsetMiddleware for S {}
 
-/// Applies wrappers and `tower` layers to a model.
+/// An extension trait that applies wrappers and `tower` layers to a model.
 pub trait ModelMiddleware: ChatModel + Sized {
-    /// Adds a fallback model for requests that fail. See [`FallbackModel`].
+    /// Adds a model that is tried if a request to this model fails. See [`FallbackModel`].
     fn with_fallback(self, model: impl ChatModel + 'static) -> FallbackModel
     where
         Self: 'static,
@@ -139,7 +140,7 @@ pub trait ModelMiddleware: ChatModel + Sized {
         FallbackModel::new(self).with_fallback(model)
     }
 
-    /// Caches replies. See [`ReplyCache`].
+    /// Caches the replies of this model. See [`ReplyCache`].
     fn cached(self, cache: &ReplyCache) -> CachedModel<Self> {
         CachedModel::new(self, cache)
     }
@@ -147,29 +148,31 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// Wraps the model in a `tower` layer, such as a timeout, a rate limit, a retry or your own
     /// layer.
     ///
-    /// The layer wraps a service from [`ChatRequest`](haft_core::model::ChatRequest) to
+    /// The layer wraps a service with the request type
+    /// [`ChatRequest`](haft_core::model::ChatRequest) and the response type
     /// [`ChatStream`](crate::ChatStream). The wrapped service must be `Clone`, and each request
-    /// uses its own clone. A [`ModelError`](haft_core::model::ModelError) of a layer is returned
-    /// unchanged.
+    /// uses its own clone. If a layer returns a [`ModelError`](haft_core::model::ModelError), it is
+    /// passed on unchanged.
     ///
     /// # Streaming
     ///
-    /// The service returns when the reply starts, and the rest is streamed through. Therefore:
+    /// The future of the service completes at the first event of the reply, and the response
+    /// streams all events. Therefore:
     ///
-    /// - a timeout limits the time until the first event
-    /// - a retry covers errors before the first event
-    /// - a concurrency limit counts only requests without a first event
+    /// - a timeout limits only the time until the first event
+    /// - a retry covers only errors before the first event
+    /// - a concurrency limit counts only requests that have no first event yet
     ///
-    /// A layer can wrap the stream to observe later events.
+    /// To observe later events, a layer can wrap the stream.
     ///
     /// # Services without `Clone`
     ///
-    /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`:
+    /// Wrap a service that is not `Clone`, such as a rate limit, in a `Buffer`:
     /// `.buffer(16).rate_limit(60, minute)`. Both must be created in a runtime that lives as long
     /// as the model. Dropping a queued request frees its slot.
     ///
-    /// Limits on tokens are not possible, since the number of tokens is known only after the reply.
-    /// A server with a limit on tokens returns an error with the time to wait.
+    /// A layer cannot limit the number of tokens per minute, since this number is known only after
+    /// the reply. A server with such a limit returns an error with the time to wait.
     ///
     /// # Examples
     ///

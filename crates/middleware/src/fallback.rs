@@ -1,4 +1,4 @@
-//! Fallback to another model after an error.
+//! Fallback to another model if a request fails.
 
 use std::{fmt, iter, sync::Arc};
 
@@ -17,27 +17,28 @@ use haft_core::{
 /// A model that tries several models in order, created by
 /// [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback).
 ///
-/// Each request starts with the first model. The next model is tried if the error
-/// [may succeed elsewhere](ModelError::allows_fallback), for example if the server is down or
-/// overloaded, but not if the request is invalid. [`fallback_on`](Self::fallback_on) sets another
-/// condition. Each fallback is logged at the level `warn`. A model first does its own retries.
+/// Each request is first sent to the first model. If it fails with an error that [allows a
+/// fallback](ModelError::allows_fallback), the next model is tried: for example if the server is
+/// down or overloaded, but not if the request is invalid. [`fallback_on`](Self::fallback_on) sets
+/// another condition. Each fallback is logged at the level `warn`. A model completes its own
+/// retries before the next model is tried.
 ///
 /// # Streams
 ///
-/// A stream falls back only before its first event, so events are never repeated. A later error is
-/// returned with the partial text.
+/// A streamed request can fall back only before its first event, so events are never repeated. A
+/// later error is returned with the partial text.
 ///
 /// # Replies and errors
 ///
-/// [`ChatResponse::model`] is the model that replied, and the usage is that of its reply. If all
-/// models fail, the error is [`ModelError::AllFailed`] with the error of each model. The error of
-/// a single model is returned unchanged.
+/// [`ChatResponse::model`] names the model that replied, and the usage is that of its reply. If
+/// several models fail, the error is [`ModelError::AllFailed`] with the error of each model. If
+/// only one model was tried, its error is returned unchanged.
 ///
 /// # Profile
 ///
-/// The [profile](ChatModel::profile) has the features common to all models. If one of them has no
-/// native tools, an agent uses calls in JSON or text with all of them. The name of the profile
-/// joins all names, so prices by name must be set on [each
+/// The [profile](ChatModel::profile) contains the features that all models have in common. If one
+/// model has no native tool calls, an agent uses calls in JSON or text with all models. The name of
+/// the profile joins the names of all models, so prices by model name must be set on [each
 /// model](haft_core::model::ChatModelExt::priced).
 ///
 /// # Examples
@@ -77,7 +78,8 @@ pub struct FallbackModel {
 }
 
 impl FallbackModel {
-    /// Creates a model without a fallback.
+    /// Creates a fallback chain with a single model. Add others by
+    /// [`with_fallback`](Self::with_fallback).
     pub fn new(model: impl ChatModel + 'static) -> Self {
         let profile = model.profile().clone();
         Self {
@@ -87,7 +89,7 @@ impl FallbackModel {
         }
     }
 
-    /// Adds a model that is tried after all models before it have failed.
+    /// Adds a model that is tried after all models added before it have failed.
     #[must_use]
     pub fn with_fallback(mut self, model: impl ChatModel + 'static) -> Self {
         self.profile = common_profile(self.profile, model.profile());
@@ -95,12 +97,12 @@ impl FallbackModel {
         self
     }
 
-    /// Sets the errors that fall back to the next model. Default:
-    /// [`ModelError::allows_fallback`].
+    /// Sets the condition for a fallback: the next model is tried if it returns `true` for an
+    /// error. The default is [`ModelError::allows_fallback`].
     ///
     /// # Examples
     ///
-    /// A fallback to a model with a larger context window, for long conversations:
+    /// A fallback to a model with a larger context window, if a conversation is too long:
     ///
     /// ```
     /// use haft_core::{ChatModel, model::ModelError};
@@ -122,7 +124,8 @@ impl FallbackModel {
         self
     }
 
-    /// Tries the models in order.
+    /// Calls `attempt` with each model in order, until one succeeds or its error does not allow a
+    /// fallback.
     async fn try_each<'a, T>(
         &'a self,
         mut attempt: impl FnMut(&'a dyn ChatModel) -> BoxFuture<'a, Result<T, ModelError>>,
@@ -148,7 +151,7 @@ impl FallbackModel {
     }
 }
 
-/// The features that both profiles have.
+/// Returns a profile with the features that both profiles have.
 fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {
         name: format!("{} or {}", one.name, other.name),
@@ -161,12 +164,13 @@ fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     }
 }
 
-/// Sets the model name of a response without one.
+/// Sets the model name of a response that has none.
 fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }
 
-/// Starts a stream and waits for its first event. Fails if the stream fails or ends before it.
+/// Starts a stream and waits for its first event. Fails if the stream fails or ends before this
+/// event.
 async fn start_stream<'a>(
     model: &'a dyn ChatModel,
     request: &'a ChatRequest,
@@ -211,7 +215,7 @@ impl fmt::Debug for FallbackModel {
 #[cfg(test)]
 mod tests;
 
-/// Returns the error of a single model as it is, otherwise the errors of all models.
+/// Returns the error of a single model unchanged, and combines the errors of several models.
 fn combine(mut failures: Vec<ModelFailure>) -> ModelError {
     match failures.pop() {
         Some(only) if failures.is_empty() => only.error,
@@ -219,7 +223,7 @@ fn combine(mut failures: Vec<ModelFailure>) -> ModelError {
     }
 }
 
-/// The error of a stream that ended without a reply and without an error.
+/// Creates the error for a stream that ended without a reply and without an error.
 pub(crate) fn missing_reply() -> ModelError {
     let reason = "the stream ended before the reply".to_owned();
     ModelError::Truncated { reason, partial: Box::default() }

@@ -1,4 +1,4 @@
-//! A lint for the descriptions and schemas of tools.
+//! A lint for the descriptions and input schemas of tools.
 
 mod choices;
 
@@ -10,7 +10,8 @@ use haft_core::{ToolDefinition, ToolName, toolset::ToolList};
 
 use choices::choices;
 
-/// A gap in the description or schema of a tool. The tool works, but models use it less reliably.
+/// A weakness in the description or the input schema of a tool. The tool works, but models use it
+/// less reliably.
 ///
 /// # Examples
 ///
@@ -44,43 +45,47 @@ use choices::choices;
 pub struct Lint {
     /// The name of the tool.
     pub tool: ToolName,
-    /// JSON pointer to the argument. Empty for the tool itself. `-` stands for the items of a list.
+    /// The JSON pointer of the argument. Empty for the tool itself. In the pointer, `-` stands for
+    /// the items of an array.
     pub argument: String,
-    /// The kind of gap.
+    /// The kind of weakness.
     pub kind: LintKind,
 }
 
-/// A kind of gap.
+/// The kind of weakness that a [`Lint`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LintKind {
-    /// There is no description.
+    /// The tool or argument has no description.
     MissingDescription,
-    /// The description only repeats the name.
+    /// The description only repeats the name of the tool or argument.
     RepeatedName,
-    /// The description equals that of the named tool or argument.
+    /// The description is the same as the description of this other tool or argument.
     DuplicateDescription(String),
-    /// The description exceeds this number of characters, and may be truncated.
+    /// The description has more than this number of characters, so a provider may truncate it.
     LongDescription(usize),
-    /// The name is not specific, such as `data` or `run`.
+    /// The name is not specific, for example `data` or `run`.
     VagueName,
-    /// The argument accepts any text, but its description lists these allowed values.
+    /// The argument accepts any text, but its description lists these values as the allowed ones.
+    /// They should be an `enum`.
     MissingEnum(Vec<String>),
 }
 
-/// The longest description that every provider accepts, in characters: the limit of OpenAI's API.
+/// Maximum length of a description that every provider accepts, in characters. It is the limit of
+/// OpenAI's API.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Names that do not describe a tool or an argument.
+/// Names that do not describe the purpose of a tool or an argument.
 const VAGUE_NAMES: [&str; 28] = [
     "action", "arg", "call", "cmd", "data", "do", "exec", "execute", "fn", "foo", "func", "function", "go",
     "handle", "handler", "input", "item", "main", "obj", "object", "param", "process", "run", "stuff",
     "test", "thing", "tool", "val",
 ];
 
-/// Checks the descriptions and schemas of tools. `haft tools --check` prints the result.
+/// Checks the descriptions and input schemas of tools. The command `haft tools --check` prints the
+/// result.
 ///
-/// The lints are in the order of the tools.
+/// The lints are returned in the order of the tools.
 pub fn lint(tools: &ToolList) -> Vec<Lint> {
     let mut descriptions = HashMap::new();
     tools.tools().iter().flat_map(|tool| lint_tool(tool.definition(), &mut descriptions)).collect()
@@ -101,7 +106,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// Maximum depth of nested arguments.
+/// Maximum nesting of arguments that are checked.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {
@@ -121,7 +126,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Checks a description. With `name`, it must contain more than the name.
+    /// Checks a description. If `name` is given, the description must contain more than this name.
     fn check_description(&mut self, argument: &str, name: Option<&str>, description: &str) {
         let text = words(description);
         let articles = ["the", "a", "an"];
@@ -142,7 +147,8 @@ impl Linter<'_> {
         for (name, schema) in properties {
             let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            // For types other than plain text, the type adds to the name.
+            // If the type is not plain text, a description that repeats the name is accepted,
+            // because the type adds information to it.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
             let text = words(description).join(" ");
             if !text.is_empty()
@@ -171,13 +177,13 @@ impl Linter<'_> {
     }
 }
 
-/// Returns `true` for a string without further restriction.
+/// Returns `true` if a schema accepts any string.
 fn accepts_any_text(schema: &Value) -> bool {
     let narrows = ["enum", "const", "pattern", "format"];
     schema.get("type").is_some_and(|it| it == "string") && narrows.iter().all(|it| schema.get(*it).is_none())
 }
 
-/// The words of a text or name, in lower case.
+/// Splits a text or a name into words, in lower case.
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()

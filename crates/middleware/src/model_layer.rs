@@ -25,18 +25,19 @@ use crate::{
     service::{LayerError, ServiceTemplate},
 };
 
-/// The events of one reply. The stream owns all its data.
+/// The events of one model reply, as a stream that owns all its data.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 
-/// A model as a `tower` service, the innermost service of the layers. It is always ready.
+/// A model as a `tower` service. It is the innermost service, around which the layers are applied,
+/// and it is always ready.
 ///
-/// It returns at the first event of the reply. An earlier error is an error of the service, so that
-/// layers can retry it.
+/// The future of the service completes at the first event of the reply. An error before this event
+/// is an error of the service, so that layers can retry the request.
 #[derive(Clone)]
 pub struct ModelService(Arc<dyn ChatModel>);
 
 impl ModelService {
-    /// Creates a service for a model.
+    /// Creates a service that sends requests to the given model.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self(model)
     }
@@ -63,8 +64,8 @@ impl Service<ChatRequest> for ModelService {
     }
 }
 
-/// Streams a reply and owns the model and the request. It spawns no task: polling the stream drives
-/// the request, and dropping the stream ends it.
+/// Streams a reply, and owns the model and the request. It spawns no task: polling the stream
+/// drives the request, and dropping the stream cancels it.
 fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {
@@ -85,9 +86,10 @@ fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     stream::poll_fn(next).boxed()
 }
 
-/// A trait alias for services that can send a request, such as a layered [`ModelService`].
+/// A trait alias for `tower` services that can send a model request, such as a [`ModelService`] in
+/// layers.
 ///
-/// It is implemented automatically. Do not implement it.
+/// It is implemented for all such services by a blanket implementation.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a model",
     label = "the service of this layer is not a `ChatService`",
@@ -108,7 +110,8 @@ impl<S> ChatService for S where
 {
 }
 
-/// A model in a layer, created by [`ModelMiddleware::layer`](crate::ModelMiddleware::layer).
+/// A model wrapped in a `tower` layer, created by
+/// [`ModelMiddleware::layer`](crate::ModelMiddleware::layer).
 pub struct LayeredModel<S> {
     profile: ModelProfile,
     service: ServiceTemplate<S>,

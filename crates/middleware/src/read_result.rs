@@ -1,4 +1,4 @@
-//! A tool that reads stored results.
+//! A tool that reads results from the result store.
 
 use std::borrow::Cow;
 
@@ -15,18 +15,18 @@ use haft_core::{
     tool::{Annotations, ToolPolicy, from_arguments},
 };
 
-/// The default name of the tool.
+/// The name of the tool, unless the host renames it.
 const NAME: &str = "read_result";
 
-/// Maximum number of handles in an error.
+/// Maximum number of handles that are listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
 
-/// A tool for models to read truncated results: page by page, or from an occurrence of a text.
+/// A tool that lets models read truncated results, page by page or from an occurrence of a text.
 ///
-/// It reads the result store of the [`Pipeline`] of the call. Results are
-/// visible to the principal of their call, or without a principal to the same run. If this tool is
-/// listed, the end of a truncated result contains the arguments for the next page. A page has at
-/// most [`limits::READ_CHARACTERS`] characters.
+/// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read by
+/// the principal of the call that produced it. Without a principal, it can be read only in the same
+/// run. If this tool is listed, the end of a truncated result contains the arguments for the next
+/// page. A page has at most [`limits::READ_CHARACTERS`] characters.
 ///
 /// # Examples
 ///
@@ -123,6 +123,7 @@ fn store_error(error: haft_core::call::BoxError) -> ToolError {
     ToolError::Failed { message: "cannot read stored results".to_owned(), source: Some(error) }
 }
 
+/// Returns the error for an unknown handle. It lists the newest handles that the caller may read.
 async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
@@ -135,7 +136,7 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns the requested page with its position.
+/// Returns the requested page, preceded by its position in the text.
 fn page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {
@@ -156,7 +157,7 @@ fn page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     Ok(format!("[characters {start} to {end} of {all}]\n{read}"))
 }
 
-/// Skips characters. Returns `None` if there are fewer.
+/// Returns the text after the given number of characters, or `None` if the text has fewer.
 fn skip_characters(text: &str, characters: usize) -> Option<&str> {
     let mut chars = text.chars();
     match characters.checked_sub(1) {

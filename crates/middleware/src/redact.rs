@@ -1,4 +1,4 @@
-//! Redaction of secrets in recorded arguments.
+//! Redaction of secrets in the arguments of audit records.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use haft_core::{ToolDefinition, limits};
 
-/// The replacement of a redacted value.
+/// The text that replaces a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// Names that contain one of these are secret. Names are compared without case and separators.
+/// A name that contains one of these texts is secret. Names are compared in lower case and without
+/// separators.
 const SECRET_SUBSTRINGS: &[&str] = &[
     "password",
     "passwd",
@@ -37,32 +38,33 @@ const SECRET_SUBSTRINGS: &[&str] = &[
     "databaseurl",
 ];
 
-/// Names with one of these words are secret. They also occur inside harmless words, such as `pin`
-/// in `shopping`.
+/// A name that contains one of these as a separate word is secret. As a mere part of a word, such
+/// as `pin` in `shopping`, they are harmless.
 const SECRET_WORDS: &[&str] = &[
     "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
     "totp",
 ];
 
-/// Names that end with one of these are secret: `accesstoken`, `dbpwd`.
+/// A name that ends with one of these texts is secret, such as `accesstoken` or `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// Numbers in members that end with this are counts, such as `max_tokens`, and not redacted.
+/// A number under a name that ends with this text is a count, such as `max_tokens`, and is not
+/// redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys of name-value pairs: `{"name": "Authorization", "value": "…"}`.
+/// Keys that hold the name in a name-value pair: `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
-/// Redacts the arguments of a call.
+/// Redacts the secrets in the arguments of a call.
 ///
-/// `text` is the text of the arguments, `value` the parsed arguments. For text that is not a JSON
-/// object only its length is returned.
+/// `text` contains the arguments as text, and `value` the parsed arguments, if there are any. If
+/// the text is not a JSON object, only its length is returned.
 pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
         return Value::String(placeholder(text));
     };
-    // The secrets of an unknown tool are unknown, so redact all values.
+    // For an unknown tool, there is no schema that marks secrets, so all values are redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secret_members();
     if secrets.all {
@@ -81,7 +83,7 @@ fn redact_all(arguments: Map<String, Value>) -> Value {
 }
 
 struct Redactor {
-    /// Normalized names from the policy and the schema.
+    /// The normalized names that the tool's policy and schema declare as secret.
     names: BTreeSet<String>,
 }
 
@@ -101,7 +103,7 @@ impl Redactor {
         members.collect()
     }
 
-    /// Returns `true` if the value under this name must be redacted.
+    /// Returns `true` if the value with this name must be redacted.
     fn hides(&self, name: &str, value: &Value) -> bool {
         self.names.contains(&normalized(name)) || is_secret(name, value)
     }
@@ -115,7 +117,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts JSON inside strings, which models often write. Truncated JSON is withheld.
+    /// Redacts JSON inside of strings, which models often write. Truncated JSON is replaced by its
+    /// length.
     fn redact_text(&self, text: String) -> String {
         let mut start = text.trim_start().chars();
         let is_json = match start.next() {
@@ -136,7 +139,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts header lines, settings and URLs: `Authorization: Bearer …`, `DB_PASSWORD=…`.
+    /// Redacts secrets in header lines, settings and URLs: `Authorization: Bearer …`,
+    /// `DB_PASSWORD=…`.
     fn redact_line(&self, text: String) -> String {
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")
@@ -154,7 +158,7 @@ impl Redactor {
         words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// Redacts the credentials and the secret query parameters of a URL.
+    /// Redacts the credentials and the secret query parameters in a URL.
     fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -172,7 +176,7 @@ impl Redactor {
     }
 }
 
-/// Returns `true` if the name is typical of a secret. `null` and booleans are not redacted.
+/// Returns `true` if the name is typical of secrets. `null` and booleans are not redacted.
 fn is_secret(name: &str, value: &Value) -> bool {
     if matches!(value, Value::Null | Value::Bool(_)) {
         return false;
@@ -187,12 +191,12 @@ fn is_secret(name: &str, value: &Value) -> bool {
         || words.iter().any(|word| SECRET_WORDS.contains(&without_number(word)) || word == "token")
 }
 
-/// Removes digits at the end of a name: `cvv2`, `token1`.
+/// Removes the digits at the end of a name, as in `cvv2` and `token1`.
 fn without_number(name: &str) -> &str {
     name.trim_end_matches(|char: char| char.is_ascii_digit())
 }
 
-/// Removes separators and converts to lower case.
+/// Removes the separators from a name and converts it to lower case.
 fn normalized(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -13,9 +13,9 @@ use haft_core::{
 
 /// A tool source whose tools can be added and removed while agents run.
 ///
-/// Clones share the tools: give one clone to the toolset and keep another one to change it. An
-/// agent sees a change at its next step, when it lists the tools. Calls in progress continue with
-/// the tool that they started with.
+/// Clones share the tools: give one clone to the toolset, and keep another one to change the tools.
+/// A running agent lists the tools at each step, so it uses a change from its next step on. Calls
+/// in progress continue with the tool that they started with.
 ///
 /// # Examples
 ///
@@ -52,22 +52,22 @@ struct Shared {
 #[derive(Default)]
 struct Entries {
     tools: Vec<Arc<dyn Tool>>,
-    /// The cached snapshot of the tools.
+    /// The snapshot of the tools for the next listing. `None` after a change.
     list: Option<ToolList>,
 }
 
 impl ToolRegistry {
-    /// Creates an empty registry. The label identifies it in errors and logs.
+    /// Creates an empty registry. The label identifies the registry in errors and logs.
     pub fn new(label: impl Into<String>) -> Self {
         Self(Arc::new(Shared { label: label.into(), entries: Mutex::default() }))
     }
 
-    /// Adds a tool.
+    /// Adds a tool to the registry.
     ///
     /// # Errors
     ///
-    /// Returns an error if the name is taken or the tool has a
-    /// [defect](haft_core::ToolDefinition::defect). The registry is unchanged in that case.
+    /// Returns an error if the registry already contains a tool with this name, or if the tool has
+    /// a [defect](haft_core::ToolDefinition::defect). The registry is unchanged in that case.
     pub fn register(&self, tool: impl Tool + 'static) -> Result<(), ToolsetError> {
         check_defect(&tool)?;
         let mut entries = self.entries();
@@ -79,7 +79,8 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Replaces the tool with the same name and returns it, or adds the tool if there is none.
+    /// Replaces the tool with the same name, and returns the old tool. If there is none, the tool
+    /// is added.
     ///
     /// # Errors
     ///
@@ -100,11 +101,12 @@ impl ToolRegistry {
         }
     }
 
-    /// Removes a tool and returns it.
+    /// Removes the tool with this name and returns it.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no tool with this name. The error lists the existing names.
+    /// Returns an error if the registry contains no tool with this name. The error lists the
+    /// existing names.
     pub fn unregister(&self, name: &str) -> Result<Arc<dyn Tool>, ToolsetError> {
         let mut entries = self.entries();
         match entries.position(name) {
@@ -123,7 +125,7 @@ impl Entries {
         self.tools.iter().position(|tool| tool.definition().name() == name)
     }
 
-    /// Mutable access to the tools. Discards the snapshot.
+    /// Returns mutable access to the tools, and discards the snapshot.
     fn tools_mut(&mut self) -> &mut Vec<Arc<dyn Tool>> {
         self.list = None;
         &mut self.tools

@@ -1,4 +1,4 @@
-//! An LRU cache of replies.
+//! An LRU cache of model replies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,42 +16,42 @@ use haft_core::{
 
 use crate::ttl_lru::{Ticket, TtlLru};
 
-/// An LRU cache of replies, whole or streamed. Clones share the entries.
+/// An LRU cache of model replies, for streamed and non-streamed requests. Clones share the entries.
 ///
 /// # Cache key
 ///
-/// Two requests are equal if instructions, messages, tools, tool choice, response format and
-/// settings are equal. Messages include call ids and provider data. Timestamps and metadata are
-/// ignored.
+/// Two model requests are equal if their instructions, messages, tools, tool choice, response
+/// format and settings are equal. Messages include call ids and provider data. Timestamps and
+/// metadata are ignored.
 ///
-/// Sampled replies are cached too, also at a high temperature. Entries expire after the time to
-/// live, measured from the start of the request.
+/// Replies are cached at any temperature, even if each reply to the request would be different.
+/// Entries expire after the time to live, which starts with the request and not with its reply.
 ///
 /// # Not cached
 ///
-/// Only complete replies are cached: with the finish reason `Stop` or `ToolCalls`, not empty, and
-/// without a refusal. Failed and dropped requests are not cached. Concurrent equal requests are not
-/// coalesced: each one is sent.
+/// A reply is cached only if it is complete: it has the finish reason `Stop` or `ToolCalls`, is not
+/// empty, and is not a refusal. Failed and dropped requests are not cached. Concurrent equal
+/// requests are not coalesced: each one is sent.
 ///
 /// # Cached replies
 ///
-/// A cached reply has the same ids and model name as the original. Streamed, it arrives in as few
-/// events as possible. Its usage is that of the original request, so that the limits of a run
-/// behave the same. All input tokens count as [cached](Usage::cached_input_tokens), and the cost is
-/// zero.
+/// A cached reply has the same ids and model name as the original. If it is streamed, it arrives in
+/// as few events as possible. Its usage is that of the original request, so the limits of a run
+/// count it as usual. But all input tokens count as [cached](Usage::cached_input_tokens), and the
+/// cost is zero.
 ///
 /// # Privacy
 ///
-/// The key contains no principal: the cache is shared between users. A cached reply reveals nothing
-/// that is not derived from an equal request, but response times reveal that the request was made
-/// before. Use one cache per tenant if that matters.
+/// The cache key contains no principal, so all users share the cache. A cached reply reveals
+/// nothing that is not derived from an equal request, but the short response time reveals that the
+/// request was made before. If that matters, use one cache per tenant.
 ///
 /// # Placement
 ///
-/// Each [`cached`](crate::ModelMiddleware::cached) model has its own entries, even if two models
-/// have the same name. Wrap a model once, and share the clones. Wrap each model of a
-/// [`FallbackModel`](super::FallbackModel) separately: around the whole, the cache would return
-/// replies of the fallback model after the first model has recovered.
+/// Each call of [`cached`](crate::ModelMiddleware::cached) creates a model with entries of its own,
+/// even if two models have the same name. Therefore wrap a model once, and share the clones. Wrap
+/// each model of a [`FallbackModel`](super::FallbackModel) separately: a cache around the whole
+/// would still return replies of the fallback model after the first model has recovered.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ use crate::ttl_lru::{Ticket, TtlLru};
 #[derive(Clone, Debug)]
 pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
-/// The model and the hash of the request.
+/// The number of the model, and the SHA-256 hash of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     model: u64,
@@ -97,25 +97,27 @@ struct Key {
 }
 
 impl ReplyCache {
-    /// Creates a cache with a time to live. By default it holds up to [`limits::CACHED_REPLIES`]
-    /// replies and [`limits::CACHED_REPLY_BYTES`] bytes.
+    /// Creates a cache with the given time to live. By default it holds up to
+    /// [`limits::CACHED_REPLIES`] replies, with up to [`limits::CACHED_REPLY_BYTES`] bytes
+    /// together.
     pub fn new(time_to_live: Duration) -> Self {
         Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES))
     }
 
-    /// Sets the maximum number of replies.
+    /// Sets the maximum number of cached replies.
     #[must_use]
     pub fn with_entries(self, entries: usize) -> Self {
         Self(self.0.with_max_entries(entries))
     }
 
-    /// Sets the maximum size of all replies as JSON, in bytes. A larger reply is not cached.
+    /// Sets the maximum size of all cached replies together, as JSON in bytes. A single reply above
+    /// this size is not cached.
     #[must_use]
     pub fn with_bytes(self, bytes: usize) -> Self {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all replies. Replies of requests in progress are not cached either.
+    /// Removes all replies. Replies to requests that are still in progress will not be cached.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -141,12 +143,13 @@ impl ReplyCache {
     }
 }
 
-/// A model with cached replies, created by
+/// A model that returns cached replies, created by
 /// [`ModelMiddleware::cached`](crate::ModelMiddleware::cached).
 #[derive(Clone)]
 pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
+    /// Number of this model, unique in the cache.
     owner: u64,
 }
 
@@ -160,15 +163,16 @@ impl<M: ChatModel> CachedModel<M> {
         Key { model: self.owner, request: Sha256::digest(text).into() }
     }
 
-    /// Returns the cached reply, or the key and the ticket to cache a new one.
+    /// Returns the cached reply to a request. If there is none, the error contains the key and the
+    /// ticket that are needed to cache a new reply.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// Request data that [`ChatRequest::to_canonical_json`] leaves out or replaces but servers receive:
-/// call ids, provider data, and the text of results with media.
+/// Returns the request data that servers receive, but that [`ChatRequest::to_canonical_json`] omits
+/// or replaces: call ids, provider data, and the text of results with media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {

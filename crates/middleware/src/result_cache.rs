@@ -27,39 +27,40 @@ use haft_core::{
 /// An LRU cache of tool results, as a `tower` layer. Clones share the entries.
 ///
 /// Only calls of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls of
-/// other tools pass through.
+/// other tools are not affected.
 ///
-/// A cached result carries a warning with its age, and the
+/// A cached result has a warning with its age, and the
 /// [record](haft_core::pipeline::CallRecord::is_cached) of its call is marked as cached. Concurrent
 /// identical calls are not coalesced: each one runs.
 ///
 /// # Cache key
 ///
-/// - the tool instance: tools with the same name do not share results, clones of a tool do
-/// - the arguments: the order of keys is ignored, `3` and `3.0` differ
-/// - the principal with its scopes
+/// - the tool instance: two tools with the same name do not share results, but clones of a tool do
+/// - the arguments: the order of object keys is ignored, and `3` and `3.0` differ
+/// - the principal, with its scopes
 /// - the values of the [state](haft_core::tool::State) that the tool
 ///   [declares](haft_core::ToolDefinition::with_state)
 ///
-/// Results are therefore never shared between principals. Entries expire after the time to live,
-/// measured from the start of the call.
+/// Therefore, results are never shared between principals. Entries expire after the time to live,
+/// which starts with the call and not with its end.
 ///
 /// # Not cached
 ///
 /// - failed and suspended calls, and calls that resumed after a suspension
-/// - calls that read undeclared state, for example of an agent used as a tool
+/// - calls that read undeclared state, which includes all calls of an agent used as a tool
 /// - results that violate the output schema
 ///
-/// Results are cached before truncation, so each caller gets its own handle to a long result.
+/// Results are cached before they are truncated. Each caller gets its own handle to read the rest
+/// of a long result.
 ///
 /// # Placement
 ///
-/// The layer reads the tool's policy when it is applied. Apply `with_definition`,
-/// `approval_required` and `prepared` first. Create the cache together with the tools, and not once
-/// per request.
+/// The layer reads the tool's policy when it is applied, so apply `with_definition`,
+/// `approval_required` and `prepared` first. Create the cache together with the tools, and not for
+/// each request.
 ///
-/// Use it for lookups only. An idempotent write such as `set_price` must still run, but a cached
-/// call does not run at all.
+/// Use the cache only for tools that look something up. An idempotent write such as `set_price`
+/// must run each time, but a tool with a cached result does not run at all.
 ///
 /// # Examples
 ///
@@ -87,9 +88,10 @@ use haft_core::{
 #[derive(Clone, Debug)]
 pub struct ResultCache(TtlLru<Key, ToolOutput>);
 
-/// The data on which a result depends.
+/// The data on which a cached result depends.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
+    /// Number of the tool instance, unique in the cache.
     tool: u64,
     arguments: String,
     principal: Option<Principal>,
@@ -97,27 +99,28 @@ struct Key {
 }
 
 impl ResultCache {
-    /// Creates a cache with a time to live. By default it holds up to [`limits::CACHED_RESULTS`]
-    /// results and [`limits::CACHED_RESULT_BYTES`] bytes.
+    /// Creates a cache with the given time to live. By default it holds up to
+    /// [`limits::CACHED_RESULTS`] results, with up to [`limits::CACHED_RESULT_BYTES`] bytes
+    /// together.
     pub fn new(time_to_live: Duration) -> Self {
         Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES))
     }
 
-    /// Sets the maximum number of results.
+    /// Sets the maximum number of cached results.
     #[must_use]
     pub fn with_entries(self, entries: usize) -> Self {
         Self(self.0.with_max_entries(entries))
     }
 
-    /// Sets the maximum size of all results and their arguments, in bytes. A larger result is not
-    /// cached.
+    /// Sets the maximum size of all cached results and their arguments together, in bytes. A single
+    /// result above this size is not cached.
     #[must_use]
     pub fn with_bytes(self, bytes: usize) -> Self {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all results, for example when the data has changed. Results of calls in progress are
-    /// not cached either.
+    /// Removes all results, for example after the data has changed. Results of calls that are still
+    /// in progress will not be cached.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -142,7 +145,7 @@ impl<S> Layer<S> for ResultCache {
     }
 }
 
-/// A service with cached results, created by the layer [`ResultCache`].
+/// A `tower` service that returns cached results, created by the layer [`ResultCache`].
 #[derive(Clone)]
 pub struct CachedService<S> {
     inner: S,
@@ -151,11 +154,11 @@ pub struct CachedService<S> {
 }
 
 impl<S> CachedService<S> {
-    /// Returns the key of a call, or `None` if the call is not cacheable.
+    /// Returns the cache key of a call, or `None` if the call must not be cached.
     fn key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
         let state = &context.run().state;
-        // Reads of undeclared state are only detected inside a pipeline.
+        // Reads of undeclared state are detected only inside a pipeline.
         let is_tracked = context.is_in_pipeline() || state.is_empty();
         (definition.policy().idempotent && context.resumed().is_none() && is_tracked).then(|| Key {
             tool: self.tool,
@@ -174,7 +177,8 @@ where
     type Error = S::Error;
     type Future = BoxFuture<'static, Result<ToolResponse, S::Error>>;
 
-    /// Always ready: a cached result must not wait for a limit of the inner service.
+    /// Always returns ready: a call with a cached result must not wait for a limit of the inner
+    /// service.
     fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -195,7 +199,7 @@ where
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolResponse::Done(output)) = (key, &outcome) {
                 let depends_on_key = !context.reads_undeclared_state();
-                // A result that violates its schema becomes a failure.
+                // The pipeline replaces a result that violates the output schema by a failure.
                 if depends_on_key && definition.check_output(output).is_ok() {
                     cache.insert(key, output, ticket);
                 }

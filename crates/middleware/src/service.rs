@@ -1,4 +1,4 @@
-//! Calls of layered `tower` services, shared by the tool layers and the model layers.
+//! Calls of `tower` services with layers, used for tools and models.
 
 use std::{
     error::Error,
@@ -11,16 +11,17 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A service of which each request uses a clone. The mutex makes it `Sync`; layers need not be.
+/// A `tower` service that is cloned for each request. The mutex makes the template `Sync`, so the
+/// service does not have to be.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
-/// An error of a layered service. `E` is the error type of the innermost service.
+/// An error of a service with layers. `E` is the error type of the innermost service.
 pub(crate) enum LayerError<E> {
-    /// An error of type `E`, from the innermost service or from a layer.
+    /// An error of type `E`, returned by the innermost service or by a layer.
     Typed(E),
-    /// A timeout of `tower` or tokio, after this time.
+    /// The timeout error of `tower` or tokio, with the measured time.
     TimedOut(Duration),
-    /// Any other error of a layer.
+    /// An error of a layer that has another type.
     Other(BoxError),
 }
 
@@ -41,7 +42,7 @@ impl<S> ServiceTemplate<S> {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
             let mut started = Instant::now();
-            // Readiness belongs to one clone: the clone that was polled must be the one called.
+            // Each clone has its own readiness, so the clone that was polled must also be called.
             poll_fn(|task| service.poll_ready(task))
                 .await
                 .map_err(|error| LayerError::new(error.into(), started))?;

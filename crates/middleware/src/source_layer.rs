@@ -12,13 +12,14 @@ use crate::{
     tool_layer::{CallService, LayeredTool, ToolService},
 };
 
-/// The adaptor of [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered).
+/// The toolset adaptor that [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered)
+/// applies.
 pub(crate) struct LayerAdaptor<L: Layer<ToolService>> {
     layer: L,
     services: Mutex<HashMap<ToolName, Vec<DefinedService<L::Service>>>>,
 }
 
-/// The layered service of a definition. It lives as long as a tool uses it.
+/// A tool definition with its layered service. The service lives as long as a tool uses it.
 type DefinedService<S> = (ToolDefinition, Weak<ServiceTemplate<S>>);
 
 impl<L: Layer<ToolService>> LayerAdaptor<L> {
@@ -26,8 +27,9 @@ impl<L: Layer<ToolService>> LayerAdaptor<L> {
         Self { layer, services: Mutex::default() }
     }
 
-    /// Returns the service of a definition. It contains no tool, since callers may have different
-    /// tools with equal definitions.
+    /// Returns the service for a tool definition, and creates it at the first call. The service
+    /// does not contain the tool, since different callers may have different tools with equal
+    /// definitions.
     fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         if services.len() == services.capacity() {
@@ -49,8 +51,8 @@ impl<L> Adaptor for LayerAdaptor<L>
 where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
-    /// Wraps a tool. A recreated tool with an equal definition gets the same service, so that for
-    /// example a rate limit does not restart when the list changes.
+    /// Wraps a tool in the layer. If a tool is recreated with an equal definition, it gets the same
+    /// service, so that for example a rate limit does not restart when the list of tools changes.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
         Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))

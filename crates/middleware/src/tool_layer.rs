@@ -22,27 +22,32 @@ use haft_core::{
 
 use crate::service::{LayerError, ServiceTemplate};
 
-/// A tool call as the request of a `tower` service. It is owned, so layers can store and clone it.
+/// A tool call, as the request type of a `tower` service. It owns all its data, so layers can store
+/// and clone it.
 ///
-/// `Debug` omits the arguments, since they may contain secrets.
+/// The `Debug` output omits the arguments, since they may contain secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CallRequest {
-    /// The definition of the tool, with the host's policy.
+    /// The definition of the tool, including the host's policy.
     pub definition: ToolDefinition,
-    /// The arguments, validated against the input schema. Changes by a layer are not validated.
+    /// The arguments of the call, already validated against the input schema. Changes made by a
+    /// layer are not validated again.
     pub arguments: Value,
     /// The context of the call: principal, state, deadline, and the decision of a resumed call.
     pub context: ToolContext,
-    /// The tool to call, if the service is shared by several tools.
+    /// The tool to call. `None` if the service itself contains the tool, as in
+    /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// Number of calls of the tool in progress.
+    /// Number of calls of the tool that have started for this request and not returned yet. Clones
+    /// of the request share it.
     in_flight: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
-    /// Creates the request of a call. A layer must not create one: it must pass on the request that
-    /// it received, because a layer around a source finds the tool only in that request.
+    /// Creates the request for a call. A layer must pass on the request that it received, and not
+    /// create a new one: with [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered),
+    /// only the original request contains the tool to call.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
         Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
     }
@@ -57,17 +62,18 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// A tool as a `tower` service, the innermost service of the layers. It is always ready.
+/// A tool as a `tower` service. It is the innermost service, around which the layers are applied,
+/// and it is always ready.
 #[derive(Clone)]
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
 impl ToolService {
-    /// Creates a service for one tool.
+    /// Creates a service that calls the given tool.
     pub fn new(tool: Arc<dyn Tool>) -> Self {
         Self(Some(tool))
     }
 
-    /// Creates a service that calls the tool in the request.
+    /// Creates a service that calls the tool contained in each request. Several tools can share it.
     pub(crate) fn shared() -> Self {
         Self(None)
     }
@@ -99,9 +105,9 @@ impl Service<CallRequest> for ToolService {
     }
 }
 
-/// A trait alias for services that can call a tool, such as a layered [`ToolService`].
+/// A trait alias for `tower` services that can call a tool, such as a [`ToolService`] in layers.
 ///
-/// It is implemented automatically. Do not implement it.
+/// It is implemented for all such services by a blanket implementation.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot call a tool",
     label = "the service of this layer is not a `CallService`",
@@ -122,11 +128,12 @@ impl<S> CallService for S where
 {
 }
 
-/// A tool in a layer, created by [`ToolMiddleware::layer`](crate::ToolMiddleware::layer).
+/// A tool wrapped in a `tower` layer, created by
+/// [`ToolMiddleware::layer`](crate::ToolMiddleware::layer).
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     service: Arc<ServiceTemplate<S>>,
-    /// The tool, if the service is shared by several tools.
+    /// The tool to call. `None` if the service itself contains the tool.
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -135,7 +142,7 @@ impl<S: CallService> LayeredTool<S> {
         Self { definition, service: Arc::new(ServiceTemplate::new(service)), tool: None }
     }
 
-    /// Wraps a tool in a service that is [shared](ToolService::shared) with other tools.
+    /// Wraps a tool in a service that other tools [share](ToolService::shared).
     pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }
@@ -158,7 +165,8 @@ impl<S: CallService> Tool for LayeredTool<S> {
                 ToolError::TimedOut { after: Duration::from_millis(millis) }
             }
             LayerError::Other(error) => {
-                // The layer dropped a call that had started, so its side effects are unknown.
+                // A count above 0 means that the layer dropped a call that had started. Its side
+                // effects are unknown.
                 let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
                 if is_dropped && !self.definition.policy().idempotent {
                     ToolError::Unconfirmed(error.to_string())

@@ -1,4 +1,5 @@
-//! A bounded LRU cache with a time to live. Both caches of this crate store their entries in it.
+//! A bounded LRU cache with a time to live. It stores the entries of the result cache and the reply
+//! cache.
 
 use std::{
     fmt,
@@ -10,7 +11,8 @@ use std::{
 use lru::LruCache;
 use tokio::time::Instant;
 
-/// An LRU cache bounded in age, entries and bytes. Clones share the entries.
+/// An LRU cache with bounds for the age, the number and the total size of its entries. Clones share
+/// the entries.
 pub(crate) struct TtlLru<K, V> {
     time_to_live: Duration,
     max_entries: usize,
@@ -20,11 +22,11 @@ pub(crate) struct TtlLru<K, V> {
 
 struct Shared<K, V> {
     entries: LruCache<K, Entry<V>>,
-    /// Total size of all entries.
+    /// Total size of all entries, in bytes.
     bytes: usize,
-    /// Incremented by each [`TtlLru::clear`].
+    /// The number of calls of [`TtlLru::clear`].
     generation: u64,
-    /// Number of owners so far.
+    /// The number of owners that [`TtlLru::next_owner`] has created.
     owners: u64,
 }
 
@@ -34,7 +36,8 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// The start of the work that produces a value. [`TtlLru::insert`] requires it.
+/// The time and the cache generation at which the work for a value started. [`TtlLru::insert`]
+/// requires it.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     started: Instant,
@@ -55,8 +58,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         Self { max_bytes, ..self }
     }
 
-    /// Returns a number for a new owner of entries. It is a part of the owner's keys, so that two
-    /// tools or models never share entries.
+    /// Returns a new number for a tool or model that owns entries. The number is a part of its
+    /// keys, so that two tools or models never share entries.
     pub(crate) fn next_owner(&self) -> u64 {
         self.with_shared(|shared| {
             shared.owners += 1;
@@ -64,7 +67,7 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Removes all entries. Values of work that has already started are not inserted later.
+    /// Removes all entries. Values whose work has already started will not be inserted.
     pub(crate) fn clear(&self) {
         self.with_shared(|shared| {
             shared.entries.clear();
@@ -73,12 +76,12 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         });
     }
 
-    /// Marks the start of the work for a value. Call it before the work starts.
+    /// Creates the ticket for a value. Call it before the work for the value starts.
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
     }
 
-    /// Returns a value and its age, or `None` if there is no entry or it has expired.
+    /// Returns a value and its age, or `None` if there is no entry or the entry has expired.
     pub(crate) fn get(&self, key: &K) -> Option<(Arc<V>, Duration)> {
         self.with_shared(|shared| {
             let entry = shared.entries.get(key)?;
@@ -91,8 +94,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Inserts a value of the given size and evicts the least recently used entries above the
-    /// bounds. A value larger than the bound in bytes is neither created nor inserted.
+    /// Inserts a value with a size of `bytes`, and evicts the least recently used entries until all
+    /// bounds hold. A value larger than the bound of the cache is neither created nor inserted.
     pub(crate) fn insert(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
         if bytes > self.max_bytes {
             return;
@@ -102,7 +105,7 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
             if shared.generation != ticket.generation {
                 return;
             }
-            // Of concurrent calls, the one that started last has the freshest value.
+            // The entry was computed by concurrent work that started later, so it is fresher.
             if shared.entries.peek(&key).is_some_and(|existing| existing.started > ticket.started) {
                 return;
             }

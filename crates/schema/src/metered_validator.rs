@@ -46,8 +46,8 @@ impl<'i> Keyword<'i> for CostKeyword {
 }
 
 /// Rewrites a schema so that each subschema is a definition of its own, and is evaluated only after
-/// the keyword [`COST_KEYWORD`]. Unreachable subschemas are omitted: the compiler skipped them in the
-/// original schema, and might reject them here.
+/// the keyword [`COST_KEYWORD`]. Unreachable subschemas are omitted: the compiler skipped them in
+/// the original schema, and might reject them here.
 fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
     let mut all = Map::new();
     let mut open = vec![0];
