@@ -10,7 +10,7 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Checks the violations of a value, as a model reads them.
+/// Checks the text of the violations in a value, as a model reads it.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
@@ -25,13 +25,13 @@ fn add() -> Value {
     })
 }
 
-/// Behaviour B12: a violation has the pointer, the expected and the received value.
+/// Behaviour B12: a violation contains the JSON pointer, the expected type and the received value.
 #[test]
 fn violation_has_pointer_expected_and_received() {
     check(add(), json!({"x": "abc"}), expect![[r#"/x: expected integer, received string "abc""#]]);
 }
 
-/// Behaviour B12: all violations are listed at once.
+/// Behaviour B12: all violations of a value are listed at once.
 #[test]
 fn all_violations_are_listed() {
     check(
@@ -54,7 +54,7 @@ fn integer_accepts_numbers_without_fraction() {
     assert!(!schema.is_valid(&json!({"x": "3"})));
 }
 
-/// Behaviour B14: the violation for a missing argument has its name and type.
+/// Behaviour B14: the violation for a missing argument contains its name and its type.
 #[test]
 fn missing_property_is_named_with_type() {
     check(add(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
@@ -66,8 +66,8 @@ fn missing_property_is_named_with_type() {
     );
 }
 
-/// Behaviour F44: a server's schema validates as written, with `$defs`, `definitions`, recursive
-/// `$ref` and exact `required`.
+/// Behaviour F44: a schema from a server is used as written, with `$defs` or `definitions`,
+/// recursive `$ref`s and its exact `required`. The `$schema` keyword selects draft-07.
 #[test]
 fn dialect_is_taken_from_schema_keyword() {
     let draft_07 = schema(json!({
@@ -91,7 +91,8 @@ fn dialect_is_taken_from_schema_keyword() {
     assert!(schema(json!({"$schema": "https://json-schema.org/draft/2020-12/schema"})).is_valid(&json!(1)));
 }
 
-/// Behaviour A8, F44.
+/// Behaviour A8, F44: recursive `$ref`s are resolved by JSON pointer, by anchor and by
+/// `$dynamicRef`.
 #[test]
 fn references_within_the_document_are_followed() {
     let tree = schema(json!({
@@ -137,7 +138,8 @@ fn references_within_the_document_are_followed() {
     assert!(encoded.is_valid(&json!(["a"])));
 }
 
-/// Deeper values could not be parsed again from their JSON text.
+/// The limit of 100 levels is below the 128 levels of `serde_json`, so each valid value can be
+/// parsed again from its JSON text.
 #[test]
 fn value_deeper_than_100_levels_is_invalid() {
     let tree = schema(json!({"additionalProperties": {"$ref": "#"}}));
@@ -178,7 +180,8 @@ fn clones_share_the_validator() {
     assert!(std::ptr::eq(schema.as_value(), schema.clone().as_value()));
 }
 
-/// The compiler does not check targets under keywords that are unknown to the dialect.
+/// A `$ref` may point below a keyword that is unknown to the dialect. The compiler does not check
+/// such a target, so an invalid target must be found in another way.
 #[test]
 fn reference_targets_are_validated_against_the_meta_schema() {
     let error = |value| Schema::new(value).unwrap_err().to_string();
@@ -196,7 +199,8 @@ fn reference_targets_are_validated_against_the_meta_schema() {
     .assert_eq(&error(json!({"$schema": seventh, "items": {"$ref": "#/$defs/x"}, "$defs": {"x": target}})));
 }
 
-/// The conversion does not apply the default limits again.
+/// A schema that was compiled with custom limits may exceed the default limits. `into_arguments`
+/// must not reject it.
 #[test]
 fn into_arguments_keeps_custom_limits() {
     let many: serde_json::Map<_, _> = (0..12_000).map(|number| (number.to_string(), json!(true))).collect();

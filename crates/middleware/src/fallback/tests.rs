@@ -48,7 +48,7 @@ async fn second_model_replies_after_an_error_whole_and_streamed() {
     let events: Vec<_> = events(&model).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(events[..2], [delta("Hel"), delta("lo.")]);
     assert!(matches!(&events[2..], [ChatEvent::Finished(reply)] if reply.model.as_deref() == Some("second")));
-    // Each request starts with the first model.
+    // Each new request is sent to the first model again.
     let reply = model.chat(&request()).await.unwrap();
     assert_eq!((reply.message.text().as_str(), reply.model.as_deref()), ("I am back.", Some("first")));
     assert_eq!((first.requests().len(), second.requests().len()), (3, 2));
@@ -165,7 +165,7 @@ async fn all_failures_are_listed_with_their_model() {
         no model replied: first: the model's server is limiting requests: slow down; second: the model's server is limiting requests: slow down; third: the model's server refused the key: bad key
     "]]
     .assert_eq(&format!("{error}\n"));
-    // The shortest `retry_after` of the models applies.
+    // The combined error has the shortest `retry_after` of all models.
     assert!(error.is_transient());
     assert_eq!(error.retry_after(), Some(Duration::from_secs(20)));
     let streamed = events(&model).await;
@@ -200,7 +200,7 @@ async fn profile_has_the_common_features() {
 async fn reply_has_the_price_of_its_model() {
     let costs = |name, price: f64| Prices::new().with(name, Price::new(price, price));
     let reply = || ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
-    // The first model has its own prices, the others those of the whole.
+    // The first model has its own prices. The prices of the whole apply to the others.
     let dated = ChatResponse { model: Some("third-2026-11".to_owned()), ..reply() };
     let first = named("first").reply(dated.clone()).fail(down()).fail(down()).priced(costs("first", 1.0));
     let model = first
@@ -212,7 +212,7 @@ async fn reply_has_the_price_of_its_model() {
         usages.push(model.chat(&request()).await.unwrap().usage);
     }
     assert_eq!([usages[0].cost, usages[1].cost], [Cost::new(1.0), Cost::new(2.0)]);
-    // A model without a price is not priced as another one.
+    // The prices contain no entry for the third model, so its reply has no cost.
     assert_eq!((usages[2].cost, usages[2].is_priced()), (Cost::ZERO, false));
 }
 

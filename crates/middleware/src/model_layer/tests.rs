@@ -30,7 +30,7 @@ fn request() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
 }
 
-/// Streams one word per permit.
+/// A model that streams one word of its reply per permit of a semaphore.
 struct Slow {
     profile: ModelProfile,
     permits: Arc<Semaphore>,
@@ -79,7 +79,7 @@ async fn reply_streams_through_layers() {
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "one two");
 }
 
-/// Layers see and change requests, replies and single events.
+/// Layers can change model requests, and observe the single events of replies.
 #[tokio::test]
 async fn layers_map_requests_and_observe_events() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -101,7 +101,7 @@ async fn layers_map_requests_and_observe_events() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// Retries transient errors a number of times.
+/// A retry policy with a number of retries for transient errors.
 #[derive(Clone)]
 struct RetryTransient(u32);
 
@@ -156,7 +156,7 @@ async fn timeout_applies_to_the_first_event() {
     assert!(events.try_collect::<Vec<_>>().await.is_ok());
 }
 
-/// Dropping a reply releases its permit.
+/// Dropping the stream of a reply releases its permit of a concurrency limit.
 #[tokio::test]
 async fn dropped_reply_releases_its_permit() {
     let (model, permits) = slow();
@@ -173,7 +173,7 @@ async fn dropped_reply_releases_its_permit() {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A limit of requests per minute, with a queue of eight.
+/// Wraps a model in a limit of requests per minute, with a queue for eight requests.
 fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
     model.layer(ServiceBuilder::new().buffer(8).rate_limit(requests, MINUTE))
 }

@@ -117,7 +117,7 @@ async fn only_complete_replies_are_cached() {
         assert_eq!(*model.stream(&request).next().await.unwrap().as_ref().unwrap(), text);
         assert!(scripted.requests().len() > 6);
     }
-    // Dropped before the end.
+    // A reply that is dropped before its end is not cached.
     drop(model.stream(&request).next().await);
     assert_eq!(reply_text(&model, &request).await, "Hello.");
     assert_eq!(reply_text(&model, &request).await, "Hello.");
@@ -133,7 +133,7 @@ fn tools(description: &str) -> ToolList {
     )
 }
 
-/// A conversation with one call.
+/// Creates a conversation with one tool call. `signature` is the provider data of the reply.
 fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
     let mut reply =
         AssistantMessage { tool_calls: vec![ToolCall::new(id, "add", "{}")], ..AssistantMessage::default() };
@@ -142,7 +142,7 @@ fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
     ChatRequest::new([Message::user("Hi"), Message::assistant(reply), Message::tool(result)])
 }
 
-/// Requests that differ in any data sent to the model are different.
+/// Two requests that differ in any data sent to the model must not share a cached reply.
 #[tokio::test]
 async fn key_contains_everything_that_is_sent() {
     let settings = |settings| ChatRequest { settings, ..request() };
@@ -193,7 +193,7 @@ async fn key_ignores_timestamps_and_metadata() {
         ("one".to_owned(), "one".to_owned())
     );
     for _ in 0..2 {
-        // A new list of the same tools, and a result with another timestamp.
+        // The tool list is new but has the same tools, and the tool result has another timestamp.
         let later = conversation("call_1", "42", json!("a")).with_tools(tools("Adds."));
         assert_eq!(reply_text(&model, &later).await, "two");
     }
@@ -222,12 +222,12 @@ async fn each_model_has_its_own_replies() {
             (reply_text(&one, &request()).await, reply_text(&two, &request()).await),
             ("one".to_owned(), "two".to_owned())
         );
-        // Clones of a model share entries.
+        // Clones of a model share their cached replies.
         assert_eq!(reply_text(&one.clone(), &request()).await, "one");
     }
 }
 
-/// A request never waits for another one in progress.
+/// A request never waits for an equal request in progress, which may hang.
 #[tokio::test]
 async fn concurrent_equal_requests_are_not_coalesced() {
     let scripted = ScriptedModel::new().hang().text("one").text("two");

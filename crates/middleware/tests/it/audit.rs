@@ -1,4 +1,4 @@
-//! Behaviour B73, Behaviour X3: audit records of all calls, without secrets.
+//! Behaviour B73, Behaviour X3: every call has an audit record, and no record contains a secret.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -28,7 +28,7 @@ use tracing::{
 
 const CANARY: &str = "c4n4ry";
 
-/// Collects audit records.
+/// Collects the audit records of a pipeline.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Audit>>>);
 
@@ -57,7 +57,7 @@ fn ann() -> ToolContext {
     ToolContext::new(Arc::new(run), "call_1")
 }
 
-/// Formats a record with a fixed time and duration.
+/// Formats a record as JSON. Time and duration are set to 0, so that the text is reproducible.
 fn line(mut entry: Audit) -> String {
     (entry.started_at, entry.duration_ms) = (Timestamp::from_unix_millis(0), 0);
     entry.to_string()
@@ -124,8 +124,8 @@ async fn every_call_has_one_record() {
     assert_eq!(line(again), lines[0]);
 }
 
-/// A suspended call has two records: the second one has the approved arguments. Cached calls are
-/// marked.
+/// A call that is suspended and resumed has two records. The second record contains the approved
+/// arguments and is marked as resumed. A record of a cached result is marked too.
 #[tokio::test]
 async fn resumed_and_cached_calls_are_marked() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -158,7 +158,7 @@ async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
     expected.assert_eq(&recorded(definition, arguments).await.to_string());
 }
 
-/// The recorded arguments of a call.
+/// Calls a tool and returns the arguments in its audit record.
 async fn recorded(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
@@ -182,14 +182,15 @@ async fn members_with_secret_names_are_redacted() {
         expect![[r#"{"options":[{"headers":{"Authorization":"[redacted]","Accept":"y"}}],"accessToken":"[redacted]"}"#]],
     )
     .await;
-    // Similar names, counts, flags and `null` are not redacted.
+    // Names that only resemble secrets, counts, flags and `null` are not redacted.
     check(
         named("login"),
         r#"{"max_tokens": 100, "has_password": true, "token": null, "shopping": "y", "author": "y"}"#,
         expect![[r#"{"max_tokens":100,"has_password":true,"token":null,"shopping":"y","author":"y"}"#]],
     )
     .await;
-    // JSON in a string is redacted. Invalid JSON is withheld.
+    // Secrets in a JSON string are redacted. If the JSON in a string is invalid, the whole string
+    // is withheld.
     check(
         named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
@@ -198,7 +199,7 @@ async fn members_with_secret_names_are_redacted() {
     .await;
 }
 
-/// Names are matched in any style, without separators, and with a number at the end.
+/// Names of secrets are recognised in any style, without separators, and with a number at the end.
 #[tokio::test]
 async fn secret_names_match_in_any_style() {
     let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
@@ -214,7 +215,8 @@ async fn secret_names_match_in_any_style() {
     .await;
 }
 
-/// The name of a secret may be a value next to it, or a part of the same text.
+/// The name of a secret may also be the value of a member next to it (`{"name": …, "value": …}`),
+/// or a part of the same text.
 #[tokio::test]
 async fn name_value_pairs_headers_and_urls_are_redacted() {
     check(
@@ -262,7 +264,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
     let host = ToolPolicy { redacted: vec!["iban".into(), "plain".into()], ..ToolPolicy::default() };
     check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
-    // Also in the wrong place, where the call fails validation.
+    // A secret is redacted even in the wrong place, where the call fails validation.
     check(
         definition.clone(),
         r#"{"args": {"phrase": "x"}, "plain": 7}"#,
@@ -292,7 +294,7 @@ async fn parameter_with_password_format_is_redacted() {
     assert_eq!(log.entries()[0].arguments, json!({"word": "[redacted]", "door": 3}));
 }
 
-/// Records all spans and events up to the level `info`.
+/// A `tracing` subscriber that writes all spans and events up to the level `info` to a string.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<String>>);
 
@@ -331,7 +333,8 @@ impl Subscriber for Trace {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: a secret in the arguments is in no audit record, span or log, for any outcome.
+/// Behaviour X3: a secret in the arguments of a call is in no audit record, span or log, for any
+/// outcome of the call.
 #[tokio::test(start_paused = true)]
 async fn secret_arguments_are_never_logged() {
     #[derive(Debug, thiserror::Error)]

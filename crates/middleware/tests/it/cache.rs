@@ -1,4 +1,4 @@
-//! Behaviour B72: cached results of tools.
+//! Behaviour B72: the result cache returns results of idempotent tools, to the same principal only.
 
 use std::{
     sync::{
@@ -24,7 +24,8 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// An idempotent tool, and the number of its runs.
+/// Creates an idempotent tool that calls `act` with the number of the run. Also returns the number
+/// of runs so far.
 fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
     F: Fn(usize) -> Result<ToolResponse, ToolError> + Send + Sync + 'static,
@@ -41,7 +42,7 @@ where
     (tool, runs)
 }
 
-/// A tool that returns the number of the run.
+/// Creates an idempotent tool that returns the number of the run, such as `run 1`.
 fn nth() -> DynamicTool {
     counting(|run| Ok(format!("run {run}").into())).0
 }
@@ -74,7 +75,7 @@ async fn repeated_call_returns_the_cached_result_with_a_warning() {
         again.to_json(),
         json!({"success": true, "result": "run 1", "error": null, "warning": "from the result cache, 12 s old"})
     );
-    // Other arguments are another call. `3` and `3.0` differ, as in `serde_json`.
+    // Calls with other arguments are not cached yet. `3` and `3.0` are different arguments.
     for (run, arguments) in [(2, json!({"a": 1})), (3, json!({"a": 3})), (4, json!({"a": 3.0}))] {
         assert_eq!(text(&tool, arguments, &cx).await, format!("run {run}"));
     }
@@ -103,7 +104,8 @@ async fn results_are_not_shared_between_principals_or_states() {
     }
 }
 
-/// The state of a run may hold values that do not concern the tool.
+/// State values that a tool does not declare are not part of the cache key, so a change of them
+/// does not make a result stale.
 #[tokio::test]
 async fn only_declared_state_is_in_the_key() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
@@ -115,7 +117,8 @@ async fn only_declared_state_is_in_the_key() {
     assert_eq!(text(&tool, json!({}), &cx(None, State::new().with(1_u8))).await, "run 2");
 }
 
-/// A result that depends on undeclared state, also in a nested call, is never shared.
+/// A result that depends on undeclared state is never cached, even if a nested call has read the
+/// state.
 #[tokio::test]
 async fn results_of_undeclared_state_are_not_cached() {
     let reads = |name: &str| {
@@ -134,7 +137,7 @@ async fn results_of_undeclared_state_are_not_cached() {
     }
 }
 
-/// A result that was computed before `clear` is outdated.
+/// A result is outdated if its call started before `clear`, even if the call ends later.
 #[tokio::test]
 async fn call_that_started_before_clear_is_not_cached() {
     let cache = ResultCache::new(MINUTE);
@@ -152,7 +155,7 @@ async fn call_that_started_before_clear_is_not_cached() {
     assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from"));
 }
 
-/// Tools with equal names and definitions do not share results. Clones of a tool do.
+/// Two tools with equal names and definitions do not share results, but clones of a tool do.
 #[tokio::test]
 async fn each_tool_has_its_own_results() {
     let cache = ResultCache::new(MINUTE);
@@ -197,7 +200,8 @@ async fn failures_and_invalid_results_are_not_cached() {
     assert_eq!(text(&wrong, json!({}), &cx).await, "2");
 }
 
-/// A suspended call asks again, and a decision applies to one call only.
+/// A suspended call has no result yet, and its decision applies to this call only. The next call
+/// must ask again.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -226,7 +230,7 @@ async fn cache_is_bounded_in_entries_and_bytes() {
     for cache in [ResultCache::new(MINUTE).with_entries(2), ResultCache::new(MINUTE).with_bytes(2_500)] {
         let tool = long().layer(cache);
         assert!(fresh(&tool, 1).await && fresh(&tool, 2).await);
-        // The most recently used entry stays.
+        // Entry 1 was used last, so entry 2 is evicted.
         assert!(!fresh(&tool, 1).await);
         assert!(fresh(&tool, 3).await);
         assert!(!fresh(&tool, 1).await && fresh(&tool, 2).await);
@@ -237,7 +241,7 @@ async fn cache_is_bounded_in_entries_and_bytes() {
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
 }
 
-/// The cache stores the whole result. Each caller has its own handle to it.
+/// The cache stores the complete result, and each caller gets its own handle to it.
 #[tokio::test]
 async fn long_result_is_cached_untruncated() {
     let (tool, runs) = counting(|_| Ok("x".repeat(1 << 20).into()));
@@ -256,7 +260,7 @@ async fn long_result_is_cached_untruncated() {
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
 
-/// Concurrent calls all run. The cache keeps the result of the call that started last.
+/// Concurrent equal calls all run. The cache keeps the result of the call that started last.
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
@@ -265,7 +269,7 @@ async fn concurrent_calls_are_not_coalesced() {
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
-            // The first call takes longest.
+            // The first call ends last.
             sleep(Duration::from_secs(if run == 1 { 5 } else { 1 })).await;
             format!("run {run}")
         }
@@ -281,7 +285,8 @@ async fn concurrent_calls_are_not_coalesced() {
     assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from the result cache, 4 s old"));
 }
 
-/// A cached result bypasses limits, and its record is marked as cached.
+/// A call with a cached result does not wait for a concurrency limit, and its record is marked as
+/// cached.
 #[tokio::test]
 async fn cached_result_is_recorded_and_bypasses_limits() {
     #[derive(Clone, Default)]

@@ -1,4 +1,4 @@
-//! Behaviour A69: a chain of tools is one tool.
+//! Behaviour A69: `chain` combines several tools into one tool.
 
 use std::{
     sync::{
@@ -73,7 +73,7 @@ fn named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-/// A tool that returns a constant value.
+/// Creates a tool that returns a constant value.
 fn constant(value: Value) -> DynamicTool {
     DynamicTool::new(named("constant"), move |_, _| {
         let output = ToolOutput::structured(value.clone());
@@ -88,17 +88,19 @@ async fn call_text(tool: &impl Tool, arguments: Value) -> String {
 #[tokio::test]
 async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let ann = || json!({"name": "Ann"});
-    // An object becomes the arguments, or the only required argument. Other values and text become
-    // the only argument.
+    // An object becomes the arguments of the next tool, or the value of its only required argument.
+    // Other values and text become the value of the only argument.
     assert_eq!(call_text(&chain("a_b", (FindUser, Greet)).unwrap(), ann()).await, "Hello Ann, number 7");
     assert_eq!(call_text(&chain("a_b", (FindUser, Mark)).unwrap(), ann()).await, "Ann has 1");
     let all = chain("all", (FindUser, Greet, Count, Double)).unwrap();
     assert_eq!(call_text(&all, ann()).await, "38");
-    // Text with a JSON object is parsed. A tool without arguments receives none.
+    // Text that contains a JSON object is parsed. A tool without parameters is called without
+    // arguments.
     let text = DynamicTool::new(named("text"), |_, _| async { r#"{"id": 1, "name": "Bob"}"# });
     assert_eq!(call_text(&chain("a_b", (text, Greet)).unwrap(), json!({})).await, "Hello Bob, number 1");
     assert_eq!(call_text(&chain("a_b", (Greet, Now)).unwrap(), json!({"id": 1, "name": "x"})).await, "noon");
-    // Without an output schema, a mismatch is repaired or explained.
+    // If a tool has no output schema, a mismatch is repaired by the pipeline, or explained in an
+    // error.
     assert_eq!(
         call_text(&chain("a_b", [constant(json!("21")), constant(json!(1))]).unwrap(), json!({})).await,
         "1"
@@ -116,7 +118,8 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     .assert_eq(&call_text(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
 }
 
-/// Schemas, for example of servers, need not list all members of an object.
+/// An output schema need not list all members of an object. Unlisted members must reach the next
+/// tool.
 #[tokio::test]
 async fn members_beyond_the_output_schema_are_passed_on() {
     let user = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});
@@ -124,7 +127,7 @@ async fn members_beyond_the_output_schema_are_passed_on() {
     assert_eq!(call_text(&chain("a_b", (found, Greet)).unwrap(), json!({})).await, "Hello Ann, number 7");
 }
 
-/// Results between the tools are not truncated.
+/// A result of 1 MiB reaches the next tool without truncation.
 #[tokio::test]
 async fn results_are_passed_on_untruncated() {
     let long = DynamicTool::new(named("long"), |_, _| async { "x".repeat(1 << 20) });
@@ -194,8 +197,8 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         expect![[r#"the output of "constant" does not fit "takes": /id: expected integer, produced string"#]],
     );
     check_fit(id("number"), id("integer"), expect!["fits"]);
-    // An object may have more members than its schema lists, unless `additionalProperties` is
-    // false.
+    // An object may have members that its schema does not list, unless `additionalProperties` is
+    // `false`. So a missing declaration is not a mismatch.
     let mut less = object(json!({"id": {}}), json!(["id"]));
     check_fit(less.clone(), id("integer"), expect!["fits"]);
     less["additionalProperties"] = json!(true);
@@ -234,7 +237,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         ]],
     );
     check_fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
-    // References are resolved. An `anyOf` mismatches only if all alternatives do.
+    // References are resolved. An `anyOf` is a mismatch only if all its alternatives are.
     let mut referred = object(json!({"id": {"$ref": "#/$defs/id"}, "at": {}}), json!(["id", "at"]));
     referred["$defs"] = json!({"id": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}});
     check_fit(
@@ -261,7 +264,7 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         id("string"),
         expect![[r#"the output of "constant" does not fit "takes": /id: expected string, produced integer"#]],
     );
-    // Optional or nullable values are only checked when the chain is called.
+    // Optional and nullable values may fit, so they are only checked when the chain is called.
     check_fit(
         json!({"type": "object", "additionalProperties": {"type": "integer"}}),
         id("integer"),
@@ -271,12 +274,12 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     check_fit(object(json!({"id": {"type": "string"}, "y": {}}), json!([])), closed, expect!["fits"]);
     check_fit(json!({"type": ["object", "null"]}), id("integer"), expect!["fits"]);
     check_fit(json!(true), id("integer"), expect!["fits"]);
-    // A recursive schema terminates.
+    // The comparison of recursive schemas terminates.
     let tree = json!({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}}});
     check_fit(tree.clone(), tree, expect!["fits"]);
 }
 
-/// The definition combines the definitions of the parts.
+/// Policy, annotations and description of a chain are derived from those of its tools.
 #[test]
 fn definition_is_derived_from_the_parts() {
     let part = |name: &str, policy: ToolPolicy, annotations: Annotations| {
@@ -328,7 +331,8 @@ fn definition_is_derived_from_the_parts() {
     );
 }
 
-/// A chain whose second tool fails.
+/// Creates a chain of three tools. The first has the policy `first`, and the second fails with the
+/// error from `fail`.
 fn failing(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
     let fails = DynamicTool::new(named("second"), move |_, _| async move { Err::<(), _>(fail()) });
     let first = Now.with_definition(|it| it.with_policy(first));
@@ -372,7 +376,8 @@ async fn first_failure_ends_the_chain() {
         expect!["second: stop (before it ran: now)"],
     )
     .await;
-    // A retry would repeat the first call.
+    // A retry of the chain would repeat the first tool, so `Retry` becomes `Failed` unless the
+    // first tool is idempotent.
     check(
         || ToolError::retry("another"),
         once.clone(),
@@ -387,7 +392,7 @@ async fn first_failure_ends_the_chain() {
         expect!["second: another (before it ran: now)"],
     )
     .await;
-    // The model did not write the arguments of the second tool.
+    // The model did not write the arguments of the second tool, so it cannot correct them.
     check(
         || ToolError::InvalidArguments("/x".into()),
         once,
@@ -418,7 +423,7 @@ async fn timeouts_apply_per_tool_and_add_up() {
     let late = chain("both", [slow("a", 1, 10), slow("b", 9, 5)]).unwrap().invoke(json!({})).await;
     assert_eq!(late.failure().unwrap().kind, FailureKind::TimedOut);
     assert_eq!(late.model_text(), "b: timed out after 5000 ms (before it ran: a)");
-    // A shorter timeout of the whole chain takes precedence.
+    // A timeout of the chain itself ends the chain, even if no single tool exceeds its own timeout.
     let hurried = fine.with_definition(|it| {
         it.with_policy(ToolPolicy { timeout: Duration::from_secs(12), ..ToolPolicy::default() })
     });
@@ -492,7 +497,7 @@ async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
     .assert_eq(&lines(&entries));
 }
 
-/// Serializes and deserializes, as another process would.
+/// Serializes and deserializes a suspended call, as if another process resumed it.
 fn reloaded(suspended: PendingCall) -> PendingCall {
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
@@ -508,8 +513,8 @@ async fn answer(
     call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
-/// A nested approval shows the actual arguments. After it, the chain resumes without repeating
-/// calls.
+/// The approval of an inner call shows its actual arguments. After the decision, the chain resumes
+/// at this call and does not repeat earlier calls.
 #[tokio::test]
 async fn suspended_chain_resumes_at_the_same_call() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -560,7 +565,8 @@ async fn suspended_chain_resumes_at_the_same_call() {
     .assert_eq(&lines(&entries));
 }
 
-/// Behaviour D36: a decision reaches a call in a nested chain by its id, also repeatedly.
+/// Behaviour D36: a decision reaches the call with its id in a nested chain, also if this call asks
+/// several times.
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
@@ -593,16 +599,16 @@ async fn decision_reaches_a_nested_chain() {
     assert_eq!(suspended.leaves()[0].pending.kind, PendingKind::input("Sure?"));
     let done = answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(done.model_text(), "\"yes\" after [2,\"this\"]".len().to_string());
-    // A different chain with the same name is not resumed.
+    // A suspended call is not resumed by a different chain with the same name.
     let other = chain("outer", (Now, Greet, Count)).unwrap();
     let lost = answer(&pipeline, &other, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(lost.model_text(), "the chain has changed since it was suspended");
-    // Without a decision, the chain stays suspended.
+    // Without a decision for its pending call, the chain stays suspended.
     let CallOutcome::Pending(again) = answer(&pipeline, &outer, &suspended, []).await else { panic!() };
     assert_eq!(again.leaves()[0].call.id, "call_1/2/2");
 }
 
-/// Progress and warnings of inner calls belong to the chain.
+/// The progress and the warnings of inner calls are reported as those of the chain.
 #[tokio::test]
 async fn progress_and_warnings_are_forwarded() {
     #[derive(Default)]
@@ -628,7 +634,7 @@ async fn progress_and_warnings_are_forwarded() {
     assert_eq!(*sink.0.lock().unwrap(), [("call_1".to_owned(), 1.0), ("call_1".to_owned(), 2.0)]);
 }
 
-/// A tool that calls another tool keeps the failure kind of that call.
+/// If a tool returns the failure of another tool that it called, the kind of the failure is kept.
 #[tokio::test]
 async fn nested_failure_keeps_its_kind() {
     let outer = DynamicTool::new(named("outer"), |_, _| async {

@@ -1,4 +1,4 @@
-//! Behaviour B75: layers of `tower` around tools.
+//! Behaviour B75: `tower` layers can be applied to tools.
 
 use serde_json::json;
 use std::{
@@ -42,7 +42,7 @@ fn named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-/// A tool that takes one second.
+/// Creates a tool that takes one second.
 fn slow(name: &str) -> DynamicTool {
     DynamicTool::new(named(name), |_, _| async {
         sleep(SECOND).await;
@@ -54,7 +54,8 @@ fn hang() -> DynamicTool {
     DynamicTool::new(named("hang"), |_, _| pending::<()>())
 }
 
-/// A tool that fails a number of times, and its call counter.
+/// Creates a tool that fails in its first `failures` calls. Also returns its number of calls so
+/// far.
 fn flaky(failures: usize, policy: ToolPolicy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -75,7 +76,8 @@ async fn tower_timeout_reads_like_a_pipeline_timeout() {
     let result = tool.invoke(json!({})).await;
     assert_eq!(result.model_text(), "timed out after 50 ms");
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
-    // Time in a queue does not count: the timeout of tower starts with the call.
+    // The timeout of `tower` starts with the call, so the time in the queue of the concurrency
+    // limit does not count.
     let queued = slow("slow").layer(
         ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(1)).timeout(Duration::from_millis(500)),
     );
@@ -126,7 +128,7 @@ async fn concurrency_limit_bounds_parallel_calls() {
     assert_eq!(started.elapsed().as_secs(), 3);
 }
 
-/// A call that times out or is dropped releases its permit.
+/// A call that times out or is dropped releases its permit of a concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn aborted_calls_release_their_permit() {
     let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };
@@ -135,7 +137,8 @@ async fn aborted_calls_release_their_permit() {
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
     assert_eq!(tool.invoke(json!({})).now_or_never(), None);
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
-    // The deadline includes the time in the queue.
+    // The deadline of the pipeline includes the time in the queue, so the second call also ends
+    // after one second.
     let started = Instant::now();
     futures::join!(call_text(&tool), call_text(&tool));
     assert_eq!(started.elapsed().as_secs(), 1);
@@ -159,7 +162,7 @@ async fn load_shed_rejects_excess_calls() {
     assert_eq!(call_text(&tool).await, "done");
 }
 
-/// A retry policy for idempotent tools with a number of retries.
+/// A retry policy with a number of retries, for idempotent tools only.
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 
@@ -198,7 +201,8 @@ async fn only_idempotent_tools_are_retried() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// A service that is `Send` but not `Sync`, and that requires `poll_ready` on the same clone.
+/// A service that is `Send` but not `Sync`. It panics if it is called before `poll_ready` of the
+/// same clone.
 #[derive(Clone)]
 struct Strict<S> {
     inner: S,
@@ -229,7 +233,7 @@ async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
-/// A fault of a layer.
+/// A way in which a layer can misbehave.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     PanicInPollReady,
@@ -281,7 +285,8 @@ impl Recorder for Count {
     }
 }
 
-/// With a faulty layer, a call still has one result and one record, within its deadline.
+/// A call through a faulty layer still has one result and one record, within its deadline. The next
+/// call is not affected.
 #[tokio::test(start_paused = true)]
 async fn faulty_layer_affects_only_its_call() {
     for (fault, text) in [
@@ -307,7 +312,8 @@ async fn faulty_layer_affects_only_its_call() {
     }
 }
 
-/// Work that a layer drops may have happened. For an idempotent tool that makes no difference.
+/// If a layer drops a call that has started, its work may have happened, so the failure is
+/// `Unconfirmed`. For an idempotent tool this makes no difference.
 #[tokio::test]
 async fn call_dropped_by_a_layer_is_unconfirmed() {
     let give_up = || {
@@ -332,7 +338,7 @@ async fn call_dropped_by_a_layer_is_unconfirmed() {
     assert_eq!(call_text(&flaky(0, ToolPolicy::default()).0.layer(give_up())).await, "up");
 }
 
-/// Calls that are denied or wait for an approval do not reach the layers.
+/// Calls that are denied or wait for an approval must not reach the layers.
 #[tokio::test]
 async fn layers_see_only_permitted_and_resumed_calls() {
     let seen = Arc::new(AtomicUsize::new(0));
@@ -366,7 +372,7 @@ async fn layers_see_only_permitted_and_resumed_calls() {
     assert_eq!(seen.load(Ordering::Relaxed), 2);
 }
 
-/// A layer can return a result itself. The pipeline checks it.
+/// A layer can replace the result. The pipeline must check it against the output schema.
 #[tokio::test]
 async fn result_of_a_layer_is_checked() {
     let number = named("number").with_output_schema(json!({"type": "integer"}));
@@ -376,7 +382,7 @@ async fn result_of_a_layer_is_checked() {
     assert!(text.starts_with("the call did run, but its result does not fit"), "{text}");
 }
 
-/// `Debug` of a request omits the arguments.
+/// The `Debug` output of a [`CallRequest`] must not contain the arguments, which may be secret.
 #[test]
 fn debug_of_a_request_omits_arguments() {
     let request = CallRequest::new(named("pay"), json!({"card": "4111"}), ToolContext::default());
@@ -384,7 +390,8 @@ fn debug_of_a_request_omits_arguments() {
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
 
-/// Behaviour B74, Behaviour B75: a layer around a source keeps its state when the list changes.
+/// Behaviour B74, Behaviour B75: a layer around a source keeps its state, such as a concurrency
+/// limit, when the list of tools changes.
 #[tokio::test(start_paused = true)]
 async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     let registry = ToolRegistry::new("plugins");
@@ -409,7 +416,8 @@ async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     assert_eq!(started.elapsed().as_secs(), 4, "a new definition has a new limit");
 }
 
-/// Behaviour B75: adaptors and servers recreate their tools with each list.
+/// Behaviour B75: adaptors and servers recreate their tools for each list. A recreated tool with an
+/// equal definition must keep its layer, and so its concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn recreated_tool_keeps_its_layer() {
     let registry = ToolRegistry::new("plugins");
@@ -426,8 +434,8 @@ async fn recreated_tool_keeps_its_layer() {
     assert_eq!(started.elapsed().as_secs(), 2, "it keeps its limit");
 }
 
-/// Two callers may have different tools with equal definitions, for example on their own
-/// connections.
+/// Two callers may have different tools with equal definitions, for example tools with their own
+/// connections. They share the layer, but each must reach its own tool.
 #[tokio::test]
 async fn shared_layer_calls_the_listed_tool() {
     struct PerRun;

@@ -1,4 +1,4 @@
-//! Integration tests of the middleware.
+//! Integration tests of `haft-middleware`.
 
 #[cfg(test)]
 mod audit;

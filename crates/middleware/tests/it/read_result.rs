@@ -38,7 +38,8 @@ async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
     tools.call(name, arguments).await.model_text().into_owned()
 }
 
-/// The end of a truncated result contains the arguments for the next page.
+/// The end of a truncated result contains the arguments that read the next page. A model that
+/// follows them must get the whole result.
 #[tokio::test]
 async fn following_the_hints_reads_the_whole_result() {
     let whole: String = (0..5_000).map(|n| format!("{n} äöü€😀\n")).collect();
@@ -107,7 +108,8 @@ async fn offset_limit_and_find_select_a_page() {
     .assert_eq(&read(json!({"offset": -1, "limit": 0, "from": 3})).await);
 }
 
-/// A page is never truncated and stored again, for any characters and any output limit.
+/// A page is itself a result, but must never be stored again, for any characters and any output
+/// limit.
 #[tokio::test]
 async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
@@ -135,7 +137,7 @@ async fn pages_are_not_stored_again() {
     assert_eq!(store.handles(&ann).await.unwrap(), [handle]);
 }
 
-/// Omitted media cannot be read as text.
+/// `read_result` cannot read omitted media, so the result must not suggest it.
 #[tokio::test]
 async fn omitted_media_has_no_hint() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object());
@@ -148,7 +150,8 @@ async fn omitted_media_has_no_hint() {
     assert!(!text.contains("read on"), "{text}");
 }
 
-/// Results and their handles are private to the principal, or else to the run.
+/// A stored result and its handle are visible only to the principal of the call. Without a
+/// principal, they are visible only in the same run.
 #[tokio::test]
 async fn results_are_private_to_their_owner() {
     let tools = Toolset::new().with(flood("list", || "x".repeat(200))).with(ReadResult::new());
@@ -173,7 +176,7 @@ async fn results_are_private_to_their_owner() {
             }
         }
     }
-    // A principal can read results of earlier runs.
+    // A principal can also read results of its earlier runs.
     let later =
         tools.call_with("read_result", json!({"handle": handles[0]}), &of(Some("ann"), "run_9")).await;
     assert!(later.is_success());
@@ -185,7 +188,8 @@ async fn results_are_private_to_their_owner() {
     .assert_eq(&other.model_text());
 }
 
-/// The hint uses the listed name of the tool. Without the tool there is no hint.
+/// The hint in a truncated result contains the name under which the tool is listed. If it is not
+/// listed, there is no hint.
 #[tokio::test]
 async fn hint_names_only_a_listed_tool() {
     let list = || flood("list", || "x".repeat(200));
@@ -195,7 +199,7 @@ async fn hint_names_only_a_listed_tool() {
     let renamed = Toolset::new().with_source(Toolset::new().with(list())).with_source(readers);
     let shown = text(&renamed, "list", json!({})).await;
     assert!(shown.contains("; read on with x_read_result {\"handle\":"), "{shown}");
-    // The same for failures.
+    // Long error messages have the same hint.
     let fails = DynamicTool::new(
         ToolDefinition::new(ToolName::new("fail").unwrap(), Schema::object()),
         |_, _| async { Err::<(), _>(ToolError::failed("ä".repeat(100_000))) },
@@ -205,7 +209,7 @@ async fn hint_names_only_a_listed_tool() {
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
-/// Parts are read in order, media as their description.
+/// The parts of a result are read in their order. Media is replaced by its description.
 #[tokio::test]
 async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
@@ -235,7 +239,7 @@ async fn without_a_store_reading_fails() {
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
-/// Numbered handles are reproducible in recorded conversations.
+/// Numbered handles are the same in each run, so recorded conversations can be replayed.
 #[tokio::test]
 async fn numbered_handles_are_reproducible() {
     let shown = async || {

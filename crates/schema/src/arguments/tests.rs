@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::super::{Schema, SchemaFault};
 
-/// Behaviour A7: a tool without arguments has the schema `{"type":"object","properties":{}}` in
-/// every format.
+/// Behaviour A7: a tool without arguments has the schema `{"type":"object","properties":{}}`, for
+/// each way to write such a schema.
 #[test]
 fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});
@@ -32,7 +32,8 @@ fn root_of_arguments_is_an_object() {
         .assert_eq(&object.validate(&json!([1])).unwrap_err().to_string());
 }
 
-/// Draft-07 ignores the siblings of `$ref`, so adding a `type` beside it would have no effect.
+/// Draft-07 ignores all keywords beside a `$ref`, so a `type` added beside it would have no effect.
+/// The root must become an object nevertheless.
 #[test]
 fn draft_07_reference_at_the_root_becomes_an_object() {
     let root = |target: Value| {

@@ -1,4 +1,5 @@
-//! Behaviour A1, A6, A8.
+//! Behaviour A1, A6, A8: Rust types have schemas, with inlined nested types, and with `$ref` only
+//! for recursive types.
 
 #![allow(dead_code, reason = "only the schemas of the types are used")]
 

@@ -7,14 +7,15 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Checks the violations of a value, as a model reads them.
+/// Checks the text of the violations in a value, as a model reads it.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
     expected.assert_eq(&violations.to_string());
 }
 
-/// Behaviour A9: the violation for an unknown property lists the known properties.
+/// Behaviour A9: the violation for an unknown property lists the known properties and suggests a
+/// similar name.
 #[test]
 fn unknown_property_is_listed_with_known_properties() {
     let closed = json!({
@@ -55,7 +56,8 @@ fn unknown_property_is_listed_with_known_properties() {
     assert!(!open.is_valid(&json!({"b": 1})));
 }
 
-/// A `false` behind a reference rejects the value itself, with or without properties.
+/// A schema `false` behind a reference rejects the value itself, and not its properties. There must
+/// be a violation even for an empty object.
 #[test]
 fn value_rejected_by_false_is_a_violation() {
     check(
@@ -92,7 +94,7 @@ fn allowed_values_are_listed() {
     );
 }
 
-/// Behaviour B16: all assertions are enforced, not only `type`.
+/// Behaviour B16: all keywords of a schema are enforced, and each has a message of its own.
 #[test]
 fn every_keyword_has_a_message() {
     let cases = [
@@ -290,7 +292,8 @@ fn pointers_escape_property_names() {
     );
 }
 
-/// If a subschema declares another dialect, the validator may reject a value without an error.
+/// If a subschema declares another dialect than the root, the validator may reject a value without
+/// listing an error. The caller must still get a violation.
 #[test]
 fn invalid_value_always_has_a_violation() {
     let other = "https://json-schema.org/draft/2020-12/schema";

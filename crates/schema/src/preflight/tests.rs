@@ -31,7 +31,8 @@ fn id_of_the_root_is_ignored() {
     }
 }
 
-/// Behaviour S1: a reference to another document is an error with a reason. Nothing is fetched.
+/// Behaviour S1: a reference to another document is an error with the reason. The document is not
+/// fetched.
 #[test]
 fn references_to_other_documents_are_rejected() {
     check_rejected(
@@ -116,7 +117,8 @@ fn references_to_other_documents_are_rejected() {
     );
 }
 
-/// A `$ref` in data, or as the name of a property, is not a reference.
+/// A `$ref` in data such as `default`, or as the name of a property, is not a reference and must
+/// not be rejected.
 #[test]
 fn data_is_not_searched_for_references() {
     let schema = schema(json!({
@@ -127,8 +129,8 @@ fn data_is_not_searched_for_references() {
     assert!(schema.is_valid(&json!({"$ref": "http://example.com"})));
 }
 
-/// Behaviour S2: a schema with exponential cost is rejected before it is compiled; a schema within
-/// the limits compiles and validates in bounded time.
+/// Behaviour S2: a small schema whose references expand exponentially is rejected before it is
+/// compiled.
 #[test]
 fn schema_bombs_are_rejected_before_compilation() {
     let mut definitions = Map::new();
@@ -157,7 +159,7 @@ fn schema_bombs_are_rejected_before_compilation() {
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
-/// Behaviour S2: schemas just below the limits compile.
+/// Behaviour S2: schemas just below the limits are accepted.
 #[test]
 fn large_schemas_within_the_limits_compile() {
     let properties: Map<_, _> = (0..3_300).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
@@ -187,7 +189,8 @@ fn expensive_patterns_are_rejected_or_bounded() {
     assert!(!backtracking.is_valid(&value));
 }
 
-/// An expression beyond the compiler's own limit is rejected before compilation.
+/// A regular expression above the size limit of the compiler is rejected before it is compiled,
+/// with the fault `PatternsTooLarge`.
 #[test]
 fn state_estimates_of_classes_match_the_compiler() {
     for class in ["\\S", "[^\\s]", "[\\s\\S]", "\\W", "."] {
@@ -198,7 +201,8 @@ fn state_estimates_of_classes_match_the_compiler() {
     }
 }
 
-/// Behaviour S3: recursive schemas are compiled or rejected, without a stack overflow.
+/// Behaviour S3: a schema that recurses infinitely for one value is rejected, without a stack
+/// overflow.
 #[test]
 fn infinite_recursion_is_rejected() {
     check_rejected(
@@ -219,7 +223,7 @@ fn infinite_recursion_is_rejected() {
     );
 }
 
-/// Behaviour S3: circular references and a depth of 5,000 are compiled or rejected, without a stack
+/// Behaviour S3: a schema with thousands of levels is rejected and dropped, without a stack
 /// overflow.
 #[test]
 fn deep_schema_is_rejected_and_dropped_without_recursion() {
@@ -266,7 +270,8 @@ fn invalid_schema_is_rejected_with_the_pointer() {
     check_rejected(Value::Null, expect!["invalid schema at /: expected boolean or object, received null"]);
 }
 
-/// Tools of many MCP servers use type names of their programming language.
+/// The schemas of many MCP servers contain type names of their programming language, such as `dict`
+/// in Python. The error suggests the name in JSON Schema.
 #[test]
 fn type_of_another_language_is_rejected_with_a_suggestion() {
     check_rejected(

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use super::super::Schema;
 use super::{Repair, RepairPolicy, repair};
 
-/// Checks the repaired value and its repairs, under the default policy.
+/// Checks the repaired value and the repairs under the default policy. The strict policy must not
+/// change the value.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: &Value, value: Value, expected: Expect) {
     let schema = Schema::new(schema.clone()).unwrap();
@@ -16,23 +17,24 @@ fn check(schema: &Value, value: Value, expected: Expect) {
     expected.assert_eq(&format!("{repaired}{lines}"));
 }
 
-/// Checks that an invalid value is returned unchanged, without repairs.
+/// Checks that an invalid value is returned unchanged and without repairs, because no repair is
+/// possible.
 fn check_not_repaired(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
     assert!(!schema.is_valid(&value), "{value}");
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
-/// Checks that a valid value is returned unchanged, without repairs.
+/// Checks that a valid value is returned unchanged and without repairs.
 fn check_valid(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
     assert!(schema.is_valid(&value), "{value}");
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
-/// An object with one required property.
+/// Returns the schema of an object with one required property.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
-fn of(name: &str, schema: Value) -> Value {
+fn object_with(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }
 
@@ -40,7 +42,7 @@ fn of(name: &str, schema: Value) -> Value {
 /// it; `3.0` is an integer, `true` is not.
 #[test]
 fn string_is_parsed_for_a_number() {
-    let integer = of("x", json!({"type": "integer"}));
+    let integer = object_with("x", json!({"type": "integer"}));
     check(
         &integer,
         json!({"x": "3"}),
@@ -56,7 +58,7 @@ fn string_is_parsed_for_a_number() {
         /x: read a string as the number that it spells"#]],
     );
     check_valid(&integer, json!({"x": 3.0}));
-    let number = of("x", json!({"type": ["number", "null"]}));
+    let number = object_with("x", json!({"type": ["number", "null"]}));
     check(
         &number,
         json!({"x": "0.5"}),
@@ -76,14 +78,14 @@ fn string_is_parsed_for_a_number() {
     }
     check_not_repaired(&integer, json!({"x": true}));
     check_not_repaired(&integer, json!({"x": 3.5}));
-    // Parsing would lose precision.
+    // The integer is too large for `i64` and `u64`, so parsing would lose precision.
     check_not_repaired(&integer, json!({"x": "123456789012345678901234567890"}));
-    check_not_repaired(&of("x", json!({"type": "integer", "maximum": 2})), json!({"x": "3"}));
+    check_not_repaired(&object_with("x", json!({"type": "integer", "maximum": 2})), json!({"x": "3"}));
 }
 
 #[test]
 fn string_is_parsed_for_other_types() {
-    let boolean = of("x", json!({"type": "boolean"}));
+    let boolean = object_with("x", json!({"type": "boolean"}));
     check(
         &boolean,
         json!({"x": "true"}),
@@ -95,34 +97,35 @@ fn string_is_parsed_for_other_types() {
     check_not_repaired(&boolean, json!({"x": "yes"}));
     check_not_repaired(&boolean, json!({"x": 1}));
     check(
-        &of("x", json!({"type": "array", "items": {"type": "string"}})),
+        &object_with("x", json!({"type": "array", "items": {"type": "string"}})),
         json!({"x": "[\"a\"]"}),
         expect![[r#"
         {"x":["a"]}
         /x: read a string as the array that it spells"#]],
     );
     check(
-        &of("x", json!({"enum": [1, 2, 3]})),
+        &object_with("x", json!({"enum": [1, 2, 3]})),
         json!({"x": "2"}),
         expect![[r#"
         {"x":2}
         /x: read a string as the integer that it spells"#]],
     );
-    check_not_repaired(&of("x", json!({"enum": [1, 2, 3]})), json!({"x": "4"}));
+    check_not_repaired(&object_with("x", json!({"enum": [1, 2, 3]})), json!({"x": "4"}));
     check(
-        &of("x", json!({"const": 7})),
+        &object_with("x", json!({"const": 7})),
         json!({"x": "7"}),
         expect![[r#"
         {"x":7}
         /x: read a string as the integer that it spells"#]],
     );
-    check_not_repaired(&of("x", json!({"type": "string", "minLength": 2})), json!({"x": "3"}));
+    check_not_repaired(&object_with("x", json!({"type": "string", "minLength": 2})), json!({"x": "3"}));
 }
 
-/// A string contains an object whose strings contain numbers.
+/// A string that contains a JSON object is parsed first, then the strings in this object are
+/// repaired too.
 #[test]
 fn parsed_strings_are_repaired_recursively() {
-    let schema = of("filter", of("limit", json!({"type": "integer"})));
+    let schema = object_with("filter", object_with("limit", json!({"type": "integer"})));
     check(
         &schema,
         json!({"filter": "{\"limit\": \"3\"}"}),
@@ -163,7 +166,7 @@ fn value_is_repaired_completely_or_not_at_all() {
 /// recorded; a valid call is never changed.
 #[test]
 fn wrapped_arguments_are_unwrapped() {
-    let integer = of("x", json!({"type": "integer"}));
+    let integer = object_with("x", json!({"type": "integer"}));
     for wrapper in ["args", "arguments", "input", "parameters"] {
         let (repaired, repairs) =
             repair(&Schema::new(integer.clone()).unwrap(), json!({wrapper: {"x": 1}}), RepairPolicy::Default);
@@ -202,7 +205,7 @@ fn wrapped_arguments_are_unwrapped() {
     check_not_repaired(&integer, json!(1));
 }
 
-/// Behaviour B15: empty arguments (`""`, `null`) are repaired to `{}`.
+/// Behaviour B15: empty arguments (`""` or `null`) are repaired to `{}`.
 #[test]
 fn empty_arguments_become_an_empty_object() {
     let none = json!({"type": "object", "properties": {}});
@@ -229,8 +232,8 @@ fn empty_arguments_become_an_empty_object() {
     );
     check_not_repaired(&none, json!([]));
     check_not_repaired(&none, json!("now"));
-    check_not_repaired(&of("x", json!({"type": "integer"})), json!(""));
-    check_not_repaired(&of("x", json!({"type": "integer"})), Value::Null);
+    check_not_repaired(&object_with("x", json!({"type": "integer"})), json!(""));
+    check_not_repaired(&object_with("x", json!({"type": "integer"})), Value::Null);
 }
 
 #[test]
@@ -256,12 +259,15 @@ fn null_of_an_optional_property_is_removed() {
 /// Behaviour B15: valid arguments are never changed.
 #[test]
 fn valid_arguments_are_never_changed() {
-    check_valid(&of("args", json!({"type": "object"})), json!({"args": {"x": 1}}));
-    check_valid(&of("input", json!({"type": "string"})), json!({"input": "{\"x\": 1}"}));
-    check_valid(&of("x", json!({"anyOf": [{"type": "string"}, {"type": "integer"}]})), json!({"x": "3"}));
+    check_valid(&object_with("args", json!({"type": "object"})), json!({"args": {"x": 1}}));
+    check_valid(&object_with("input", json!({"type": "string"})), json!({"input": "{\"x\": 1}"}));
+    check_valid(
+        &object_with("x", json!({"anyOf": [{"type": "string"}, {"type": "integer"}]})),
+        json!({"x": "3"}),
+    );
     check_valid(&json!({"type": "string"}), json!("{}"));
     check_not_repaired(
-        &of("args", json!({"type": "object", "required": ["x"]})),
+        &object_with("args", json!({"type": "object", "required": ["x"]})),
         json!({"args": {"args": {"x": 1}}}),
     );
 }
@@ -277,7 +283,7 @@ fn values_of_references_and_alternatives_are_repaired() {
         /x: read a string as the integer that it spells"#]],
     );
 
-    let optional = of("x", json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}));
+    let optional = object_with("x", json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}));
     check(
         &optional,
         json!({"x": "3"}),
@@ -288,7 +294,7 @@ fn values_of_references_and_alternatives_are_repaired() {
     check_not_repaired(&optional, json!({"x": "three"}));
 
     let place = json!({"type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]});
-    let nested = of("at", json!({"anyOf": [{"type": "null"}, place]}));
+    let nested = object_with("at", json!({"anyOf": [{"type": "null"}, place]}));
     check(
         &nested,
         json!({"at": {"lat": "1.5"}}),
@@ -340,17 +346,17 @@ fn values_of_references_and_alternatives_are_repaired() {
 
 #[test]
 fn repairs_can_be_serialized() {
-    let schema = Schema::new(of("x", json!({"type": "integer"}))).unwrap();
+    let schema = Schema::new(object_with("x", json!({"type": "integer"}))).unwrap();
     let (_, repairs) = repair(&schema, json!({"args": {"x": "3"}}), RepairPolicy::Default);
     let text = serde_json::to_string(&repairs).unwrap();
     expect![[r#"[{"pointer":"","kind":"unwrapped","key":"args"},{"pointer":"/x","kind":"read_string","spells":"integer"}]"#]].assert_eq(&text);
     assert_eq!(serde_json::from_str::<Vec<Repair>>(&text).unwrap(), repairs);
 }
 
-/// Behaviour X3: repairs are logged, and arguments may be secret.
+/// Behaviour X3: repairs are logged, so they must not contain arguments, which may be secret.
 #[test]
 fn repair_does_not_contain_the_value() {
-    let schema = Schema::new(of("pin", json!({"type": "integer"}))).unwrap();
+    let schema = Schema::new(object_with("pin", json!({"type": "integer"}))).unwrap();
     let (_, repairs) = repair(&schema, json!({"pin": "4711"}), RepairPolicy::Default);
     assert!(!format!("{repairs:?} {}", repairs[0]).contains("4711"));
 }

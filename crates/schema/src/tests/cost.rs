@@ -8,10 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// Much longer than a bounded check, and much shorter than an unbounded one.
+/// Maximum time of a check in these tests. It is much longer than a bounded check takes, and much
+/// shorter than an unbounded one, even on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Validates and repairs a value within [`TIMEOUT`]. Returns the violations, or `valid`.
+/// Validates and repairs a value, and panics if this takes longer than [`TIMEOUT`]. Returns the
+/// violations as text, or `valid`.
 fn validate_in_time(schema: Value, value: &Value) -> String {
     let schema = Schema::new(schema).unwrap();
     let started = Instant::now();
@@ -57,7 +59,8 @@ fn errors_of_untagged_nested_unions_are_bounded() {
     );
 }
 
-/// Each definition refers twice to the next one. The schema is not recursive.
+/// Each definition refers twice to the next one, so the cost doubles with each level of the value.
+/// The schema itself is not recursive.
 #[test]
 fn doubled_references_per_value_level_exceed_the_budget() {
     let mut definitions = Map::new();
@@ -190,7 +193,8 @@ fn long_names_are_shortened() {
     assert!(violations.to_string().len() <= 4_096);
 }
 
-/// The limit holds for any number and length of violations.
+/// The text has at most 4 KiB, even for 20 long violations. It ends with the number of omitted
+/// violations.
 #[test]
 fn text_of_violations_is_bounded() {
     let names: Vec<_> = (0..20).map(|number| format!("{number:0>300}")).collect();
@@ -203,7 +207,8 @@ fn text_of_violations_is_bounded() {
     assert!(text.ends_with(&format!("\nand {} more", 20 - shown)), "{text}");
 }
 
-/// The validator takes stack for each subschema on the path to the innermost value.
+/// The validator uses stack space for each subschema on the path to the innermost value, so a long
+/// chain of references reduces the allowed depth of a value.
 #[test]
 fn long_reference_chains_do_not_exhaust_the_stack() {
     let chain = |length: usize| {
@@ -224,8 +229,9 @@ fn long_reference_chains_do_not_exhaust_the_stack() {
     assert!(Schema::new(chain(4_000)).is_err());
 }
 
-/// Behaviour S3: the compiler follows nested references, and each may lead to the deepest part of
-/// the document. In a debug build that overflows the stack of a thread.
+/// Behaviour S3: the compiler follows nested references recursively, and each reference may lead to
+/// the deepest part of the document. Schemas that would overflow the stack in a debug build must be
+/// rejected.
 #[test]
 fn deep_parts_with_references_to_each_other_are_rejected() {
     let linked = |definitions: usize, depth: usize| {
@@ -246,7 +252,8 @@ fn deep_parts_with_references_to_each_other_are_rejected() {
     }
 }
 
-/// The metered validator ignores the same keywords as the plain one.
+/// The validator with a budget must ignore the same keywords as the original validator: those that
+/// belong only to the other dialect.
 #[test]
 fn metered_validator_ignores_keywords_of_the_other_dialect() {
     let no_schema = json!({"properties": {"a": 1}});

@@ -1,12 +1,13 @@
-//! Properties of the engine's internals for any schema and any value. The package `fuzz` has the
-//! properties of the public API.
+//! Property tests of the internals of this crate, for any schema and any value. The package `fuzz`
+//! contains those of the public API.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// JSON that is often a schema, or valid for one: few keys, few values, much nesting.
+/// Generates JSON with few keys, few values and much nesting. It is often a schema, or a valid
+/// value of one.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -62,7 +63,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema that compiles.
+/// Generates a schema that can be compiled.
 fn valid_schema() -> impl Strategy<Value = Value> {
     let kind =
         prop::sample::select(vec!["string", "integer", "number", "boolean", "null", "array", "object"]);

@@ -1,11 +1,11 @@
-//! Soundness of the static comparison of schemas.
+//! Tests of [`Schema::incompatibility`] with generated values.
 
 use serde_json::{Value, json};
 
 use haft_schema::Schema;
 use haft_testing::example;
 
-/// Various satisfiable schemas.
+/// Returns various schemas that each accept some value.
 fn schemas() -> Vec<Value> {
     let object = |properties: Value| {
         let required: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
@@ -47,8 +47,8 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// A value of a schema is invalid for each incompatible schema. Each schema is compatible with
-/// itself.
+/// If a schema is incompatible with a consumer, none of its values may be valid for the consumer.
+/// Each schema must be compatible with itself.
 #[test]
 fn values_of_incompatible_schemas_are_invalid() {
     let schemas: Vec<_> = schemas().into_iter().map(|value| Schema::new(value).unwrap()).collect();
@@ -67,7 +67,8 @@ fn values_of_incompatible_schemas_are_invalid() {
         for consumed in &schemas {
             if let Some(incompatibility) = produced.incompatibility(consumed, None) {
                 incompatibilities += 1;
-                // The same with additional members, if they are allowed.
+                // Tests the value also with the members that the consumer expects, if the producer
+                // allows additional members.
                 let more = example(consumed).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
                 for value in [&value, &more].into_iter().filter(|it| produced.is_valid(it)) {
                     assert!(

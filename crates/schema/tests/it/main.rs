@@ -1,4 +1,4 @@
-//! Tests of the public API.
+//! Integration tests of the public API of `haft-schema`.
 
 #[cfg(test)]
 mod compatibility;

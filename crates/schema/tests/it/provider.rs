@@ -1,4 +1,4 @@
-//! Schemas for providers.
+//! Tests of schemas derived for providers.
 
 mod laws;
 mod subsets;
@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
-/// Checks the strict schema and its changes.
+/// Checks the schema derived for OpenAI's strict mode, and its changes.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);
@@ -29,7 +29,8 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     Schema::new(derived.value).unwrap();
 }
 
-/// Behaviour S4: in strict mode, `null` stands for an absent property.
+/// Behaviour S4: in strict mode all properties are required, so `null` stands for an absent
+/// optional property.
 #[test]
 fn optional_properties_become_required_and_nullable() {
     check(
@@ -48,8 +49,8 @@ fn optional_properties_become_required_and_nullable() {
     );
 }
 
-/// Behaviour S4: alternatives at the root are not strict. They become one object with all
-/// properties.
+/// Behaviour S4: a schema with alternatives at the root cannot be strict. The alternatives are
+/// merged into one object with all properties.
 #[test]
 fn root_with_alternatives_becomes_one_object() {
     check(
@@ -73,7 +74,8 @@ fn root_with_alternatives_becomes_one_object() {
     );
 }
 
-/// The most common alternatives at the root require at least one of several properties.
+/// The most common use of `anyOf` at the root is to require at least one of several properties.
+/// Strict mode requires all properties, so the `anyOf` becomes a note.
 #[test]
 fn alternatives_of_required_become_a_note() {
     check(
@@ -97,8 +99,8 @@ fn alternatives_of_required_become_a_note() {
     );
 }
 
-/// Behaviour S4: strict conversion reports every lost constraint; a schema that cannot be strict is
-/// sent as non-strict with a warning.
+/// Behaviour S4: `allOf` is merged into the enclosing schema. If this would change the meaning, the
+/// schema is sent without strict mode, and the reason is reported.
 #[test]
 fn all_of_is_merged_if_that_is_exact() {
     check(
@@ -136,8 +138,7 @@ fn all_of_is_merged_if_that_is_exact() {
     );
 }
 
-/// Behaviour S4: strict conversion reports every lost constraint; a schema that cannot be strict is
-/// sent as non-strict with a warning.
+/// Behaviour S4: `oneOf` becomes `anyOf` in strict mode, and the change is reported.
 #[test]
 fn one_of_becomes_any_of() {
     check(
@@ -161,8 +162,8 @@ fn one_of_becomes_any_of() {
     );
 }
 
-/// Behaviour S4: strict conversion reports every lost constraint; a schema that cannot be strict is
-/// sent as non-strict with a warning.
+/// Behaviour S4: objects with arbitrary keys and values without a type have no strict form. The
+/// schema is sent without strict mode, and the reason is reported.
 #[test]
 fn maps_and_untyped_values_are_not_strict() {
     check(
@@ -271,7 +272,7 @@ fn recursive_references_are_kept() {
     );
 }
 
-/// Behaviour S4: a schema exactly at a limit of strict mode is converted; a larger one is not.
+/// Behaviour S4: a schema exactly at a size limit of strict mode is strict; a larger one is not.
 #[test]
 fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {
@@ -310,7 +311,8 @@ fn strict_limits_are_checked() {
     );
 }
 
-/// A small schema that doubles with each level when it is expanded.
+/// A small schema can double in size with each level when its references are expanded. The
+/// derivation must stop early.
 #[test]
 fn schema_bomb_is_not_strict() {
     let level = |level: usize| {
@@ -325,7 +327,7 @@ fn schema_bomb_is_not_strict() {
         .assert_eq(&derived.obstacle().unwrap().to_string());
 }
 
-/// Without `strict`, OpenAI restricts the root only.
+/// Without `strict: true`, OpenAI restricts only the root, so nested schemas must not change.
 #[test]
 fn only_the_root_changes_without_strict() {
     let target = SchemaTarget::OpenAi;

@@ -1,15 +1,15 @@
-//! The official JSON-Schema-Test-Suite.
+//! Tests with the official JSON-Schema-Test-Suite.
 //!
-//! For every accepted schema, each value has the result of the suite. The snapshots list the
-//! schemas that are rejected on purpose, by reason:
+//! For each schema of the suite that compiles, every value must have the result that the suite
+//! lists. The snapshots list the schemas that are rejected on purpose, by the reason:
 //!
-//! - `RemoteReference`: a reference to another document, or to a part of the document by the URI of
-//!   its `$id`. Only `#`, `#/...` and `#name` are followed, so nothing is fetched and references
-//!   have the same meaning everywhere.
-//! - `NestedId`: a nested `$id` in a document with references, which changes their meaning. An
-//!   `$id` in data, such as a value of an `enum`, is rejected too.
-//! - `DuplicateAnchor`: two equal anchors, distinguished only by nested `$id`s or by the dynamic
-//!   scope of `$dynamicRef`.
+//! - `RemoteReference`: a reference to another document, or to a part of the same document by the
+//!   URI of its `$id`. Only `#`, `#/...` and `#name` are followed. So nothing is fetched, and
+//!   references have the same meaning everywhere.
+//! - `NestedId`: an `$id` below the root of a document with references, because it changes their
+//!   meaning. An `$id` in data, such as a value of an `enum`, is rejected too.
+//! - `DuplicateAnchor`: two equal anchors, which are distinguished only by nested `$id`s or by the
+//!   dynamic scope of `$dynamicRef`.
 //! - `UnknownDialect`: a `$schema` other than draft 2020-12 and draft-07.
 
 use std::{collections::BTreeMap, fs, path::Path};
@@ -19,14 +19,14 @@ use haft_schema::{RepairPolicy, Schema, SchemaFault, repair};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Skipped files, with the reason.
+/// The files of the suite that are skipped, with the reason.
 const SKIPPED: [(&str, &str); 3] = [
     ("format", "formats are assertions here, not annotations; the folder `format` tests them"),
     ("idn-email", "not validated: requires Unicode tables"),
     ("idn-hostname", "not validated: requires Unicode tables"),
 ];
 
-/// A schema with test values.
+/// A schema of the suite, with values to test.
 #[derive(Deserialize)]
 struct Case {
     description: String,
@@ -41,7 +41,7 @@ struct Test {
     valid: bool,
 }
 
-/// The results of the suite: rejected schemas by reason, and values with a wrong result.
+/// The results of the suite: the rejected schemas by reason, and the values with a wrong result.
 #[derive(Default)]
 struct Report {
     rejected: BTreeMap<String, Vec<String>>,
@@ -106,7 +106,7 @@ impl Report {
     }
 }
 
-/// The name of a fault, without its fields.
+/// Returns the name of the fault's variant, without its fields.
 fn kind(fault: &SchemaFault) -> String {
     let text = format!("{fault:?}");
     text.split(|it: char| !it.is_alphanumeric()).next().unwrap_or_default().to_owned()

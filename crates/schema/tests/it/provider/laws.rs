@@ -1,4 +1,4 @@
-//! Properties of provider schemas.
+//! Property tests of schemas derived for providers.
 
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 const CASES: u32 = 200;
 
-/// A schema that usually has a strict form.
+/// Generates a schema that usually has a strict form.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -49,7 +49,8 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Keywords whose result changes if a property is `null` and not absent.
+/// Returns keywords that distinguish between a property with the value `null` and an absent
+/// property.
 fn rules() -> Vec<(&'static str, Value)> {
     vec![
         ("anyOf", json!([{"required": ["a"]}, {"required": ["b"]}])),
@@ -74,7 +75,7 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
         let properties: Map<_, _> =
             properties.into_iter().map(|(name, part, _)| (name.to_owned(), part)).collect();
         let mut schema = json!({"type": "object", "properties": properties, "required": required});
-        // Usually absent, as in most schemas.
+        // Most schemas do not contain `additionalProperties`, so it is usually absent here too.
         if others == Some(false) {
             schema["additionalProperties"] = json!(false);
         }
@@ -82,8 +83,8 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
     })
 }
 
-/// Generates a value for a schema, as a model would. The value may be invalid for `allOf` and
-/// `not`.
+/// Generates a value for a schema, as a model would write it. The keywords `allOf` and `not` are
+/// ignored, so the value may be invalid.
 struct Writer<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
@@ -149,7 +150,8 @@ impl Writer<'_> {
     }
 }
 
-/// All forms of a value in a strict schema, with `null` for absent properties. There may be none.
+/// Returns the ways to write a value for a strict schema, with `null` for absent properties. The
+/// list may be empty.
 fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_forms(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -179,7 +181,8 @@ fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     }
 }
 
-/// Closes all objects with declared properties, except the parts of an `allOf`.
+/// Adds `additionalProperties: false` to all objects with declared properties, except in the parts
+/// of an `allOf`.
 fn closed(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -197,7 +200,7 @@ fn closed(schema: &Value) -> Value {
     }
 }
 
-/// The combinations of values and forms, at most 50.
+/// Adds each form to each value with `add`. Returns at most 50 combinations.
 fn combined(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)
@@ -290,7 +293,7 @@ proptest! {
     }
 }
 
-/// Returns the reason why Gemini would reject a schema.
+/// Returns the reason why Gemini would reject a schema, or `None` if it would accept it.
 fn gemini_error(schema: &Value) -> Option<String> {
     const ALWAYS: [&str; 5] = ["title", "description", "nullable", "type", "anyOf"];
     let about = |name: &str| match name {

@@ -1,4 +1,4 @@
-//! Targets that reduce any schema: Gemini and small models.
+//! Tests of the targets for which any schema can be reduced: Gemini and small models.
 
 use expect_test::expect;
 use haft_schema::{
@@ -9,7 +9,8 @@ use serde_json::{Map, json};
 
 use super::check_target;
 
-/// The schema of an order, as derived from a Pydantic model or from Rust types with `Option`.
+/// Returns the schema of an order, as it is derived from a Pydantic model or from a Rust type with
+/// `Option`.
 fn order() -> serde_json::Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -66,7 +67,8 @@ fn schema_of_a_typical_order() {
     );
 }
 
-/// A recursive schema is inlined once.
+/// A recursive `$ref` is inlined once. The reference inside its target becomes a schema for any
+/// value of its type.
 #[test]
 fn recursive_tree_is_inlined_once() {
     let tree = json!({
@@ -110,7 +112,7 @@ fn recursive_tree_is_inlined_once() {
     );
 }
 
-/// Objects with a constant as tag.
+/// Alternatives with a constant tag, as serde generates them for enums, must remain alternatives.
 #[test]
 fn tagged_alternatives_are_kept() {
     let shape = json!({
@@ -149,7 +151,8 @@ fn tagged_alternatives_are_kept() {
     check_target(Small, root, &expect!["as given, not strict"]);
 }
 
-/// Keywords that fail a request to Gemini.
+/// Gemini rejects a request with an unsupported keyword. Each such keyword must be removed or moved
+/// to the description.
 #[test]
 fn keywords_rejected_by_gemini_are_replaced() {
     let refused = json!({"properties": {
@@ -203,7 +206,8 @@ fn keywords_rejected_by_gemini_are_replaced() {
     );
 }
 
-/// Parts of `allOf` with conflicting keywords.
+/// If two parts of an `allOf` contain the same keyword with different values, the first value is
+/// kept and the second is reported as dropped.
 #[test]
 fn first_of_conflicting_keywords_is_kept() {
     let parts = json!({
@@ -241,7 +245,8 @@ fn first_of_conflicting_keywords_is_kept() {
     );
 }
 
-/// Keywords whose meaning depends on their siblings, such as `additionalProperties`.
+/// A keyword such as `additionalProperties` depends on the properties declared beside it. Its
+/// meaning would change when an `allOf` is merged, so it must be dropped.
 #[test]
 fn keywords_that_depend_on_siblings_are_dropped() {
     let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});
@@ -269,7 +274,8 @@ fn keywords_that_depend_on_siblings_are_dropped() {
     );
 }
 
-/// Schemas without valid values.
+/// A property without valid values is dropped. A root without valid values becomes a plain object.
+/// Both are reported.
 #[test]
 fn contradictions_are_dropped_or_replaced() {
     let never = json!({"properties": {"a": {"type": "string"}, "b": false}});
@@ -304,7 +310,7 @@ fn contradictions_are_dropped_or_replaced() {
     );
 }
 
-/// Assertions beside the type `null` have no effect.
+/// Other assertions in a schema of the type `null` have no effect.
 #[test]
 fn assertions_about_null_are_dropped() {
     let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
@@ -317,7 +323,7 @@ fn assertions_about_null_are_dropped() {
     );
 }
 
-/// Duplicate names in `required` are invalid.
+/// JSON Schema forbids duplicate names in `required`.
 #[test]
 fn property_required_by_several_parts_is_listed_once() {
     let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
@@ -328,7 +334,8 @@ fn property_required_by_several_parts_is_listed_once() {
     );
 }
 
-/// Behaviour S2: inlining does not expand a small schema without bound.
+/// Behaviour S2: a small schema that references the same subschema many times is not expanded
+/// without bound.
 #[test]
 fn size_of_inlined_schemas_is_bounded() {
     let mut doubled = json!({"type": "string"});
@@ -354,7 +361,8 @@ fn size_of_inlined_schemas_is_bounded() {
     }
 }
 
-/// A long description is cut after a sentence.
+/// For small models, a long description is cut after a whole sentence if possible. Otherwise it is
+/// cut within a sentence and ends with an ellipsis.
 #[test]
 fn descriptions_for_small_models_are_shortened() {
     let long = format!(

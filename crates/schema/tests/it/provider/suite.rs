@@ -1,4 +1,5 @@
-//! The schemas of the official JSON-Schema-Test-Suite, as arguments of tools.
+//! Derives provider schemas from the schemas of the official JSON-Schema-Test-Suite, each used as
+//! an argument of a tool.
 
 use std::{fs, path::Path};
 
@@ -6,7 +7,8 @@ use expect_test::expect;
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
-/// The number of schemas, of strict ones, and of strict ones without changes.
+/// The number of schemas, the number of schemas with a strict form, and the number of those without
+/// any change.
 #[derive(Default)]
 struct Count {
     all: usize,
@@ -17,7 +19,8 @@ struct Count {
 impl Count {
     fn add(&mut self, case: &Value) {
         let argument = &case["schema"];
-        // References are relative to the root, and the argument is not the root.
+        // References are relative to the root of the schema, but here the tested schema is nested
+        // in an argument.
         if argument.to_string().contains("Ref\"") || argument.to_string().contains("$ref\"") {
             return;
         }
