@@ -142,7 +142,8 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the usage that no single request has reported, for example of summaries.
+    /// Reports the remaining usage, for example of summaries, which is not part of a model request
+    /// of the agent.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.without(self.reported));
     }
@@ -152,7 +153,7 @@ impl UsageReporter<'_> {
 #[derive(Serialize, Deserialize)]
 struct SavedChild {
     child: Value,
-    /// The usage that was already reported to the parent run.
+    /// The usage already reported to the parent run.
     #[serde(alias = "told")]
     reported: Usage,
 }

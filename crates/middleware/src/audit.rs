@@ -18,23 +18,23 @@ use haft_core::{
 ///
 /// # Redaction
 ///
-/// Values that may be secret are replaced by `"[redacted]"`:
+/// Possible secrets are replaced by `"[redacted]"`:
 ///
-/// - members that the tool's input schema declares as `writeOnly` or with the format `password`
+/// - members declared as `writeOnly` or with the format `password` in the tool's input schema
 /// - members listed in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
-/// - members with a name that is typical of secrets, in any case and style, also as a part of a
-///   longer name: `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`,
+/// - members with a typical name of a secret, in any case and style, also as a part of a longer
+///   name: `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`,
 ///   `access_key`, `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`,
 ///   `pin`, `otp`, `cvv`, `ssn`, `card_number` and similar names
 ///
-/// This applies to nested objects, to arrays, and to strings that contain JSON. Arguments that are
-/// not a JSON object are never recorded. For a call to an unknown tool, only the names of the
+/// This applies to nested objects, to arrays, and to JSON inside of strings. If the arguments are
+/// not a JSON object, they are not recorded. For a call to an unknown tool, only the names of the
 /// arguments are recorded. Results and error messages are never recorded, since they may repeat
 /// arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
-    /// The time at which the call started.
+    /// The start time of the call.
     pub started_at: Timestamp,
     /// The duration of the call, in milliseconds.
     pub duration_ms: u64,
@@ -44,7 +44,7 @@ pub struct Audit {
     /// The id of the call, unique in its run. The id of a nested call starts with the id of the
     /// enclosing call.
     pub call_id: String,
-    /// The principal of the call, with the scopes that it had at the time of the call.
+    /// The principal of the call, with its scopes at the time of the call.
     pub principal: Option<Principal>,
     /// The name of the tool, as the model or other caller wrote it.
     pub tool: String,
@@ -90,9 +90,9 @@ pub enum PendingReason {
     Input,
     /// The call waits for its output from the host program.
     External,
-    /// The call waits for calls nested in it, which are suspended.
+    /// The call waits for suspended calls nested in it.
     Nested,
-    /// The call waits for something that this version of the crate has no variant for.
+    /// The call waits for a reason without a variant in this version of the crate.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! Chains, which combine several tools into a single tool.
+//! Chains: several tools combined into a single tool.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -88,7 +88,7 @@ use haft_core::{
 /// the next tool.
 ///
 /// Other mismatches are found only when the chain is called. For example, an object may have
-/// members that its output schema does not list, unless the schema has `additionalProperties:
+/// members without a declaration in its output schema, unless the schema has `additionalProperties:
 /// false` or is derived from a Rust type.
 pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
@@ -154,7 +154,7 @@ struct Checkpoint {
     /// Index of the tool to call next.
     step: usize,
     arguments: Value,
-    /// The warnings of the calls that have finished.
+    /// The warnings of the finished calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -218,7 +218,7 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
-/// Suspends the chain at an inner call that is suspended.
+/// Suspends the chain together with an inner call.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let state = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
@@ -226,7 +226,7 @@ fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, T
 }
 
 impl Chain {
-    /// Returns the step at which to start. A new call starts at the first tool, a resumed call at
+    /// Returns the first step of this call. A new call starts at the first tool, a resumed call at
     /// the suspended tool, with its decision.
     fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Checkpoint, Option<Resumed>), ToolError> {
         let (Some(suspended), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
@@ -266,7 +266,7 @@ impl Chain {
         let kind = match kind {
             // The model did not write these arguments and cannot correct them.
             FailureKind::InvalidArguments => FailureKind::Failed,
-            // A retry of the chain would repeat the inner calls that succeeded.
+            // A retry of the chain would repeat the successful inner calls.
             FailureKind::Retry if !is_repeatable => FailureKind::Failed,
             kind => kind,
         };
@@ -275,7 +275,7 @@ impl Chain {
     }
 }
 
-/// Converts a result to the arguments of the next tool, which has the input schema `schema`.
+/// Converts a result to the arguments of the next tool, with the input schema `schema`.
 fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     let value = output.to_value();
     if schema.is_valid(&value) {
@@ -297,8 +297,8 @@ fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
-/// Returns the name of the argument that can take a whole result: the only required argument, or
-/// the only argument.
+/// Returns the name of the argument for a whole result: the only required argument, or the only
+/// argument.
 fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
         let mut names = schema.properties().filter(|it| it.required || !required).map(|it| it.name);
@@ -339,7 +339,8 @@ fn combine(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, 
         // Each tool requests an approval of its own, with its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        // The resources that later tools touch depend on their arguments, which are not known yet.
+        // The resources touched by later tools depend on their arguments, and these are not known
+        // yet.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

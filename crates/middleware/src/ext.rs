@@ -25,7 +25,7 @@ pub trait ToolMiddleware: Tool {
     /// the result of the layers and catches their panics. When a suspended call resumes, it passes
     /// through the layers again.
     ///
-    /// Layers see the definition that the tool has when they are applied. Later changes, for
+    /// Layers see the definition of the tool at the time when they are applied. Later changes, for
     /// example by `with_definition`, affect only the pipeline.
     ///
     /// # Errors of layers
@@ -33,8 +33,8 @@ pub trait ToolMiddleware: Tool {
     /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
     /// - The timeout error of `tower` or tokio becomes
     ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
-    /// - Any other error that ends a call after the tool has started, and before it has returned,
-    ///   becomes [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
+    /// - Any other error after the tool has started, and before it has returned, becomes
+    ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.
     /// - The text of all other errors is returned to the model.
     ///
@@ -42,9 +42,9 @@ pub trait ToolMiddleware: Tool {
     ///
     /// # Services without `Clone`
     ///
-    /// Wrap a service that is not `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a
-    /// task, so create it in a runtime that lives as long as the tool. From synchronous code, call
-    /// a tool with a buffer in [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of the same
+    /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a task,
+    /// so create it in a runtime that lives as long as the tool. From synchronous code, call a tool
+    /// with a buffer in [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of the same
     /// runtime. `invoke_blocking` and `call_blocking` may use a runtime of their own.
     ///
     /// # Examples
@@ -161,13 +161,13 @@ pub trait ModelMiddleware: ChatModel + Sized {
     ///
     /// - a timeout limits only the time until the first event
     /// - a retry covers only errors before the first event
-    /// - a concurrency limit counts only requests that have no first event yet
+    /// - a concurrency limit counts a request only until its first event
     ///
     /// To observe later events, a layer can wrap the stream.
     ///
     /// # Services without `Clone`
     ///
-    /// Wrap a service that is not `Clone`, such as a rate limit, in a `Buffer`:
+    /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`:
     /// `.buffer(16).rate_limit(60, minute)`. Both must be created in a runtime that lives as long
     /// as the model. Dropping a queued request frees its slot.
     ///

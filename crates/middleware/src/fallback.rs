@@ -36,9 +36,9 @@ use haft_core::{
 ///
 /// # Profile
 ///
-/// The [profile](ChatModel::profile) contains the features that all models have in common. If one
-/// model has no native tool calls, an agent uses calls in JSON or text with all models. The name of
-/// the profile joins the names of all models, so prices by model name must be set on [each
+/// The [profile](ChatModel::profile) contains the common features of all models. If one model has
+/// no native tool calls, an agent uses calls in JSON or text with all models. The name of the
+/// profile joins the names of all models, so prices by model name must be set on [each
 /// model](haft_core::model::ChatModelExt::priced).
 ///
 /// # Examples
@@ -151,7 +151,7 @@ impl FallbackModel {
     }
 }
 
-/// Returns a profile with the features that both profiles have.
+/// Returns a profile with the common features of two profiles.
 fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {
         name: format!("{} or {}", one.name, other.name),
@@ -164,7 +164,7 @@ fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     }
 }
 
-/// Sets the model name of a response that has none.
+/// Sets the model name of a response, unless it already has one.
 fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }

@@ -71,8 +71,8 @@ pub enum LintKind {
     MissingEnum(Vec<String>),
 }
 
-/// Maximum length of a description that every provider accepts, in characters. It is the limit of
-/// OpenAI's API.
+/// Maximum length of a description, in characters. It is the limit of OpenAI's API, and all other
+/// providers accept it too.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// Names that do not describe the purpose of a tool or an argument.
@@ -106,7 +106,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// Maximum nesting of arguments that are checked.
+/// Maximum nesting of checked arguments.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {

@@ -28,8 +28,8 @@ use crate::{
 /// The events of one model reply, as a stream that owns all its data.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 
-/// A model as a `tower` service. It is the innermost service, around which the layers are applied,
-/// and it is always ready.
+/// A model as a `tower` service. It is the innermost service inside of all layers, and it is always
+/// ready.
 ///
 /// The future of the service completes at the first event of the reply. An error before this event
 /// is an error of the service, so that layers can retry the request.

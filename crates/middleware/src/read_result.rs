@@ -18,13 +18,13 @@ use haft_core::{
 /// The name of the tool, unless the host renames it.
 const NAME: &str = "read_result";
 
-/// Maximum number of handles that are listed in an error message.
+/// Maximum number of handles listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
 
 /// A tool that lets models read truncated results, page by page or from an occurrence of a text.
 ///
-/// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read by
-/// the principal of the call that produced it. Without a principal, it can be read only in the same
+/// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
+/// only by the principal of the original call. Without a principal, it can be read only in the same
 /// run. If this tool is listed, the end of a truncated result contains the arguments for the next
 /// page. A page has at most [`limits::READ_CHARACTERS`] characters.
 ///
@@ -123,7 +123,7 @@ fn store_error(error: haft_core::call::BoxError) -> ToolError {
     ToolError::Failed { message: "cannot read stored results".to_owned(), source: Some(error) }
 }
 
-/// Returns the error for an unknown handle. It lists the newest handles that the caller may read.
+/// Returns the error for an unknown handle. It lists the newest handles of the caller.
 async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use haft_core::{ToolDefinition, limits};
 
-/// The text that replaces a redacted value.
+/// The replacement text for a redacted value.
 const REDACTED: &str = "[redacted]";
 
 /// A name that contains one of these texts is secret. Names are compared in lower case and without
@@ -48,11 +48,10 @@ const SECRET_WORDS: &[&str] = &[
 /// A name that ends with one of these texts is secret, such as `accesstoken` or `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// A number under a name that ends with this text is a count, such as `max_tokens`, and is not
-/// redacted.
+/// A number under a name with this suffix is a count, such as `max_tokens`, and is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys that hold the name in a name-value pair: `{"name": "Authorization", "value": "…"}`.
+/// Keys for the name in a name-value pair: `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// Redacts the secrets in the arguments of a call.
@@ -64,7 +63,7 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
         return Value::String(placeholder(text));
     };
-    // For an unknown tool, there is no schema that marks secrets, so all values are redacted.
+    // For an unknown tool, no schema marks the secrets, so all values are redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secret_members();
     if secrets.all {
@@ -83,7 +82,7 @@ fn redact_all(arguments: Map<String, Value>) -> Value {
 }
 
 struct Redactor {
-    /// The normalized names that the tool's policy and schema declare as secret.
+    /// The normalized names of the secrets declared by the tool's policy and schema.
     names: BTreeSet<String>,
 }
 
@@ -117,8 +116,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts JSON inside of strings, which models often write. Truncated JSON is replaced by its
-    /// length.
+    /// Redacts JSON inside of strings, since models often write such arguments. Truncated JSON is
+    /// replaced by its length.
     fn redact_text(&self, text: String) -> String {
         let mut start = text.trim_start().chars();
         let is_json = match start.next() {

@@ -15,7 +15,7 @@ use haft_core::{
 ///
 /// Clones share the tools: give one clone to the toolset, and keep another one to change the tools.
 /// A running agent lists the tools at each step, so it uses a change from its next step on. Calls
-/// in progress continue with the tool that they started with.
+/// in progress continue with their original tool.
 ///
 /// # Examples
 ///

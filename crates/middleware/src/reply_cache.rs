@@ -25,7 +25,7 @@ use crate::ttl_lru::{Ticket, TtlLru};
 /// metadata are ignored.
 ///
 /// Replies are cached at any temperature, even if each reply to the request would be different.
-/// Entries expire after the time to live, which starts with the request and not with its reply.
+/// Entries expire after the time to live, counted from the start of the request.
 ///
 /// # Not cached
 ///
@@ -42,9 +42,9 @@ use crate::ttl_lru::{Ticket, TtlLru};
 ///
 /// # Privacy
 ///
-/// The cache key contains no principal, so all users share the cache. A cached reply reveals
-/// nothing that is not derived from an equal request, but the short response time reveals that the
-/// request was made before. If that matters, use one cache per tenant.
+/// The cache key contains no principal, so all users share the cache. A cached reply reveals only
+/// information from an equal request. But its short response time reveals that the request was made
+/// before. If this matters, use one cache per tenant.
 ///
 /// # Placement
 ///
@@ -117,7 +117,7 @@ impl ReplyCache {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all replies. Replies to requests that are still in progress will not be cached.
+    /// Removes all replies. Replies to requests in progress will not be cached.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -164,15 +164,15 @@ impl<M: ChatModel> CachedModel<M> {
     }
 
     /// Returns the cached reply to a request. If there is none, the error contains the key and the
-    /// ticket that are needed to cache a new reply.
+    /// ticket needed to cache a new reply.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// Returns the request data that servers receive, but that [`ChatRequest::to_canonical_json`] omits
-/// or replaces: call ids, provider data, and the text of results with media.
+/// Returns the request data for servers that [`ChatRequest::to_canonical_json`] omits or replaces:
+/// call ids, provider data, and the text of results with media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {

@@ -42,12 +42,12 @@ use haft_core::{
 ///   [declares](haft_core::ToolDefinition::with_state)
 ///
 /// Therefore, results are never shared between principals. Entries expire after the time to live,
-/// which starts with the call and not with its end.
+/// counted from the start of the call.
 ///
 /// # Not cached
 ///
-/// - failed and suspended calls, and calls that resumed after a suspension
-/// - calls that read undeclared state, which includes all calls of an agent used as a tool
+/// - failed, suspended and resumed calls
+/// - calls that read undeclared state, including all calls of an agent used as a tool
 /// - results that violate the output schema
 ///
 /// Results are cached before they are truncated. Each caller gets its own handle to read the rest
@@ -59,8 +59,8 @@ use haft_core::{
 /// `approval_required` and `prepared` first. Create the cache together with the tools, and not for
 /// each request.
 ///
-/// Use the cache only for tools that look something up. An idempotent write such as `set_price`
-/// must run each time, but a tool with a cached result does not run at all.
+/// Use the cache only for lookups. An idempotent write such as `set_price` must run each time, but
+/// a call with a cached result does not run at all.
 ///
 /// # Examples
 ///
@@ -119,8 +119,8 @@ impl ResultCache {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all results, for example after the data has changed. Results of calls that are still
-    /// in progress will not be cached.
+    /// Removes all results, for example after the data has changed. Results of calls in progress
+    /// will not be cached.
     pub fn clear(&self) {
         self.0.clear();
     }

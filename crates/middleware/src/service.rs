@@ -11,8 +11,8 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A `tower` service that is cloned for each request. The mutex makes the template `Sync`, so the
-/// service does not have to be.
+/// A `tower` service, cloned for each request. The mutex makes the template `Sync`, so the service
+/// does not have to be.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
 /// An error of a service with layers. `E` is the error type of the innermost service.
@@ -21,7 +21,7 @@ pub(crate) enum LayerError<E> {
     Typed(E),
     /// The timeout error of `tower` or tokio, with the measured time.
     TimedOut(Duration),
-    /// An error of a layer that has another type.
+    /// An error of a layer, with any other type.
     Other(BoxError),
 }
 
@@ -42,7 +42,7 @@ impl<S> ServiceTemplate<S> {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
             let mut started = Instant::now();
-            // Each clone has its own readiness, so the clone that was polled must also be called.
+            // Each clone has its own readiness, so the polled clone must also be called.
             poll_fn(|task| service.poll_ready(task))
                 .await
                 .map_err(|error| LayerError::new(error.into(), started))?;

@@ -39,8 +39,7 @@ pub struct CallRequest {
     /// The tool to call. `None` if the service itself contains the tool, as in
     /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// Number of calls of the tool that have started for this request and not returned yet. Clones
-    /// of the request share it.
+    /// Number of calls of the tool in progress for this request. Clones of the request share it.
     in_flight: Arc<AtomicUsize>,
 }
 
@@ -62,8 +61,8 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// A tool as a `tower` service. It is the innermost service, around which the layers are applied,
-/// and it is always ready.
+/// A tool as a `tower` service. It is the innermost service inside of all layers, and it is always
+/// ready.
 #[derive(Clone)]
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
@@ -165,7 +164,7 @@ impl<S: CallService> Tool for LayeredTool<S> {
                 ToolError::TimedOut { after: Duration::from_millis(millis) }
             }
             LayerError::Other(error) => {
-                // A count above 0 means that the layer dropped a call that had started. Its side
+                // With a count above 0, the layer dropped a call after its start, so its side
                 // effects are unknown.
                 let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
                 if is_dropped && !self.definition.policy().idempotent {

@@ -26,7 +26,7 @@ struct Shared<K, V> {
     bytes: usize,
     /// The number of calls of [`TtlLru::clear`].
     generation: u64,
-    /// The number of owners that [`TtlLru::next_owner`] has created.
+    /// The number of owners created by [`TtlLru::next_owner`].
     owners: u64,
 }
 
@@ -36,7 +36,7 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// The time and the cache generation at which the work for a value started. [`TtlLru::insert`]
+/// The start of the work for a value: its time, and the generation of the cache. [`TtlLru::insert`]
 /// requires it.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
@@ -58,8 +58,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         Self { max_bytes, ..self }
     }
 
-    /// Returns a new number for a tool or model that owns entries. The number is a part of its
-    /// keys, so that two tools or models never share entries.
+    /// Returns a new number for an owner of entries, such as a tool or a model. The number is a
+    /// part of the cache key, so two owners never share entries.
     pub(crate) fn next_owner(&self) -> u64 {
         self.with_shared(|shared| {
             shared.owners += 1;
@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Removes all entries. Values whose work has already started will not be inserted.
+    /// Removes all entries. Values from work in progress will not be inserted.
     pub(crate) fn clear(&self) {
         self.with_shared(|shared| {
             shared.entries.clear();
@@ -105,7 +105,7 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
             if shared.generation != ticket.generation {
                 return;
             }
-            // The entry was computed by concurrent work that started later, so it is fresher.
+            // The existing entry comes from concurrent work with a later start, so it is fresher.
             if shared.entries.peek(&key).is_some_and(|existing| existing.started > ticket.started) {
                 return;
             }

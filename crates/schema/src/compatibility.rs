@@ -61,7 +61,7 @@ struct Comparison<'s> {
     consumed: &'s Value,
     /// Set if produced objects contain only the declared properties.
     is_closed: bool,
-    /// Number of pairs of subschemas that may still be compared.
+    /// Remaining number of pairs of subschemas to compare.
     parts: usize,
 }
 
@@ -233,7 +233,7 @@ fn values(schema: &Value) -> Option<Vec<&Value>> {
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
-/// Returns the type names that a schema allows, or `None` if the schema does not restrict the type.
+/// Returns the names of the allowed types, or `None` if the schema does not restrict the type.
 fn types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),

@@ -1,8 +1,8 @@
 //! The cost of validation. It is estimated before a check, or subtracted from a budget during the
 //! check.
 //!
-//! The unit of all costs is a step that takes a few nanoseconds. The figures are upper bounds for
-//! work that grows with the value, and rough estimates for other work.
+//! The unit of all costs is a step of a few nanoseconds. The figures are upper bounds if the work
+//! grows with the value, and rough estimates otherwise.
 
 use std::cell::Cell;
 
@@ -27,11 +27,11 @@ const VALUE_READING_KEYWORDS: [&str; 7] =
 /// The cost of checking one value against one subschema, without its nested subschemas.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// The part of the cost that does not depend on the size of the value.
+    /// The cost of the visit itself, independent of the size of the value.
     fixed: u64,
     /// Cost per unit of [`extent`] of the value.
     per_unit: u64,
-    /// Number of regular expressions that need backtracking.
+    /// Number of regular expressions with backtracking.
     backtracking: u64,
     /// Set if the subschema has `uniqueItems: true`.
     compares_items: bool,
@@ -101,11 +101,11 @@ impl Cost {
 }
 
 thread_local! {
-    /// Remaining budget of the check that runs on this thread.
+    /// Remaining budget of the check on this thread.
     static REMAINING_BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs a check that subtracts its costs with [`spend`]. Returns `None` if the check used up the
+/// Runs `check`, which subtracts its costs with [`spend`]. Returns `None` if the check used up the
 /// budget.
 pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
     REMAINING_BUDGET.set(budget);

@@ -1,4 +1,4 @@
-//! Derivation of schemas from Rust types, without parts that are useless for a model.
+//! Derivation of schemas from Rust types. Parts that are useless for a model are omitted.
 
 #[cfg(test)]
 mod tests;

@@ -108,7 +108,7 @@ impl EmbeddedSchema {
             ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
             // The value of these keywords is data, so a `$ref` in it is not a reference.
             ("const" | "enum" | "default" | "examples", _) => {}
-            // The keys are names, which may be equal to a keyword such as `$ref`.
+            // The keys are names, and a name may be equal to a keyword such as `$ref`.
             (
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",

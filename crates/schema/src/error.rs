@@ -1,9 +1,8 @@
-//! Errors of schemas that cannot be compiled.
+//! Errors of the compilation of schemas.
 
 use std::fmt;
 
-/// The error for a schema that cannot be used: the JSON pointer of the faulty part, and the
-/// [`SchemaFault`].
+/// The error for an unusable schema: the JSON pointer of the faulty part, and the [`SchemaFault`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema at {}: {fault}", PointerDisplay(pointer))]
 pub struct SchemaError {

@@ -13,7 +13,7 @@ use super::preflight::{self, Graph, InstanceLocation};
 /// error, and an error takes a hundred times the memory of a value.
 const MAX_VISITS: usize = 50_000;
 
-/// The errors of a value that can be listed without exceeding the budget.
+/// The errors to list for a value, within the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorPlan {
     /// All errors.
@@ -24,8 +24,8 @@ pub(super) enum ErrorPlan {
     None,
 }
 
-/// Determines the errors of `value` that can be listed, and subtracts the cost of this estimate
-/// from `budget`.
+/// Determines the errors to list for `value`, and subtracts the cost of this estimate from
+/// `budget`.
 pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
     let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
     let costs = vec![None; graph.nodes().len()];

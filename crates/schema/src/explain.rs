@@ -1,4 +1,4 @@
-//! Conversion of validation errors to violations that help a model to correct its call.
+//! Conversion of validation errors to violations, so that a model can correct its call.
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ use super::{reference, text, union_guards};
 
 /// Minimum Jaro-Winkler similarity between an unknown name and the suggested name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.8;
-/// Maximum length of the names that are compared for a suggestion, in bytes. The cost of a
-/// comparison is quadratic in the length.
+/// Maximum length of the names compared for a suggestion, in bytes. The cost of a comparison is
+/// quadratic in the length.
 const MAX_COMPARED_BYTES: usize = 64;
 /// Maximum nesting of `allOf`, `anyOf` and `oneOf` that is searched for declared properties.
 const MAX_LEVELS: usize = 8;
@@ -54,7 +54,7 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
     Violations::new(violations, omitted)
 }
 
-/// Creates the violation for a value that is nested more than `levels` deep.
+/// Creates the violation for a value nested more than `levels` deep.
 pub(super) fn too_deep(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
@@ -77,7 +77,7 @@ struct Explainer<'s> {
 }
 
 impl Explainer<'_> {
-    /// Returns the number of violations that an error stands for: one per unknown property, or one.
+    /// Returns the number of violations in an error: one per unknown property, or a single one.
     fn count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -102,7 +102,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Converts an error that stands for a single violation.
+    /// Converts an error with a single violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
@@ -219,7 +219,7 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the schema of a property that is declared beside the failed keyword.
+    /// Returns the schema of a property declared beside the failed keyword.
     fn declared(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_at(owner)];
@@ -229,7 +229,7 @@ impl Explainer<'_> {
         })
     }
 
-    /// Returns the subschema that contains the failed keyword.
+    /// Returns the subschema with the failed keyword.
     fn parent(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
@@ -258,8 +258,8 @@ fn types(kind: &TypeKind) -> String {
     }
 }
 
-/// Returns the declared name that is most similar to `name`. Names longer than
-/// [`MAX_COMPARED_BYTES`] are not compared.
+/// Returns the declared name most similar to `name`. Names longer than [`MAX_COMPARED_BYTES`] are
+/// not compared.
 fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     let comparable = |it: &str| it.len() <= MAX_COMPARED_BYTES;
     let known = known.iter().filter(|it| comparable(name) && comparable(it));
@@ -268,7 +268,7 @@ fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     best.map(|(_, it)| it)
 }
 
-/// Returns the names of the properties that a schema or its `allOf`, `anyOf` and `oneOf` declare.
+/// Returns the names of the properties declared by a schema or by its `allOf`, `anyOf` and `oneOf`.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
     let mut gathered = HashSet::new();
     let mut names = Vec::new();

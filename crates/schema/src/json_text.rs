@@ -50,8 +50,8 @@ impl JsonText {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not valid JSON, or is nested deeper than the 128 levels that
-    /// `serde_json` can read.
+    /// Returns an error if the text is not valid JSON, or is nested deeper than 128 levels, the
+    /// limit of `serde_json`.
     pub fn value(&self) -> Result<&Value, NotJson> {
         self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
     }
@@ -86,7 +86,7 @@ impl From<&String> for JsonText {
 }
 
 /// Uses the compact JSON of the value as the text. The text is not parsed again, so
-/// [`JsonText::value`] also succeeds for a value that is nested too deep for the parser.
+/// [`JsonText::value`] succeeds even if the value is nested too deep for the parser.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))

@@ -1,4 +1,4 @@
-//! Storage for values that are computed once from an immutable value.
+//! Storage for values computed once from an immutable value.
 
 use std::{
     any::Any,
@@ -16,8 +16,7 @@ const MAX_TYPES: usize = 8;
 /// adapters do not evict the entries of other adapters. The first eight types are stored; values of
 /// further types are computed at each call.
 ///
-/// A memo is not part of the value that contains it: all memos are equal, and a memo is never
-/// serialized.
+/// A memo is not part of its owner's value: all memos are equal, and a memo is never serialized.
 ///
 /// # Examples
 ///
@@ -40,8 +39,8 @@ struct Entry {
 impl TypeMemo {
     /// Returns the stored value of type `T`. The first call computes it with `compute`.
     ///
-    /// Concurrent first calls may each compute the value. Later calls return the value that was
-    /// stored first.
+    /// Concurrent first calls may each compute the value. Later calls return the first stored
+    /// value.
     pub fn get_or_insert_with<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         let mut slot = self;
         for _ in 0..MAX_TYPES {
@@ -68,7 +67,7 @@ impl fmt::Debug for TypeMemo {
     }
 }
 
-/// Always returns `true`: the stored values are not part of the value that contains the memo.
+/// Always returns `true`, because the stored values can be computed again.
 impl PartialEq for TypeMemo {
     fn eq(&self, _: &Self) -> bool {
         true

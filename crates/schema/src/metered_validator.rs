@@ -1,4 +1,4 @@
-//! A validator that stops when its cost budget is used up.
+//! A validator with a cost budget for each check.
 //!
 //! The validator of the `jsonschema` crate has no budget, and its cost may be exponential in the
 //! depth of a value. Here each subschema first subtracts its cost from the budget. When the budget
@@ -15,7 +15,7 @@ use super::preflight::{self, Graph, InstanceLocation, Node};
 /// number of the subschema in the graph. A keyword of this name in the original schema is removed.
 const COST_KEYWORD: &str = "haft:cost";
 
-/// Compiles a schema that passed the preflight to a validator with a budget.
+/// Compiles a schema to a validator with a budget. The schema has passed the preflight.
 pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     let graph = preflight::graph(schema)?;
     let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();

@@ -44,9 +44,8 @@ pub struct SchemaLimits {
     pub depth: usize,
     /// Maximum number of JSON values in the schema, at all levels. 10,000 by default.
     pub nodes: usize,
-    /// Maximum number of subschemas that apply to one value, for example through `allOf` and
-    /// `$ref`. A subschema that is referenced several times counts once per reference. 10,000 by
-    /// default.
+    /// Maximum number of subschemas applied to one value, for example through `allOf` and `$ref`. A
+    /// subschema with several references counts once per reference. 10,000 by default.
     pub expansion: usize,
     /// Maximum number of states of all regular expressions in the schema, estimated before they are
     /// compiled. 100,000 by default.
@@ -69,7 +68,8 @@ pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, Sc
     Ok(draft)
 }
 
-/// Returns the graph of the subschemas of a schema that passed the preflight.
+/// Returns the graph of the subschemas of a schema. `None` is possible only if the schema has not
+/// passed the preflight.
 pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     let unlimited = SchemaLimits {
         bytes: usize::MAX,
@@ -81,7 +81,7 @@ pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
 }
 
-/// Returns the dialect that the `$schema` keyword of a subschema declares, if any.
+/// Returns the dialect declared by the `$schema` keyword of a subschema, if any.
 fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
     let Some(declared) = schema.get("$schema") else { return Ok(None) };
     match declared.as_str().map(Draft::from_schema_uri) {

@@ -1,4 +1,4 @@
-//! Derivation of schemas for model providers that accept only a subset of JSON Schema.
+//! Derivation of schemas for model providers that support only a subset of JSON Schema.
 
 mod change;
 mod description_notes;
@@ -18,7 +18,7 @@ use super::Schema;
 pub use self::change::{SchemaChange, SchemaChangeKind};
 pub(super) use self::flatten::is_assertion;
 
-/// The provider of a model, and so the subset of JSON Schema that it accepts.
+/// The provider of a model, which determines the supported subset of JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaTarget {

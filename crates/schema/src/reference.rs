@@ -5,7 +5,7 @@ use std::iter;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// Maximum number of consecutive references that are followed, as in `a → b → c`.
+/// Maximum number of consecutive references to follow, as in `a → b → c`.
 const MAX_HOPS: usize = 8;
 
 /// The target of a `$ref` within its own document.

@@ -1,4 +1,4 @@
-//! Repair of invalid arguments that contain a common mistake of models.
+//! Repair of common mistakes of models in the arguments of tool calls.
 
 mod repairer;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use super::error::PointerDisplay;
 /// Keys under which some models nest the arguments, as in `{"arguments": {"x": 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// Maximum number of nested wrappers that are removed from arguments.
+/// Maximum number of nested wrappers to remove from arguments.
 const MAX_WRAPPERS: usize = 4;
 
 /// The treatment of invalid arguments.
@@ -31,7 +31,7 @@ pub enum RepairPolicy {
     Strict,
 }
 
-/// A change of invalid arguments that contributed to making them valid.
+/// A change made to invalid arguments in order to make them valid.
 ///
 /// It contains the location and the kind of the change, but not the value: repairs are logged, and
 /// arguments may be secret.
@@ -63,7 +63,7 @@ pub struct Repair {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A string was replaced by the JSON value that it contains, such as `"3"` by `3`.
+    /// A string was replaced by the JSON value in it, such as `"3"` by `3`.
     ReadString {
         /// The JSON type of the new value.
         spells: String,
@@ -76,12 +76,12 @@ pub enum RepairKind {
     },
     /// An optional property with the value `null` was removed.
     DroppedNull,
-    /// Arguments that were an empty text or `null` were replaced by `{}`.
+    /// Empty arguments (an empty text or `null`) were replaced by `{}`.
     NoArguments,
 }
 
 impl Repair {
-    /// Creates the repair for arguments that were an empty text and replaced by `{}`.
+    /// Creates the repair for an empty text in place of arguments, replaced by `{}`.
     pub fn empty_text() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }
@@ -101,8 +101,8 @@ impl fmt::Display for Repair {
 
 /// Repairs an invalid value if the policy allows it and the repair is unambiguous.
 ///
-/// A valid value is never changed. A value that cannot be repaired is returned unchanged, with an
-/// empty list of repairs, so its violations refer to the original value.
+/// A valid value is never changed. If a value cannot be repaired, it is returned unchanged, with an
+/// empty list of repairs. So its violations refer to the original value.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
     if policy == RepairPolicy::Strict || schema.check(&value) != Some(false) {
         return (value, Vec::new());

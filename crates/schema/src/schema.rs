@@ -111,8 +111,8 @@ impl Schema {
 
     /// Derives the schema of the JSON from which `T` is deserialized.
     ///
-    /// Subschemas are inlined, except those of recursive types, which become a `$ref` into `$defs`.
-    /// Parts that give no information to a model are omitted: `$schema`, the title derived from the
+    /// Subschemas are inlined, except for recursive types, which become a `$ref` into `$defs`.
+    /// Parts without information for a model are omitted: `$schema`, the title derived from the
     /// name of the type, and number formats such as `int64`.
     ///
     /// # Errors
@@ -149,8 +149,8 @@ impl Schema {
 
     /// Creates the schema of a tool's arguments, which are always a JSON object.
     ///
-    /// Adds `"type": "object"` to a root without a type, and empty `properties` to a root that
-    /// declares none. Other keywords are unchanged.
+    /// Adds `"type": "object"` to a root without a type, and empty `properties` to a root without
+    /// declared properties. Other keywords are unchanged.
     ///
     /// # Errors
     ///
@@ -176,8 +176,7 @@ impl Schema {
     }
 
     /// Compiles a changed copy of this schema, without another preflight. `value` may only have a
-    /// few more keywords than the original, so it stays within the limits that were already
-    /// checked.
+    /// few more keywords than the original, so the limits still hold.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner::new(value, validator))))
@@ -200,8 +199,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns up to 20 violations, and the number of violations that are not listed. If the value
-    /// has more than 10,000 nested values, only the first violation is returned.
+    /// Returns up to 20 violations, and the number of further violations. If the value has more
+    /// than 10,000 nested values, only the first violation is returned.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
             return Err(Violations::new(vec![explain::too_deep(self.0.validator.depth())], 0));
@@ -218,8 +217,8 @@ impl Schema {
         }
     }
 
-    /// Returns an iterator over the properties that the root of the schema declares. If the root is
-    /// a `$ref`, the properties of its target are returned.
+    /// Returns an iterator over the properties declared by the root of the schema. If the root is a
+    /// `$ref`, the properties of its target are returned.
     ///
     /// # Examples
     ///

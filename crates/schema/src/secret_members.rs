@@ -7,8 +7,7 @@ use serde_json::Value;
 use super::Schema;
 use super::preflight::{self, Graph, InstanceLocation};
 
-/// The parts of a value that its schema marks as secret, with `writeOnly: true` or `format:
-/// password`.
+/// The secret parts of a value, marked in its schema with `writeOnly: true` or `format: password`.
 #[derive(Debug, Default, PartialEq)]
 pub struct SecretMembers {
     /// Set if the whole value is secret.
@@ -19,7 +18,7 @@ pub struct SecretMembers {
 }
 
 impl Schema {
-    /// Returns the parts of a value of this schema that are secret. They are computed once.
+    /// Returns the secret parts of a value of this schema. They are computed once.
     pub fn secret_members(&self) -> &SecretMembers {
         self.0.secret_members.get_or_init(|| secrets_of_schema(self.as_value()))
     }

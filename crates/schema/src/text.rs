@@ -7,15 +7,14 @@ use serde_json::{Map, Value};
 
 use super::{reference, union_guards};
 
-/// Maximum number of list members that are written to a description.
+/// Maximum number of list members in a description.
 const MAX_LIST_MEMBERS: usize = 20;
-/// Maximum length of a value that is written in full: 80 characters of a string, or 80 bytes of
-/// JSON.
+/// Maximum length of a value written in full: 80 characters of a string, or 80 bytes of JSON.
 const MAX_VALUE_LENGTH: usize = 80;
-/// Maximum nesting of the subschemas that are described.
+/// Maximum nesting of described subschemas.
 const MAX_LEVELS: usize = 3;
 
-/// Describes the values that a schema allows: `integer or null`.
+/// Describes the values allowed by a schema: `integer or null`.
 pub(super) fn schema(root: &Value, schema: &Value) -> String {
     to_level(root, schema, MAX_LEVELS)
 }

@@ -24,7 +24,7 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     Some(format!("{quoted} is not a type of JSON Schema, expected \"{intended}\""))
 }
 
-/// Guesses the JSON Schema type that is meant by a lower-case name, such as `object` for `dict`.
+/// Guesses the JSON Schema type from a lower-case name, such as `object` from `dict`.
 fn intended_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "dict" | "dictionary" | "hashmap" | "map" | "record" | "struct" => "object",

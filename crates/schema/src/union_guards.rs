@@ -92,7 +92,7 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     (!signature.is_empty()).then_some(Value::Object(signature))
 }
 
-/// Returns the `const` schema of a property that allows a single value. Such a property tells
+/// Returns the `const` schema of a property with a single allowed value. Such a property tells
 /// alternatives apart.
 fn tag(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);

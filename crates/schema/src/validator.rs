@@ -13,15 +13,15 @@ use super::union_guards::guarded;
 use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
 use crate::VALUE_DEPTH;
 
-/// Maximum number of nested values in a value for which all errors are listed. Each nested value
-/// may have several errors, and an error takes a hundred times the memory of a value.
+/// Maximum number of nested values for a complete list of errors. Each nested value may have
+/// several errors, and an error takes a hundred times the memory of a value.
 const MAX_LISTED_VALUES: usize = 10_000;
 
-/// Maximum estimated cost of a check that runs without a budget, in the unit of [`Cost`].
+/// Maximum estimated cost of a check without a budget, in the unit of [`Cost`].
 const UNMETERED_COST: u64 = 50_000_000;
 
-/// Maximum cost of a check that runs with a budget, in the unit of [`Cost`]. It corresponds to a
-/// fraction of a second.
+/// Maximum cost of a check with a budget, in the unit of [`Cost`]. It corresponds to a fraction of
+/// a second.
 const METERED_BUDGET: u64 = 100_000_000;
 
 /// Maximum number of nested subschema visits during a check. Each visit uses stack space.
@@ -30,7 +30,7 @@ const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 /// Maximum cost of listing the errors of a value, in the unit of [`Cost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
-/// A schema in the form that checks values.
+/// The executable form of a schema.
 pub(super) enum SchemaValidator {
     /// Accepts every object. It is used for tools without arguments and needs no compilation, so
     /// its creation cannot fail.
@@ -42,13 +42,13 @@ pub(super) enum SchemaValidator {
 pub(super) struct CompiledValidator {
     draft: Draft,
     validator: Validator,
-    /// Maximum nesting of a value that is checked. Deeper values are invalid.
+    /// Maximum nesting of a valid value.
     depth: usize,
     /// Upper bound of the cost of a check per unit of [`cost::extent`]. `None` if the cost does not
     /// grow linearly with the value.
     weight: Option<u64>,
-    /// The validator that stops when its budget is used up. It is compiled at the first expensive
-    /// check.
+    /// The validator with a budget, see [`metered_validator`]. It is compiled at the first
+    /// expensive check.
     metered: OnceLock<Option<Validator>>,
     /// The schema with guards in its unions (see [`union_guards`](super::union_guards)), and its
     /// validator, which lists fewer errors. It is compiled when the first value is invalid.
@@ -62,7 +62,7 @@ pub(super) struct Errors<'v> {
 }
 
 impl SchemaValidator {
-    /// Compiles a schema that passed the preflight.
+    /// Compiles a schema after the preflight.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         let validator = compile(schema, draft).map_err(|error| compile_error("", schema, &error))?;
         let graph = preflight::graph(schema);
@@ -93,7 +93,7 @@ impl SchemaValidator {
         }
     }
 
-    /// Returns the maximum nesting of a value. Deeper values are invalid.
+    /// Returns the maximum nesting of a valid value.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::AnyObject => VALUE_DEPTH,
@@ -101,8 +101,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Checks a value that is not nested deeper than [`depth`](Self::depth). Returns `None` if the
-    /// check exceeds its budget.
+    /// Checks a value with a nesting of at most [`depth`](Self::depth). Returns `None` if the check
+    /// exceeds its budget.
     pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
         match self {
             Self::AnyObject => Some(value.is_object()),
@@ -163,14 +163,14 @@ fn weight(graph: &Graph<'_>) -> Option<u64> {
 
 fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {
     // All references are local, so the compiler does not need the `$id` of the document. If the
-    // `$id` is the URI of a meta-schema, the compiler would resolve references in that meta-schema.
+    // `$id` is the URI of a meta-schema, the compiler would resolve references in the meta-schema.
     let anonymous = without_id(schema);
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
     options.with_pattern_options(metered_validator::patterns()).build(anonymous.as_ref().unwrap_or(schema))
 }
 
 /// Returns a copy of the schema without the `$id` of its root, or `None` if the root has no `$id`.
-/// An `$id` that is an anchor, such as `#root`, is kept.
+/// An anchor, such as `"$id": "#root"`, is kept.
 fn without_id(schema: &Value) -> Option<Value> {
     let is_id = |id: &Value| id.as_str().is_none_or(|id| !id.starts_with('#'));
     let mut anonymous = schema.as_object().filter(|root| root.get("$id").is_some_and(is_id))?.clone();

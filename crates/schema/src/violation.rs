@@ -21,7 +21,7 @@ pub struct Violation {
     /// The JSON pointer of the invalid value. The pointer of the root is empty, and displayed as
     /// `/`.
     pub pointer: String,
-    /// Description of the values that the schema allows, such as `integer`.
+    /// Description of the allowed values, such as `integer`.
     pub expected: String,
     /// Description of the invalid value, such as `string "abc"`. Long values are shortened.
     pub received: String,
@@ -88,7 +88,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Creates a list of violations. `omitted` is the number of violations that are not in
+    /// Creates a list of violations. `omitted` counts further violations, which are not in
     /// `listed`.
     pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
         let omitted = omitted + listed.len().saturating_sub(MAX_LISTED);
@@ -106,7 +106,7 @@ impl Violations {
         self.listed.iter()
     }
 
-    /// Returns the number of violations that are not listed.
+    /// Returns the number of violations beyond the listed ones.
     pub fn omitted(&self) -> usize {
         self.omitted
     }

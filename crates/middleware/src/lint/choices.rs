@@ -1,4 +1,4 @@
-/// Extracts the allowed values that a description lists. The list has at least two values in
+/// Extracts the list of allowed values from a description. The list has at least two values in
 /// quotes, separated only by commas, `or` and the like, or the form `a|b|c`. Examples ("such as …")
 /// are not allowed values, because other values are allowed too.
 pub(super) fn choices(description: &str) -> Vec<String> {

@@ -12,7 +12,7 @@ pub struct SchemaChange {
     /// The JSON pointer of the changed subschema in the original schema. The pointer of the root is
     /// empty.
     pub pointer: String,
-    /// The keyword that differs.
+    /// The changed keyword.
     pub keyword: String,
     /// The kind of change.
     #[serde(flatten)]

@@ -8,16 +8,14 @@ use serde_json::Value;
 use super::super::reference::{Reference, join};
 use super::change::{SchemaChange, SchemaChangeKind};
 
-/// Maximum number of subschemas that are read for a provider schema. A subschema counts once per
+/// Maximum number of subschemas to read for a provider schema. A subschema counts once per
 /// reference to it.
 const MAX_SUBSCHEMAS: usize = 20_000;
 
-/// Maximum number of subschemas that are read if references are inlined. Further references are
-/// dropped.
+/// Maximum number of subschemas to read if references are inlined. Further references are dropped.
 const MAX_INLINED_SUBSCHEMAS: usize = 12_000;
 
-/// Assertions, which are the keywords that restrict the valid values. All other keywords are
-/// annotations.
+/// Assertions: the keywords that restrict the valid values. All other keywords are annotations.
 const ASSERTIONS: [&str; 42] = [
     "$dynamicRef",
     "$ref",
@@ -63,13 +61,12 @@ const ASSERTIONS: [&str; 42] = [
     "uniqueItems",
 ];
 
-/// Keywords whose meaning depends on the properties declared beside them: they apply to all other
-/// properties.
+/// Keywords about "all other properties". Their meaning depends on the properties declared beside
+/// them.
 const PROPERTY_DEPENDENT_KEYWORDS: [&str; 3] =
     ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
-/// Keywords whose meaning depends on the tuple items declared beside them: they apply to all other
-/// items.
+/// Keywords about "all other items". Their meaning depends on the tuple items declared beside them.
 const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
 /// A keyword or a declared property, with its value.
@@ -77,8 +74,8 @@ const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "uneval
 pub(super) struct Entry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
-    /// For a keyword, the JSON pointer of the schema that contains it. For a property, the JSON
-    /// pointer of the property's schema.
+    /// For a keyword, the JSON pointer of its schema. For a property, the JSON pointer of the
+    /// property's schema.
     pub(super) at: Rc<str>,
 }
 
@@ -91,7 +88,7 @@ pub(super) struct FlatSchema<'s> {
     pub(super) keywords: Vec<Entry<'s>>,
     pub(super) properties: Vec<Entry<'s>>,
     pub(super) required: Vec<&'s str>,
-    /// The JSON pointers of the reference targets that were merged into this schema.
+    /// The JSON pointers of all reference targets merged into this schema.
     pub(super) targets: Vec<Rc<str>>,
 }
 
