@@ -94,10 +94,10 @@ impl<A: Agent> Tool for AgentTool<A> {
             }
             _ => RunInput::new(task_content(arguments)),
         };
-        match run(&self.agent, input.with_context(child_context(cx)), &mut reporter).await {
+        match run_agent(&self.agent, input.with_context(child_context(cx)), &mut reporter).await {
             Ok(RunOutput::Answer(answer)) => {
                 reporter.report_rest(answer.usage);
-                Ok(ToolResponse::Done(output(*answer)))
+                Ok(ToolResponse::Done(tool_output(*answer)))
             }
             Ok(RunOutput::Suspended(SuspendedRun { pending, state })) => {
                 let pending = map_ids(&pending, |id| format!("{}/{id}", cx.call_id()));
@@ -106,14 +106,14 @@ impl<A: Agent> Tool for AgentTool<A> {
             }
             Err(error) => {
                 reporter.report_rest(error.usage);
-                Err(failure(error))
+                Err(tool_error(error))
             }
         }
     }
 }
 
 /// Runs the agent to its end, and reports its usage after each model request.
-async fn run(
+async fn run_agent(
     agent: &impl Agent,
     input: RunInput,
     reporter: &mut UsageReporter<'_>,
@@ -142,8 +142,7 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the remaining usage, for example of summaries, which is not part of a model request
-    /// of the agent.
+    /// Reports the usage that is not part of a reported model request, for example of summaries.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.without(self.reported));
     }
@@ -192,7 +191,7 @@ fn child_context(cx: &ToolContext) -> RunContext {
     }
 }
 
-fn output(answer: RunAnswer) -> ToolOutput {
+fn tool_output(answer: RunAnswer) -> ToolOutput {
     let mut output = ToolOutput::from(answer.text);
     if !answer.outputs.is_empty() {
         output.structured = Some(Value::Object(answer.outputs));
@@ -203,7 +202,7 @@ fn output(answer: RunAnswer) -> ToolOutput {
     output
 }
 
-fn failure(error: AgentError) -> ToolError {
+fn tool_error(error: AgentError) -> ToolError {
     match *error.kind {
         AgentErrorKind::Cancelled => ToolError::Cancelled,
         _ => ToolError::Failed {

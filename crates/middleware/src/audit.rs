@@ -92,7 +92,7 @@ pub enum PendingReason {
     External,
     /// The call waits for suspended calls nested in it.
     Nested,
-    /// The call waits for a reason without a variant in this version of the crate.
+    /// A reason that has no variant in this version of the crate.
     Other,
 }
 

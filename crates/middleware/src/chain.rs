@@ -30,10 +30,11 @@ use haft_core::{
 ///
 /// # Calls
 ///
-/// Each inner call runs through the pipeline of tool calls. It is validated, it has its own call
-/// record with an id such as `call_1/2`, and a person approves it with its actual arguments. If an
-/// inner call is suspended, the chain is suspended too, and later resumes at that call. The first
-/// failure ends the chain. Its message lists the tools that ran before.
+/// Each inner call runs through the pipeline of tool calls: it is validated with its actual
+/// arguments, and recorded under an id such as `call_1/2`. An approval, if the tool requires one,
+/// shows these arguments too. If an inner call is suspended, the chain is suspended too, and later
+/// resumes at that call. The first failure ends the chain. Its message lists the tools that ran
+/// before.
 ///
 /// # Policy
 ///
@@ -88,7 +89,7 @@ use haft_core::{
 /// the next tool.
 ///
 /// Other mismatches are found only when the chain is called. For example, an object may have
-/// members without a declaration in its output schema, unless the schema has `additionalProperties:
+/// members that its output schema does not declare, unless the schema has `additionalProperties:
 /// false` or is derived from a Rust type.
 pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
@@ -105,7 +106,7 @@ pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
         }
     }
     let definitions: Vec<_> = tools.iter().map(Tool::definition).collect();
-    let definition = combine(name, &definitions)?;
+    let definition = combine_definitions(name, &definitions)?;
     Ok(Chain { definition, tools: tools.into() })
 }
 
@@ -166,10 +167,10 @@ impl Tool for Chain {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        if let Some(pending) = undecided(cx) {
+        if let Some(pending) = pending_without_decision(cx) {
             return Ok(ToolResponse::Pending(pending.clone()));
         }
-        let (mut checkpoint, mut resumed) = self.begin(arguments, cx)?;
+        let (mut checkpoint, mut resumed) = self.starting_point(arguments, cx)?;
         // Without a result store, the pipeline does not truncate the results between the tools.
         let pipeline = Pipeline::current(cx).map_or_else(Pipeline::unbounded, |it| it.without_store());
         while let Some(tool) = self.tools.get(checkpoint.step) {
@@ -188,7 +189,9 @@ impl Tool for Chain {
             };
             checkpoint.step += 1;
             match self.tools.get(checkpoint.step) {
-                Some(next) => checkpoint.arguments = arguments_of(&output, next.definition().input_schema()),
+                Some(next) => {
+                    checkpoint.arguments = next_arguments(&output, next.definition().input_schema())
+                }
                 None => {
                     return Ok(ToolResponse::Done(ToolOutput { warnings: checkpoint.warnings, ..output }));
                 }
@@ -200,7 +203,7 @@ impl Tool for Chain {
 
 /// Returns the pending state of the chain if none of the decisions concerns one of its calls, so it
 /// remains suspended.
-fn undecided(cx: &ToolContext) -> Option<&Pending> {
+fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
     };
@@ -226,9 +229,13 @@ fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, T
 }
 
 impl Chain {
-    /// Returns the first step of this call. A new call starts at the first tool, a resumed call at
-    /// the suspended tool, with its decision.
-    fn begin(&self, arguments: Value, cx: &ToolContext) -> Result<(Checkpoint, Option<Resumed>), ToolError> {
+    /// Returns the step at which this call starts: the first tool for a new call, or the suspended
+    /// tool, with its decision, for a resumed call.
+    fn starting_point(
+        &self,
+        arguments: Value,
+        cx: &ToolContext,
+    ) -> Result<(Checkpoint, Option<Resumed>), ToolError> {
         let (Some(suspended), Some(Decision::Nested { decisions })) = (cx.resumed(), cx.decision()) else {
             return Ok((Checkpoint { step: 0, arguments, warnings: Vec::new() }, None));
         };
@@ -276,7 +283,7 @@ impl Chain {
 }
 
 /// Converts a result to the arguments of the next tool, with the input schema `schema`.
-fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
+fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     let value = output.to_value();
     if schema.is_valid(&value) {
         return value;
@@ -293,7 +300,7 @@ fn arguments_of(output: &ToolOutput, schema: &Schema) -> Value {
     if schema.properties().next().is_none() {
         return json!({});
     }
-    // No form is valid for the schema. The pipeline repairs the arguments or rejects them.
+    // No form of the result is valid. The pipeline repairs these arguments or rejects them.
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
@@ -330,7 +337,7 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
 }
 
 /// Derives the definition of the chain from the definitions of its tools.
-fn combine(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
+fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
     let ([first, ..], [.., last]) = (parts, parts) else { return Err(ChainError::Empty) };
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();

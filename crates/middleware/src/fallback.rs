@@ -78,8 +78,7 @@ pub struct FallbackModel {
 }
 
 impl FallbackModel {
-    /// Creates a fallback chain with a single model. Add others by
-    /// [`with_fallback`](Self::with_fallback).
+    /// Creates a model that has no fallback yet. Add one by [`with_fallback`](Self::with_fallback).
     pub fn new(model: impl ChatModel + 'static) -> Self {
         let profile = model.profile().clone();
         Self {
@@ -147,7 +146,7 @@ impl FallbackModel {
                 break;
             }
         }
-        Err(combine(failures))
+        Err(combine_errors(failures))
     }
 }
 
@@ -216,7 +215,7 @@ impl fmt::Debug for FallbackModel {
 mod tests;
 
 /// Returns the error of a single model unchanged, and combines the errors of several models.
-fn combine(mut failures: Vec<ModelFailure>) -> ModelError {
+fn combine_errors(mut failures: Vec<ModelFailure>) -> ModelError {
     match failures.pop() {
         Some(only) if failures.is_empty() => only.error,
         last => ModelError::AllFailed { failures: failures.into_iter().chain(last).collect() },

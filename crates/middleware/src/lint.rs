@@ -96,7 +96,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     let mut linter = Linter { tool: name, found: Vec::new() };
     linter.check_name("", name.as_str());
     linter.check_description("", Some(name.as_str()), definition.description());
-    let text = words(definition.description()).join(" ");
+    let text = split_words(definition.description()).join(" ");
     if !text.is_empty()
         && let Some(first) = seen.insert(text, name)
     {
@@ -106,7 +106,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// Maximum nesting of checked arguments.
+/// Maximum nesting of the arguments that are checked.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {
@@ -128,13 +128,13 @@ impl Linter<'_> {
 
     /// Checks a description. If `name` is given, the description must contain more than this name.
     fn check_description(&mut self, argument: &str, name: Option<&str>, description: &str) {
-        let text = words(description);
+        let text = split_words(description);
         let articles = ["the", "a", "an"];
         if text.is_empty() {
             self.add(argument, LintKind::MissingDescription);
-        } else if name
-            .is_some_and(|name| text.iter().filter(|it| !articles.contains(&it.as_str())).eq(&words(name)))
-        {
+        } else if name.is_some_and(|name| {
+            text.iter().filter(|it| !articles.contains(&it.as_str())).eq(&split_words(name))
+        }) {
             self.add(argument, LintKind::RepeatedName);
         } else if description.chars().count() > MAX_DESCRIPTION_CHARS {
             self.add(argument, LintKind::LongDescription(MAX_DESCRIPTION_CHARS));
@@ -150,7 +150,7 @@ impl Linter<'_> {
             // If the type is not plain text, a description that repeats the name is accepted,
             // because the type adds information to it.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
-            let text = words(description).join(" ");
+            let text = split_words(description).join(" ");
             if !text.is_empty()
                 && let Some(first) = seen.insert(text, name)
             {
@@ -184,7 +184,7 @@ fn accepts_any_text(schema: &Value) -> bool {
 }
 
 /// Splits a text or a name into words, in lower case.
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()
 }

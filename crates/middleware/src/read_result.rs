@@ -24,9 +24,9 @@ const MAX_LISTED_HANDLES: usize = 10;
 /// A tool that lets models read truncated results, page by page or from an occurrence of a text.
 ///
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
-/// only by the principal of the original call. Without a principal, it can be read only in the same
-/// run. If this tool is listed, the end of a truncated result contains the arguments for the next
-/// page. A page has at most [`limits::READ_CHARACTERS`] characters.
+/// only by the principal of the call that produced it. Without a principal, it can be read only in
+/// the same run. If this tool is listed, the end of a truncated result contains the arguments for
+/// the next page. A page has at most [`limits::READ_CHARACTERS`] characters.
 ///
 /// # Examples
 ///
@@ -113,7 +113,7 @@ impl Tool for ReadResult {
         let store = pipeline.as_ref().and_then(Pipeline::store);
         let store = store.ok_or_else(|| ToolError::failed("no results are stored here"))?;
         match store.get(&arguments.handle, cx).await.map_err(store_error)? {
-            Some(output) => Ok(page(&output.text(), &arguments)?.into()),
+            Some(output) => Ok(read_page(&output.text(), &arguments)?.into()),
             None => Err(unknown_handle(&**store, &arguments.handle, cx).await),
         }
     }
@@ -137,7 +137,7 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
 }
 
 /// Returns the requested page, preceded by its position in the text.
-fn page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
+fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {
         let reason = format!("{}: the result has {all} characters", join("", "offset"));

@@ -51,7 +51,7 @@ const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass
 /// A number under a name with this suffix is a count, such as `max_tokens`, and is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys for the name in a name-value pair: `{"name": "Authorization", "value": "…"}`.
+/// Keys that hold the name in a name-value pair: `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// Redacts the secrets in the arguments of a call.
@@ -90,12 +90,12 @@ impl Redactor {
     fn redact_members(&self, members: Map<String, Value>) -> Value {
         let is_secret_name = |(name, value): (&String, &Value)| {
             NAME_KEYS.contains(&normalized(name).as_str())
-                && value.as_str().is_some_and(|it| self.hides(it, &Value::from(it)))
+                && value.as_str().is_some_and(|it| self.must_redact(it, &Value::from(it)))
         };
         let names_a_secret = members.iter().any(is_secret_name);
         let members = members.into_iter().map(|(name, value)| {
             let is_value = names_a_secret && matches!(normalized(&name).as_str(), "value" | "values");
-            let is_secret = is_value || self.hides(&name, &value);
+            let is_secret = is_value || self.must_redact(&name, &value);
             let value = if is_secret { Value::from(REDACTED) } else { self.redact_value(value) };
             (name, value)
         });
@@ -103,7 +103,7 @@ impl Redactor {
     }
 
     /// Returns `true` if the value with this name must be redacted.
-    fn hides(&self, name: &str, value: &Value) -> bool {
+    fn must_redact(&self, name: &str, value: &Value) -> bool {
         self.names.contains(&normalized(name)) || is_secret(name, value)
     }
 
@@ -144,7 +144,7 @@ impl Redactor {
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")
             && !name.trim().contains(char::is_whitespace)
-            && self.hides(name, &Value::from(value))
+            && self.must_redact(name, &Value::from(value))
         {
             let mark = text.get(name.len()..=name.len()).unwrap_or_default();
             let space = if mark == ":" { " " } else { "" };
@@ -165,7 +165,7 @@ impl Redactor {
         let authority = host.map_or_else(|| authority.to_owned(), |(_, host)| format!("{REDACTED}@{host}"));
         let parts = path.split_inclusive(['?', '&', '#']).map(|part| {
             let Some((name, value)) = part.split_once('=') else { return part.to_owned() };
-            if !self.hides(name, &Value::from(value)) {
+            if !self.must_redact(name, &Value::from(value)) {
                 return part.to_owned();
             }
             let end = value.chars().next_back().filter(|end| matches!(end, '?' | '&' | '#'));
@@ -175,12 +175,13 @@ impl Redactor {
     }
 }
 
-/// Returns `true` if the name is typical of secrets. `null` and booleans are not redacted.
+/// Returns `true` if the name is typical of secrets. `null`, booleans and counts such as
+/// `max_tokens` are never secret.
 fn is_secret(name: &str, value: &Value) -> bool {
     if matches!(value, Value::Null | Value::Bool(_)) {
         return false;
     }
-    let (normalized, words) = (normalized(name), words(name));
+    let (normalized, words) = (normalized(name), split_words(name));
     let normalized = without_number(&normalized);
     if normalized.ends_with(COUNT_SUFFIX) && value.is_number() {
         return false;
@@ -201,7 +202,7 @@ fn normalized(name: &str) -> String {
 }
 
 /// Splits a name of any style into words: `api_key`, `api-key`, `apiKey`, `APIKey`.
-fn words(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let chars: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];
     for (at, char) in chars.iter().enumerate() {

@@ -52,7 +52,7 @@ struct Shared {
 #[derive(Default)]
 struct Entries {
     tools: Vec<Arc<dyn Tool>>,
-    /// The snapshot of the tools for the next listing. `None` after a change.
+    /// The snapshot of the tools, created by the first listing after a change.
     list: Option<ToolList>,
 }
 

@@ -171,8 +171,8 @@ impl<M: ChatModel> CachedModel<M> {
     }
 }
 
-/// Returns the request data for servers that [`ChatRequest::to_canonical_json`] omits or replaces:
-/// call ids, provider data, and the text of results with media.
+/// Returns the data that is sent to the server, but omitted or replaced by
+/// [`ChatRequest::to_canonical_json`]: call ids, provider data, and the text of results with media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {

@@ -11,8 +11,8 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A `tower` service, cloned for each request. The mutex makes the template `Sync`, so the service
-/// does not have to be.
+/// A `tower` service that is cloned for each request. The mutex makes the template `Sync`, so the
+/// service does not have to be.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
 /// An error of a service with layers. `E` is the error type of the innermost service.
@@ -21,7 +21,7 @@ pub(crate) enum LayerError<E> {
     Typed(E),
     /// The timeout error of `tower` or tokio, with the measured time.
     TimedOut(Duration),
-    /// An error of a layer, with any other type.
+    /// An error of another type, returned by a layer.
     Other(BoxError),
 }
 

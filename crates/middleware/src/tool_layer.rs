@@ -164,7 +164,7 @@ impl<S: CallService> Tool for LayeredTool<S> {
                 ToolError::TimedOut { after: Duration::from_millis(millis) }
             }
             LayerError::Other(error) => {
-                // With a count above 0, the layer dropped a call after its start, so its side
+                // If the count is above 0, the layer dropped a call that had started, so its side
                 // effects are unknown.
                 let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
                 if is_dropped && !self.definition.policy().idempotent {

@@ -36,8 +36,8 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// The start of the work for a value: its time, and the generation of the cache. [`TtlLru::insert`]
-/// requires it.
+/// The time at which the work for a value started, and the generation of the cache at this time.
+/// [`TtlLru::insert`] requires it.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     started: Instant,

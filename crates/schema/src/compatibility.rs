@@ -7,7 +7,7 @@ use super::{Schema, reference, text};
 /// Maximum nesting of the compared schemas. Deeper levels are assumed to be compatible.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of compared pairs of subschemas. Further pairs are assumed to be compatible.
-const MAX_PARTS: usize = 2_000;
+const MAX_PAIRS: usize = 2_000;
 
 /// A location where the values produced by one schema are never valid for another schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Schema {
         };
         let pointer = property.map_or_else(String::new, |name| reference::join("", name));
         let (produced, is_closed) = (self.as_value(), self.0.is_closed);
-        let mut comparison = Comparison { produced, consumed: root, is_closed, parts: MAX_PARTS };
+        let mut comparison = Comparison { produced, consumed: root, is_closed, remaining_pairs: MAX_PAIRS };
         comparison.compare(
             Pair { produced: self.as_value(), consumed, is_partial: false },
             &pointer,
@@ -62,7 +62,7 @@ struct Comparison<'s> {
     /// Set if produced objects contain only the declared properties.
     is_closed: bool,
     /// Remaining number of pairs of subschemas to compare.
-    parts: usize,
+    remaining_pairs: usize,
 }
 
 /// The subschemas of the producer and the consumer for the same location.
@@ -77,7 +77,7 @@ struct Pair<'s> {
 
 impl<'s> Comparison<'s> {
     fn compare(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
-        self.parts = self.parts.checked_sub(1)?;
+        self.remaining_pairs = self.remaining_pairs.checked_sub(1)?;
         let depth = depth.checked_sub(1)?;
         let produced = reference::follow(self.produced, pair.produced);
         let consumed = reference::follow(self.consumed, pair.consumed);
@@ -127,7 +127,7 @@ impl<'s> Comparison<'s> {
 
     fn compare_types(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
-        let (produced_types, consumed_types) = (types(produced), types(consumed)?);
+        let (produced_types, consumed_types) = (allowed_types(produced), allowed_types(consumed)?);
         let common: Vec<_> = match &produced_types {
             None => consumed_types.clone(),
             Some(produced) => produced.iter().copied().filter(|it| is_one_of(it, &consumed_types)).collect(),
@@ -146,7 +146,7 @@ impl<'s> Comparison<'s> {
                 self.compare(pair, &reference::join(pointer, "0"), depth)
             }
             _ => {
-                let (produced, consumed) = (values(produced)?, values(consumed)?);
+                let (produced, consumed) = (listed_values(produced)?, listed_values(consumed)?);
                 let none = !produced.iter().any(|value| consumed.contains(value));
                 let listed =
                     |values: &[&Value]| values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -163,18 +163,20 @@ impl<'s> Comparison<'s> {
 
     fn compare_members(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
-        let (produced_members, consumed_members) = (members(produced), members(consumed));
+        let (produced_members, consumed_members) =
+            (declared_properties(produced), declared_properties(consumed));
         let incompatibility = |name: &str, reason: &str| {
             Some(Incompatibility { pointer: reference::join(pointer, name), reason: reason.to_owned() })
         };
-        let is_complete = is_closed(produced) || self.is_closed && !pair.is_partial && is_plain(produced);
-        for name in required(consumed) {
+        let is_complete =
+            is_closed(produced) || self.is_closed && !pair.is_partial && declares_all_members(produced);
+        for name in required_names(consumed) {
             if is_complete && !produced_members.is_some_and(|it| it.contains_key(name)) {
                 return incompatibility(name, "required, but never produced");
             }
         }
         if is_closed(consumed) {
-            for name in required(produced) {
+            for name in required_names(produced) {
                 if !consumed_members.is_some_and(|it| it.contains_key(name)) {
                     return incompatibility(name, "always produced, but not accepted");
                 }
@@ -184,7 +186,7 @@ impl<'s> Comparison<'s> {
             .iter()
             .filter_map(|(name, consumed)| Some((name, produced_members?.get(name)?, consumed)));
         both.filter(|(name, ..)| {
-            required(produced).chain(required(pair.consumed)).any(|it| it == name.as_str())
+            required_names(produced).chain(required_names(pair.consumed)).any(|it| it == name.as_str())
         })
         .find_map(|(name, produced, consumed)| {
             let pair = Pair { produced, consumed, is_partial: false };
@@ -197,11 +199,11 @@ fn branches<'s>(schema: &'s Value, keyword: &str) -> impl Iterator<Item = &'s Va
     schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn members(schema: &Value) -> Option<&Map<String, Value>> {
+fn declared_properties(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
-fn required(schema: &Value) -> impl Iterator<Item = &str> {
+fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
     branches(schema, "required").filter_map(Value::as_str)
 }
 
@@ -213,8 +215,8 @@ fn is_closed(schema: &Value) -> bool {
 
 /// Returns `true` if a schema declares properties, and has no keyword that could allow other
 /// properties.
-fn is_plain(schema: &Value) -> bool {
-    const MORE: [&str; 8] = [
+fn declares_all_members(schema: &Value) -> bool {
+    const OPENING_KEYWORDS: [&str; 8] = [
         "additionalProperties",
         "patternProperties",
         "unevaluatedProperties",
@@ -224,22 +226,23 @@ fn is_plain(schema: &Value) -> bool {
         "if",
         "$ref",
     ];
-    members(schema).is_some_and(|listed| !listed.is_empty()) && MORE.iter().all(|it| schema.get(it).is_none())
+    declared_properties(schema).is_some_and(|listed| !listed.is_empty())
+        && OPENING_KEYWORDS.iter().all(|it| schema.get(it).is_none())
 }
 
 /// Returns the values listed by `const` or `enum`.
-fn values(schema: &Value) -> Option<Vec<&Value>> {
+fn listed_values(schema: &Value) -> Option<Vec<&Value>> {
     let listed = schema.get("enum").and_then(Value::as_array).map(|values| values.iter().collect());
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
 /// Returns the names of the allowed types, or `None` if the schema does not restrict the type.
-fn types(schema: &Value) -> Option<Vec<&str>> {
+fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),
         Some(Value::Array(names)) => Some(names.iter().filter_map(Value::as_str).collect()),
         _ => {
-            let mut types: Vec<_> = values(schema)?.into_iter().map(text::kind).collect();
+            let mut types: Vec<_> = listed_values(schema)?.into_iter().map(text::kind).collect();
             types.dedup();
             Some(types)
         }

@@ -1,4 +1,4 @@
-//! Errors of the compilation of schemas.
+//! Errors for schemas that cannot be compiled.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub enum SchemaFault {
     /// A reference leads back to itself for the same value, as in `{"$ref": "#"}`.
     #[error("a reference leads back to itself for the same value")]
     InfiniteRecursion,
-    /// `$schema` is neither draft 2020-12 nor draft-07.
+    /// The `$schema` keyword declares a dialect other than draft 2020-12 and draft-07.
     #[error("unknown dialect {0:?}: only draft 2020-12 and draft-07 are known")]
     UnknownDialect(String),
     /// A `$ref` points to another document. Other documents are never fetched.

@@ -13,7 +13,7 @@ use super::preflight::{self, Graph, InstanceLocation};
 /// error, and an error takes a hundred times the memory of a value.
 const MAX_VISITS: usize = 50_000;
 
-/// The errors to list for a value, within the budget.
+/// The errors of a value that can be listed within the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorPlan {
     /// All errors.
@@ -40,7 +40,8 @@ pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
-    /// The cost of each subschema by its number in the graph, computed at the first visit.
+    /// The cost of each subschema, by the number of the subschema in the graph. It is computed at
+    /// the first visit.
     costs: Vec<Option<Cost>>,
     visits: usize,
     /// Set if `anyOf` or `oneOf` was visited. The error of a union contains the errors of all
@@ -55,11 +56,11 @@ impl Walk<'_, '_> {
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {
-            let cost = self.pay(node, value)?;
+            let cost = self.spend_visit(node, value)?;
             let node = self.graph.node_at(node)?;
             let keywords = node.schema.as_object();
             self.has_union |= keywords.is_some_and(|it| it.contains_key("anyOf") || it.contains_key("oneOf"));
-            let skipped = keywords.and_then(|keywords| skipped(keywords, value));
+            let skipped = keywords.and_then(|keywords| skipped_branch(keywords, value));
             for edge in &node.edges {
                 let target = self.graph.node_at(edge.node)?.schema;
                 if edge.location == InstanceLocation::Names {
@@ -69,7 +70,7 @@ impl Walk<'_, '_> {
                         if cost.reevaluates() && edge.location == InstanceLocation::Current { 3 } else { 1 };
                     for _ in 0..times {
                         let before = open.len();
-                        open.extend(parts(edge.location, value).map(|part| (edge.node, part)));
+                        open.extend(values_at(edge.location, value).map(|part| (edge.node, part)));
                         *self.budget = self.budget.checked_sub((open.len() - before) as u64)?;
                     }
                 }
@@ -83,7 +84,7 @@ impl Walk<'_, '_> {
         names.map(|name| self.visit_all(node, &Value::from(name.as_str()))).collect()
     }
 
-    fn pay(&mut self, node: usize, value: &Value) -> Option<Cost> {
+    fn spend_visit(&mut self, node: usize, value: &Value) -> Option<Cost> {
         let schema = self.graph.node_at(node)?.schema;
         let cost = *self.costs.get_mut(node)?.get_or_insert_with(|| Cost::of(schema));
         *self.budget = self.budget.checked_sub(cost.of_value(value))?;
@@ -93,7 +94,10 @@ impl Walk<'_, '_> {
 }
 
 /// Returns the nested values to which a subschema at this location applies.
-fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterator<Item = &'v Value> + 'v> {
+fn values_at<'v>(
+    location: InstanceLocation<'_>,
+    value: &'v Value,
+) -> Box<dyn Iterator<Item = &'v Value> + 'v> {
     let items = || value.as_array().into_iter().flatten();
     match location {
         InstanceLocation::Current => Box::new(std::iter::once(value)),
@@ -107,13 +111,13 @@ fn parts<'v>(location: InstanceLocation<'_>, value: &'v Value) -> Box<dyn Iterat
 
 /// Returns the `then` subschema if a simple `if` fails, because the validator skips it then.
 /// [`union_guards`](super::union_guards) adds such conditions.
-fn skipped<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
+fn skipped_branch<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
     rejects(condition, value).then_some(then)
 }
 
-/// Returns `true` if a value is certainly invalid for a simple schema. Keywords other than those
-/// below are assumed to accept the value.
+/// Returns `true` if a value is certainly invalid for a simple schema. Only `type`, `const`,
+/// `enum`, `required` and `properties` are evaluated; other keywords count as satisfied.
 fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
     // Draft-07 ignores all keywords beside a `$ref`.
@@ -121,7 +125,7 @@ fn rejects(schema: &Value, value: &Value) -> bool {
         return false;
     }
     keywords.iter().any(|(keyword, wanted)| match (keyword.as_str(), value) {
-        ("type", _) => !is_of(value, wanted),
+        ("type", _) => !may_have_type(value, wanted),
         ("const", Value::String(_)) => wanted != value,
         ("enum", Value::String(_)) => wanted.as_array().is_some_and(|all| !all.contains(value)),
         ("required", Value::Object(members)) => {
@@ -138,7 +142,7 @@ fn rejects(schema: &Value, value: &Value) -> bool {
 
 /// Returns `true` if a value may have the type or one of the types in `wanted`. Every number may be
 /// an integer.
-fn is_of(value: &Value, wanted: &Value) -> bool {
+fn may_have_type(value: &Value, wanted: &Value) -> bool {
     let is = |wanted: &Value| match (wanted.as_str(), value) {
         (Some("null"), it) => it.is_null(),
         (Some("boolean"), it) => it.is_boolean(),

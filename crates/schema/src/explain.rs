@@ -70,7 +70,7 @@ pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
 
-/// Converts the validation errors of `value` with the help of its schema.
+/// Converts validation errors of `value` to violations, with descriptions from its schema.
 struct Explainer<'s> {
     schema: &'s Value,
     value: &'s Value,
@@ -91,24 +91,25 @@ impl Explainer<'_> {
     fn violations(&self, error: &ValidationError<'_>) -> Violations {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-                self.unknown(error, unexpected.iter())
+                self.unknown_properties(error, unexpected.iter())
             }
             Kind::FalseSchema if self.rejects_names(error) => {
-                self.unknown(error, self.members(error).into_iter().flat_map(Map::keys))
+                self.unknown_properties(error, self.members(error).into_iter().flat_map(Map::keys))
             }
             Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
-            Kind::PropertyNames { error: inner } => self.names(error, inner),
+            Kind::PropertyNames { error: inner } => self.property_names(error, inner),
             kind => Violations::new(vec![self.violation(error, kind)], 0),
         }
     }
 
-    /// Converts an error with a single violation.
+    /// Converts an error that stands for a single violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
             Kind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
-                let described = self.declared(error, name).map(|schema| text::schema(self.schema, schema));
+                let described =
+                    self.declared_schema(error, name).map(|schema| text::schema(self.schema, schema));
                 Violation::missing(pointer, name, described.as_deref())
             }
             // The error of `AnyObject` does not contain the value.
@@ -119,7 +120,7 @@ impl Explainer<'_> {
         }
     }
 
-    fn names(&self, error: &ValidationError<'_>, inner: &ValidationError<'_>) -> Violations {
+    fn property_names(&self, error: &ValidationError<'_>, inner: &ValidationError<'_>) -> Violations {
         let pointer = error.instance_path().as_str();
         let inner = self.violations(inner);
         let name = |it: &Violation| {
@@ -177,7 +178,7 @@ impl Explainer<'_> {
     }
 
     fn contains(&self, error: &ValidationError<'_>) -> String {
-        let parent = self.parent(error);
+        let parent = self.failed_schema(error);
         let keyword = |name| parent.and_then(|parent| parent.get(name));
         let item = keyword("contains").map_or_else(|| "value".to_owned(), |it| text::schema(self.schema, it));
         let least = keyword("minContains").map_or_else(|| "1".to_owned(), Value::to_string);
@@ -185,13 +186,14 @@ impl Explainer<'_> {
         format!("array with at least {least}{most} of: {item}")
     }
 
-    fn unknown<'n>(
+    fn unknown_properties<'n>(
         &self,
         error: &ValidationError<'_>,
         names: impl Iterator<Item = &'n String>,
     ) -> Violations {
         let pointer = error.instance_path().as_str();
-        let known = self.parent(error).map(|parent| known_names(self.schema, parent)).unwrap_or_default();
+        let known =
+            self.failed_schema(error).map(|parent| known_names(self.schema, parent)).unwrap_or_default();
         let words = match known.len() {
             0 => "no properties are known".to_owned(),
             _ => format!("known properties: {}", text::names(known.iter().copied())),
@@ -213,16 +215,16 @@ impl Explainer<'_> {
     /// properties.
     fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
-        let owner = self.parent(error).is_some_and(Value::is_object);
+        let owner = self.failed_schema(error).is_some_and(Value::is_object);
         owner
             && matches!(keyword, Some("additionalProperties" | "unevaluatedProperties" | "propertyNames"))
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
     /// Returns the schema of a property declared beside the failed keyword.
-    fn declared(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
+    fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
-        let owners = [Some(owner.to_owned()), union_guards::alternative_at(owner)];
+        let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];
         owners.into_iter().flatten().find_map(|owner| {
             let owner = reference::follow(self.schema, self.schema.pointer(&owner)?);
             owner.get("properties")?.get(name)
@@ -230,7 +232,7 @@ impl Explainer<'_> {
     }
 
     /// Returns the subschema with the failed keyword.
-    fn parent(&self, error: &ValidationError<'_>) -> Option<&Value> {
+    fn failed_schema(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
     }
@@ -270,21 +272,21 @@ fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
 
 /// Returns the names of the properties declared by a schema or by its `allOf`, `anyOf` and `oneOf`.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
-    let mut gathered = HashSet::new();
+    let mut seen_names = HashSet::new();
     let mut names = Vec::new();
     let mut open = vec![(schema, MAX_LEVELS)];
-    let mut looked_into = HashSet::new();
+    let mut visited = HashSet::new();
     while let Some((schema, levels)) = open.pop() {
         let schema = reference::follow(root, schema);
-        if !looked_into.insert(std::ptr::from_ref(schema)) {
+        if !visited.insert(std::ptr::from_ref(schema)) {
             continue;
         }
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
         let allowed = properties.filter(|(_, allowed)| *allowed != &Value::Bool(false)).map(|(name, _)| name);
-        names.extend(allowed.filter(|name| gathered.insert(name.as_str())));
+        names.extend(allowed.filter(|name| seen_names.insert(name.as_str())));
         if levels > 0 {
             let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
-            let parts = parts.flatten().map(|part| (union_guards::alternative(part), levels - 1));
+            let parts = parts.flatten().map(|part| (union_guards::original_alternative(part), levels - 1));
             let parts: Vec<_> = parts.collect();
             open.extend(parts.into_iter().rev());
         }

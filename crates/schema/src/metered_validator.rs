@@ -15,7 +15,7 @@ use super::preflight::{self, Graph, InstanceLocation, Node};
 /// number of the subschema in the graph. A keyword of this name in the original schema is removed.
 const COST_KEYWORD: &str = "haft:cost";
 
-/// Compiles a schema to a validator with a budget. The schema has passed the preflight.
+/// Compiles a schema that has passed the preflight to a validator with a budget.
 pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     let graph = preflight::graph(schema)?;
     let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();
@@ -78,7 +78,7 @@ fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut 
             }
             continue;
         };
-        let mut place = |schema: &Value| graph.number(schema).map_or_else(|| schema.clone(), &mut to);
+        let mut place = |schema: &Value| graph.number_of(schema).map_or_else(|| schema.clone(), &mut to);
         let value = match value {
             _ if first.location == InstanceLocation::None => continue,
             Value::Object(_) if std::ptr::eq(first.schema, value) => place(value),

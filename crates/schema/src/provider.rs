@@ -18,7 +18,8 @@ use super::Schema;
 pub use self::change::{SchemaChange, SchemaChangeKind};
 pub(super) use self::flatten::is_assertion;
 
-/// The provider of a model, which determines the supported subset of JSON Schema.
+/// The target of a derived schema: a provider or a kind of model, with the subset of JSON Schema
+/// that it supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaTarget {

@@ -81,7 +81,7 @@ pub enum RepairKind {
 }
 
 impl Repair {
-    /// Creates the repair for an empty text in place of arguments, replaced by `{}`.
+    /// Creates the repair that records the replacement of an empty text by `{}`.
     pub fn empty_text() -> Self {
         Self { pointer: String::new(), kind: RepairKind::NoArguments }
     }

@@ -1,4 +1,4 @@
-//! Short descriptions of schemas and values, used in violations.
+//! LimitedWriter descriptions of schemas and values, used in violations.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use super::{reference, union_guards};
 const MAX_LIST_MEMBERS: usize = 20;
 /// Maximum length of a value written in full: 80 characters of a string, or 80 bytes of JSON.
 const MAX_VALUE_LENGTH: usize = 80;
-/// Maximum nesting of described subschemas.
+/// Maximum nesting of subschemas that are described.
 const MAX_LEVELS: usize = 3;
 
 /// Describes the values allowed by a schema: `integer or null`.
 pub(super) fn schema(root: &Value, schema: &Value) -> String {
-    to_level(root, schema, MAX_LEVELS)
+    describe_to_level(root, schema, MAX_LEVELS)
 }
 
 /// Describes a value by its type and content: `string "abc"`.
@@ -26,11 +26,11 @@ pub(super) fn received(value: &Value) -> String {
         Value::Null => kind.to_owned(),
         Value::String(text) => format!("string {}", quoted(text)),
         Value::Bool(_) | Value::Number(_) => format!("{kind} {value}"),
-        Value::Array(items) => short(value).map_or_else(
+        Value::Array(items) => short_json(value).map_or_else(
             || format!("array of {}", count(items.len() as u64, "item")),
             |json| format!("array {json}"),
         ),
-        Value::Object(members) => short(value).map_or_else(
+        Value::Object(members) => short_json(value).map_or_else(
             || format!("object with {}", names(members.keys())),
             |json| format!("object {json}"),
         ),
@@ -47,7 +47,7 @@ pub(super) fn one_of(values: &[Value]) -> String {
 
 /// Formats a value as JSON. A long value is described by [`received`] instead.
 pub(super) fn literal(value: &Value) -> String {
-    short(value).unwrap_or_else(|| received(value))
+    short_json(value).unwrap_or_else(|| received(value))
 }
 
 /// Formats a list of quoted names: `"a", "b"`.
@@ -116,7 +116,7 @@ pub(super) fn either(alternatives: impl Iterator<Item = String>) -> String {
     distinct.join(" or ")
 }
 
-fn to_level(root: &Value, schema: &Value, level: usize) -> String {
+fn describe_to_level(root: &Value, schema: &Value, level: usize) -> String {
     let schema = reference::follow(root, schema);
     let Value::Object(keywords) = schema else {
         return if schema == &Value::Bool(false) { "nothing" } else { "any value" }.to_owned();
@@ -129,23 +129,25 @@ fn to_level(root: &Value, schema: &Value, level: usize) -> String {
     }
     let alternatives = ["anyOf", "oneOf"].iter().find_map(|key| keywords.get(*key)?.as_array());
     match (keywords.get("type"), alternatives) {
-        (Some(Value::String(name)), _) => of_type(root, keywords, name, level),
-        (Some(Value::Array(types)), _) => {
-            either(types.iter().filter_map(Value::as_str).map(|name| of_type(root, keywords, name, level)))
-        }
-        (_, Some(parts)) if level > 0 => {
-            either(parts.iter().map(|part| to_level(root, union_guards::alternative(part), level - 1)))
-        }
-        _ if keywords.contains_key("properties") => of_type(root, keywords, "object", level),
+        (Some(Value::String(name)), _) => describe_type(root, keywords, name, level),
+        (Some(Value::Array(types)), _) => either(
+            types.iter().filter_map(Value::as_str).map(|name| describe_type(root, keywords, name, level)),
+        ),
+        (_, Some(parts)) if level > 0 => either(
+            parts
+                .iter()
+                .map(|part| describe_to_level(root, union_guards::original_alternative(part), level - 1)),
+        ),
+        _ if keywords.contains_key("properties") => describe_type(root, keywords, "object", level),
         _ => "value".to_owned(),
     }
 }
 
-fn of_type(root: &Value, keywords: &Map<String, Value>, name: &str, level: usize) -> String {
+fn describe_type(root: &Value, keywords: &Map<String, Value>, name: &str, level: usize) -> String {
     match name {
         "array" => match keywords.get("items") {
             Some(items) if level > 0 && items.is_object() => {
-                format!("array of {}", to_level(root, items, level - 1))
+                format!("array of {}", describe_to_level(root, items, level - 1))
             }
             _ => "array".to_owned(),
         },
@@ -179,15 +181,15 @@ fn list(names: impl Iterator<Item = String>, total: usize) -> String {
 
 /// Serializes a value as JSON. Stops and returns `None` if the text becomes longer than
 /// [`MAX_VALUE_LENGTH`].
-fn short(value: &Value) -> Option<String> {
-    let mut bytes = Short(Vec::new());
+fn short_json(value: &Value) -> Option<String> {
+    let mut bytes = LimitedWriter(Vec::new());
     serde_json::to_writer(&mut bytes, value).ok()?;
     String::from_utf8(bytes.0).ok()
 }
 
-struct Short(Vec<u8>);
+struct LimitedWriter(Vec<u8>);
 
-impl Write for Short {
+impl Write for LimitedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_VALUE_LENGTH {
             return Err(io::ErrorKind::FileTooLarge.into());

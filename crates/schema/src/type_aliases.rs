@@ -24,7 +24,8 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     Some(format!("{quoted} is not a type of JSON Schema, expected \"{intended}\""))
 }
 
-/// Guesses the JSON Schema type from a lower-case name, such as `object` from `dict`.
+/// Returns the JSON Schema type that a type name in lower case probably means, such as `object` for
+/// `dict`.
 fn intended_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "dict" | "dictionary" | "hashmap" | "map" | "record" | "struct" => "object",

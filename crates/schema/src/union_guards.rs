@@ -17,7 +17,7 @@ use super::reference::{self, Reference, join};
 
 /// Returns a copy of the schema with guards for the alternatives of all unions, or `None` if there
 /// is nothing to guard.
-pub(super) fn guarded(root: &Value) -> Option<Value> {
+pub(super) fn with_guards(root: &Value) -> Option<Value> {
     let mut alternatives = BTreeMap::new();
     let mut references = Vec::new();
     let mut open = vec![(String::new(), root)];
@@ -35,27 +35,27 @@ pub(super) fn guarded(root: &Value) -> Option<Value> {
             open.extend(subschemas(&pointer, keyword, value).into_iter().map(|it| (it.pointer, it.schema)));
         }
     }
-    (!alternatives.is_empty()).then(|| guard(root.clone(), &alternatives, &references))
+    (!alternatives.is_empty()).then(|| add_guards(root.clone(), &alternatives, &references))
 }
 
 /// Returns the original alternative from its guard. A schema without a guard is returned unchanged.
-pub(super) fn alternative(schema: &Value) -> &Value {
+pub(super) fn original_alternative(schema: &Value) -> &Value {
     schema.get("then").unwrap_or(schema)
 }
 
 /// Converts the JSON pointer of a failed guard to the pointer of the guarded alternative.
-pub(super) fn alternative_at(pointer: &str) -> Option<String> {
+pub(super) fn alternative_pointer(pointer: &str) -> Option<String> {
     Some(format!("{}/then", pointer.strip_suffix("/else")?))
 }
 
-fn guard(
+fn add_guards(
     mut schema: Value,
     alternatives: &BTreeMap<String, Value>,
     references: &[(String, &String)],
 ) -> Value {
     for (pointer, reference) in references {
         if let Some(place) = schema.pointer_mut(pointer) {
-            *place = Value::from(rewritten(reference, alternatives));
+            *place = Value::from(rewrite_reference(reference, alternatives));
         }
     }
     // The order is reversed so that nested alternatives are guarded before the enclosing
@@ -83,7 +83,7 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     let mut signature: Map<_, _> = ["type", "const", "enum"].into_iter().filter_map(copy).collect();
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let tags: Map<_, _> =
-        properties.filter_map(|(name, schema)| Some((name.clone(), tag(root, schema)?))).collect();
+        properties.filter_map(|(name, schema)| Some((name.clone(), tag_schema(root, schema)?))).collect();
     if !tags.is_empty() {
         signature.insert("properties".to_owned(), Value::Object(tags));
     } else if is_one_of_several {
@@ -94,7 +94,7 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
 
 /// Returns the `const` schema of a property with a single allowed value. Such a property tells
 /// alternatives apart.
-fn tag(root: &Value, schema: &Value) -> Option<Value> {
+fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);
     let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
     let value = schema.get("const").or_else(|| only?.first())?;
@@ -102,7 +102,7 @@ fn tag(root: &Value, schema: &Value) -> Option<Value> {
 }
 
 /// Rewrites a reference whose target moved into the `then` of a guard.
-fn rewritten(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
+fn rewrite_reference(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();
     let mut moved = "#".to_owned();

@@ -9,12 +9,12 @@ use super::cost::Cost;
 use super::error::{SchemaError, SchemaFault};
 use super::error_plan::ErrorPlan;
 use super::preflight::Graph;
-use super::union_guards::guarded;
+use super::union_guards::with_guards;
 use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
 use crate::VALUE_DEPTH;
 
-/// Maximum number of nested values for a complete list of errors. Each nested value may have
-/// several errors, and an error takes a hundred times the memory of a value.
+/// Maximum number of nested values in a value for which all errors are listed. Each nested value
+/// may have several errors, and an error takes a hundred times the memory of a value.
 const MAX_LISTED_VALUES: usize = 10_000;
 
 /// Maximum estimated cost of a check without a budget, in the unit of [`Cost`].
@@ -30,7 +30,7 @@ const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 /// Maximum cost of listing the errors of a value, in the unit of [`Cost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
-/// The executable form of a schema.
+/// A schema compiled for validation.
 pub(super) enum SchemaValidator {
     /// Accepts every object. It is used for tools without arguments and needs no compilation, so
     /// its creation cannot fail.
@@ -46,7 +46,7 @@ pub(super) struct CompiledValidator {
     depth: usize,
     /// Upper bound of the cost of a check per unit of [`cost::extent`]. `None` if the cost does not
     /// grow linearly with the value.
-    weight: Option<u64>,
+    cost_per_unit: Option<u64>,
     /// The validator with a budget, see [`metered_validator`]. It is compiled at the first
     /// expensive check.
     metered: OnceLock<Option<Validator>>,
@@ -62,7 +62,7 @@ pub(super) struct Errors<'v> {
 }
 
 impl SchemaValidator {
-    /// Compiles a schema after the preflight.
+    /// Compiles a schema that has passed the preflight.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         let validator = compile(schema, draft).map_err(|error| compile_error("", schema, &error))?;
         let graph = preflight::graph(schema);
@@ -72,8 +72,10 @@ impl SchemaValidator {
         let compiled = CompiledValidator {
             draft,
             validator,
-            depth: graph.as_ref().map_or(0, |graph| (MAX_STACK_SUBSCHEMAS / graph.chain()).min(VALUE_DEPTH)),
-            weight: graph.as_ref().and_then(weight),
+            depth: graph
+                .as_ref()
+                .map_or(0, |graph| (MAX_STACK_SUBSCHEMAS / graph.longest_chain()).min(VALUE_DEPTH)),
+            cost_per_unit: graph.as_ref().and_then(cost_per_unit),
             metered: OnceLock::new(),
             guarded: OnceLock::new(),
         };
@@ -128,7 +130,10 @@ impl SchemaValidator {
 
 impl CompiledValidator {
     fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
-        if self.weight.is_some_and(|weight| weight.saturating_mul(cost::extent(value)) <= UNMETERED_COST) {
+        if self
+            .cost_per_unit
+            .is_some_and(|weight| weight.saturating_mul(cost::extent(value)) <= UNMETERED_COST)
+        {
             return Some(self.validator.is_valid(value));
         }
         let metered = self.metered.get_or_init(|| metered_validator::compile(schema, self.draft)).as_ref()?;
@@ -137,7 +142,7 @@ impl CompiledValidator {
 
     fn errors<'v>(&'v self, schema: &'v Value, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
         let guarded = self.guarded.get_or_init(|| {
-            let guarded = guarded(schema)?;
+            let guarded = with_guards(schema)?;
             let validator = compile(&guarded, self.draft).ok()?;
             Some((guarded, validator))
         });
@@ -154,11 +159,11 @@ impl CompiledValidator {
 }
 
 /// Returns the cost of a check per unit of [`cost::extent`], or `None` if it is not linear.
-fn weight(graph: &Graph<'_>) -> Option<u64> {
+fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
     let costs: Option<Vec<_>> =
         graph.nodes().iter().map(|node| Cost::of(node.schema).linear_rate()).collect();
     let costs = costs?;
-    graph.weight(|node| costs.get(node).copied().unwrap_or(0))
+    graph.sum_over_paths(|node| costs.get(node).copied().unwrap_or(0))
 }
 
 fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {

@@ -137,7 +137,8 @@ async fn results_of_undeclared_state_are_not_cached() {
     }
 }
 
-/// A result is outdated if its call started before `clear`, even if the call ends later.
+/// A result is outdated if its call started before `clear`, even if the call ends later. It must
+/// not be cached.
 #[tokio::test]
 async fn call_that_started_before_clear_is_not_cached() {
     let cache = ResultCache::new(MINUTE);

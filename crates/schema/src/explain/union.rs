@@ -24,8 +24,8 @@ enum Nearness {
 }
 
 impl Explainer<'_> {
-    /// Explains the errors of the most similar alternative if there is only one, and lists all
-    /// alternatives otherwise.
+    /// Explains the errors of the most similar alternative. If several alternatives are equally
+    /// similar, lists their tags, or describes all alternatives.
     pub(super) fn union(
         &self,
         error: &ValidationError<'_>,
@@ -43,7 +43,7 @@ impl Explainer<'_> {
         let schemas = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
         let expected = match schemas {
             Some(schemas) => text::either(
-                schemas.iter().map(|it| text::schema(self.schema, union_guards::alternative(it))),
+                schemas.iter().map(|it| text::schema(self.schema, union_guards::original_alternative(it))),
             ),
             None => text::either(
                 alternatives

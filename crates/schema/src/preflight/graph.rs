@@ -11,15 +11,15 @@ use super::subschema::{self, InstanceLocation};
 
 /// Maximum length of a chain of subschemas that apply to the same value. The validator uses stack
 /// space for each.
-const MAX_CHAIN: usize = 500;
+const MAX_CHAIN_LENGTH: usize = 500;
 
-/// Number of nested references that the compiler follows at once. It defers the compilation of
-/// deeper references.
+/// Number of nested references that the compiler of `jsonschema` follows before it defers the
+/// compilation of a target.
 const NESTED_REFERENCES: usize = 8;
 
 /// Maximum nesting of subschemas during compilation. The compiler uses stack space for each: in a
 /// debug build, 400 levels overflow a thread with a stack of 2 MiB.
-const MAX_NESTED: usize = 300;
+const MAX_NESTING: usize = 300;
 
 /// The graph of all subschemas that are reachable from the root. The root is the first node.
 pub(crate) struct Graph<'s> {
@@ -80,7 +80,7 @@ impl<'s> Graph<'s> {
     /// another document.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
         let mut graph = Self { nodes: Vec::new(), index: HashMap::new() };
-        graph.node(root, String::new());
+        graph.add_node(root, String::new());
         let mut next = 0;
         while let Some(node) = graph.nodes.get(next) {
             let (schema, pointer) = (node.schema, node.pointer.clone());
@@ -88,7 +88,7 @@ impl<'s> Graph<'s> {
             let mut edges = Vec::new();
             for (keyword, value) in schema.as_object().into_iter().flatten() {
                 for it in subschema::subschemas(&pointer, keyword, value) {
-                    let node = graph.node(it.schema, it.pointer);
+                    let node = graph.add_node(it.schema, it.pointer);
                     edges.push(Edge { location: it.location, node, reference: None });
                 }
             }
@@ -96,7 +96,7 @@ impl<'s> Graph<'s> {
                 let at = || format!("{pointer}/{reference}");
                 let (target, target_pointer) =
                     resolve(root, survey, text).map_err(|it| SchemaError::new(at(), it))?;
-                let node = graph.node(target, target_pointer);
+                let node = graph.add_node(target, target_pointer);
                 edges.push(Edge { location: InstanceLocation::Current, node, reference: Some(reference) });
             }
             if let Some(node) = graph.nodes.get_mut(next) {
@@ -126,12 +126,12 @@ impl<'s> Graph<'s> {
     }
 
     /// Returns the number of a subschema, which is its index in [`nodes`](Self::nodes).
-    pub(crate) fn number(&self, schema: &Value) -> Option<usize> {
+    pub(crate) fn number_of(&self, schema: &Value) -> Option<usize> {
         self.index.get(&std::ptr::from_ref(schema)).copied()
     }
 
     /// Returns the number of a subschema. A new subschema is added to the graph.
-    fn node(&mut self, schema: &'s Value, pointer: String) -> usize {
+    fn add_node(&mut self, schema: &'s Value, pointer: String) -> usize {
         let nodes = &mut self.nodes;
         *self.index.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
             nodes.push(Node { schema, pointer, edges: Vec::new() });
@@ -144,53 +144,56 @@ impl<'s> Graph<'s> {
     pub(super) fn check_limits(&self, limit: usize) -> Result<(), SchemaError> {
         let here: fn(&Edge<'_>) -> bool = |edge| edge.location == InstanceLocation::Current;
         let counts = self
-            .fold(here, u64::saturating_add, |_| 1)
+            .fold_depth_first(here, u64::saturating_add, |_| 1)
             .map_err(|node| self.reject(node, SchemaFault::InfiniteRecursion))?;
         if let Some((node, _)) = counts.iter().find(|(_, count)| *count > limit as u64) {
             return Err(self.reject(*node, SchemaFault::TooExpansive(limit)));
         }
-        if self.chain() > MAX_CHAIN {
-            return Err(self.reject(0, SchemaFault::TooExpansive(MAX_CHAIN)));
+        if self.longest_chain() > MAX_CHAIN_LENGTH {
+            return Err(self.reject(0, SchemaFault::TooExpansive(MAX_CHAIN_LENGTH)));
         }
         // The nesting adds up: each nested reference may point to the deepest part of the document.
-        let levels = MAX_NESTED / (1 + self.references().min(NESTED_REFERENCES));
-        if self.levels() > levels {
+        let levels = MAX_NESTING / (1 + self.reference_count().min(NESTED_REFERENCES));
+        if self.max_nesting() > levels {
             return Err(self.reject(0, SchemaFault::TooDeep(levels)));
         }
         Ok(())
     }
 
-    fn references(&self) -> usize {
+    fn reference_count(&self) -> usize {
         self.nodes.iter().flat_map(|node| &node.edges).filter(|edge| edge.reference.is_some()).count()
     }
 
     /// Returns the maximum nesting of subschemas. References are not followed.
-    fn levels(&self) -> usize {
-        let depths = self.fold(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
+    fn max_nesting(&self) -> usize {
+        let depths =
+            self.fold_depth_first(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
         let deepest = depths.into_iter().map(|(_, depth)| depth).max();
         deepest.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1)
     }
 
     /// Returns the length of the longest chain of subschemas that apply to the same value.
-    pub(crate) fn chain(&self) -> usize {
-        let chains =
-            self.fold(|edge| edge.location == InstanceLocation::Current, u64::max, |_| 1).unwrap_or_default();
+    pub(crate) fn longest_chain(&self) -> usize {
+        let chains = self
+            .fold_depth_first(|edge| edge.location == InstanceLocation::Current, u64::max, |_| 1)
+            .unwrap_or_default();
         let longest = chains.into_iter().map(|(_, length)| length).max();
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
     /// Returns the sum of `own` over the root and all reachable nodes. A node counts once per path
     /// that leads to it. `None` if a cycle makes the sum infinite.
-    pub(crate) fn weight(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
-        let counts =
-            self.fold(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own).ok()?;
+    pub(crate) fn sum_over_paths(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
+        let counts = self
+            .fold_depth_first(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own)
+            .ok()?;
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
     /// Computes a count for each node from its own count and the combined counts of its children.
     /// Only edges accepted by `follows` are followed. The result lists children before their
     /// parents. Fails with a node on a cycle.
-    fn fold(
+    fn fold_depth_first(
         &self,
         follows: fn(&Edge<'_>) -> bool,
         combined: fn(u64, u64) -> u64,

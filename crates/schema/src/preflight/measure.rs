@@ -34,21 +34,21 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
             return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
         }
         if let Value::Object(members) = value {
-            survey.note(value, members, depth == 1)?;
+            survey.record_members(value, members, depth == 1)?;
         }
         open.extend(children(value).map(|child| (child, depth + 1)));
     }
     if survey.patterns > limits.patterns {
         return Err(SchemaError::new("", SchemaFault::PatternsTooLarge(limits.patterns)));
     }
-    if serde_json::to_writer(Budget(limits.bytes), schema).is_err() {
+    if serde_json::to_writer(ByteLimit(limits.bytes), schema).is_err() {
         return Err(SchemaError::new("", SchemaFault::TooLarge(limits.bytes)));
     }
     Ok(survey)
 }
 
 impl<'s> Survey<'s> {
-    fn note(
+    fn record_members(
         &mut self,
         schema: &'s Value,
         members: &'s Map<String, Value>,
@@ -77,9 +77,9 @@ impl<'s> Survey<'s> {
 }
 
 /// A writer that discards its input, and fails when the given number of bytes is exceeded.
-struct Budget(usize);
+struct ByteLimit(usize);
 
-impl Write for Budget {
+impl Write for ByteLimit {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
         Ok(bytes.len())

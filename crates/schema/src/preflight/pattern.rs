@@ -4,13 +4,13 @@
 //! a second to reach this limit, and a schema may contain thousands of expressions.
 
 /// Number of states of a Unicode class such as `\p{L}`, which has hundreds of ranges.
-const UNICODE_CLASS: usize = 500;
+const UNICODE_CLASS_STATES: usize = 500;
 
 /// Number of states of a class that spans all of UTF-8, such as `.` or `\D`.
-const WIDE_CLASS: usize = 12;
+const WIDE_CLASS_STATES: usize = 12;
 
 /// Number of states of `\S`, whose ranges are the gaps between the many Unicode spaces.
-const NO_SPACE: usize = 22;
+const NON_SPACE_STATES: usize = 22;
 
 /// Estimates the number of states of a regular expression. For an invalid expression the result is
 /// arbitrary.
@@ -25,7 +25,7 @@ pub(crate) fn states(pattern: &str) -> usize {
             '(' => counter.open(),
             ')' => counter.close(),
             '*' | '+' | '?' => next.len_utf8(),
-            '.' => counter.atom(WIDE_CLASS, 1),
+            '.' => counter.atom(WIDE_CLASS_STATES, 1),
             _ => counter.atom(1, next.len_utf8()),
         };
         rest = rest.get(length..).unwrap_or_default();
@@ -81,9 +81,9 @@ impl Counter {
     fn escape(&mut self, rest: &str) -> usize {
         let escaped = rest.chars().nth(1);
         let states = match escaped {
-            Some('p' | 'P') => UNICODE_CLASS,
-            Some('S') => NO_SPACE,
-            Some('w' | 'W' | 'd' | 'D' | 's') => WIDE_CLASS,
+            Some('p' | 'P') => UNICODE_CLASS_STATES,
+            Some('S') => NON_SPACE_STATES,
+            Some('w' | 'W' | 'd' | 'D' | 's') => WIDE_CLASS_STATES,
             _ => 1,
         };
         self.atom(states, 1 + escaped.map_or(0, char::len_utf8))
@@ -100,8 +100,10 @@ impl Counter {
         let class = rest.get(..length).unwrap_or_default();
         let unicode = class.matches("\\p").count() + class.matches("\\P").count();
         let spaces = class.matches("\\s").count() + class.matches("\\S").count();
-        let states = unicode.saturating_mul(UNICODE_CLASS).saturating_add(spaces.saturating_mul(NO_SPACE));
-        self.atom(states.saturating_add(length.max(WIDE_CLASS)), length)
+        let states = unicode
+            .saturating_mul(UNICODE_CLASS_STATES)
+            .saturating_add(spaces.saturating_mul(NON_SPACE_STATES));
+        self.atom(states.saturating_add(length.max(WIDE_CLASS_STATES)), length)
     }
 
     /// Parses `{3}`, `{3,}` or `{1,3}`. Other braces are literals.

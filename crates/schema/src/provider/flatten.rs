@@ -194,7 +194,7 @@ impl<'s> Flattener<'s> {
         };
         // Keywords for "all other properties" or "all other items" would apply to a different set
         // after the merge.
-        let [outside, inside] = [flat.remainders(&other), other.remainders(flat)];
+        let [outside, inside] = [flat.dependent_keywords(&other), other.dependent_keywords(flat)];
         for entry in outside.iter().chain(&inside) {
             conflict(Some((&entry.at, entry.name)))?;
         }
@@ -322,8 +322,8 @@ impl<'s> FlatSchema<'s> {
 
     /// Returns `true` if the schema accepts every value.
     pub(super) fn has_no_assertions(&self) -> bool {
-        let says_nothing = self.keywords.iter().all(|it| !is_assertion(it.name));
-        says_nothing && self.properties.is_empty() && self.required.is_empty()
+        let has_only_annotations = self.keywords.iter().all(|it| !is_assertion(it.name));
+        has_only_annotations && self.properties.is_empty() && self.required.is_empty()
     }
 
     fn property(&self, name: &str) -> Option<&Entry<'s>> {
@@ -331,7 +331,7 @@ impl<'s> FlatSchema<'s> {
     }
 
     /// Returns the keywords of this schema whose meaning would change in a merge with `other`.
-    fn remainders(&self, other: &Self) -> Vec<Entry<'s>> {
+    fn dependent_keywords(&self, other: &Self) -> Vec<Entry<'s>> {
         let mut names = Vec::new();
         if other.properties.iter().any(|it| self.property(it.name).is_none()) {
             names.extend(PROPERTY_DEPENDENT_KEYWORDS);
@@ -339,8 +339,8 @@ impl<'s> FlatSchema<'s> {
         if other.has_tuple() && !self.has_tuple() {
             names.extend(TUPLE_DEPENDENT_KEYWORDS);
         }
-        let says_something = |it: &&Entry<'_>| it.value != &Value::Bool(true);
-        names.into_iter().filter_map(|name| self.keyword(name)).filter(says_something).cloned().collect()
+        let restricts_values = |it: &&Entry<'_>| it.value != &Value::Bool(true);
+        names.into_iter().filter_map(|name| self.keyword(name)).filter(restricts_values).cloned().collect()
     }
 
     fn has_tuple(&self) -> bool {

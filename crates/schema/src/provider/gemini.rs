@@ -8,7 +8,7 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::description_notes::{DescriptionNotes, annotations};
 use super::flatten::{Entry, FlatSchema, is_assertion, is_requirement};
 use super::inline::{Inliner, any_value};
-use super::json_types::{constants, is_of, subject, types};
+use super::json_types::{constants, constrained_type, is_of, types};
 
 /// The supported values of `format`, by type. Gemini rejects a request with any other format.
 const FORMATS: [(&str, &str); 5] = [
@@ -78,7 +78,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
         // Each alternative needs a type in Gemini's API, so alternatives that consist only of
         // `required` become a note in the description.
         if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
-            return any_of(inline, flat, &union, alternatives);
+            return derive_any_of(inline, flat, &union, alternatives);
         }
         inline.changes.push(notes.add(&union.at, union.name, union.value));
     }
@@ -104,11 +104,12 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     let output_types: Vec<_> = names.iter().copied().filter(is_sent).collect();
     let mut output = match output_types.as_slice() {
         [] => return null_schema(inline, &flat),
-        [name] => single_type(inline, &flat, name, notes),
+        [name] => derive_single_type(inline, &flat, name, notes),
         output_types => {
             let bare = flat.assertions_only();
-            let each =
-                output_types.iter().map(|name| single_type(inline, &bare, name, DescriptionNotes::default()));
+            let each = output_types
+                .iter()
+                .map(|name| derive_single_type(inline, &bare, name, DescriptionNotes::default()));
             let each: Vec<_> = each.collect();
             let mut output = annotations(&flat, notes, &mut inline.changes);
             output.insert("anyOf".to_owned(), json!(each));
@@ -128,7 +129,7 @@ fn is_object(flat: &FlatSchema<'_>) -> bool {
 
 /// Derives the alternatives of `union`. Each is merged with the keywords in `flat`, which apply to
 /// all alternatives.
-fn any_of<'s>(
+fn derive_any_of<'s>(
     inline: &mut Inliner<'s>,
     mut flat: FlatSchema<'s>,
     union: &Entry<'s>,
@@ -169,18 +170,18 @@ fn any_of<'s>(
 
 /// Returns `true` if a schema accepts only `null`, and contains no other assertions.
 fn is_null(schema: &Value) -> bool {
-    let is_silent = |(name, value): (&String, &Value)| match name.as_str() {
+    let allows_null = |(name, value): (&String, &Value)| match name.as_str() {
         "type" => value == "null",
         "const" => value.is_null(),
         name => !is_assertion(name),
     };
-    let says_so = schema.get("type").or_else(|| schema.get("const")).is_some();
-    says_so && schema.as_object().is_some_and(|it| it.iter().all(is_silent))
+    let restricts_type = schema.get("type").or_else(|| schema.get("const")).is_some();
+    restricts_type && schema.as_object().is_some_and(|it| it.iter().all(allows_null))
 }
 
 fn null_schema(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, Value> {
     let is_rule = |name: &str| {
-        is_assertion(name) && subject(name).is_none() && !matches!(name, "type" | "enum" | "const")
+        is_assertion(name) && constrained_type(name).is_none() && !matches!(name, "type" | "enum" | "const")
     };
     let rules = flat.keywords.iter().filter(|it| is_rule(it.name));
     inline.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Dropped)));
@@ -210,7 +211,7 @@ fn any_value_schema<'s>(
 }
 
 /// Derives a schema for values of the single type `name`.
-fn single_type<'s>(
+fn derive_single_type<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
     name: &str,
@@ -219,7 +220,7 @@ fn single_type<'s>(
     let mut rules = Map::new();
     let is_about = |keyword| {
         keyword == "format"
-            || subject(keyword).is_none_or(|it| it == name || it == "number" && name == "integer")
+            || constrained_type(keyword).is_none_or(|it| it == name || it == "number" && name == "integer")
     };
     for entry in flat.keywords.iter().filter(|it| is_assertion(it.name) && is_about(it.name)) {
         match keyword_action(entry, name) {

@@ -27,22 +27,22 @@ pub(super) struct Inliner<'s> {
     derive: Derive,
     /// The JSON pointers of the reference targets that enclose the current subschema. A reference
     /// to one of them is recursive.
-    open: Vec<Rc<str>>,
+    enclosing_targets: Vec<Rc<str>>,
     nesting: usize,
     /// The part of [`MAX_SIZE`] that is still available.
-    left: usize,
+    remaining_size: usize,
 }
 
 impl<'s> Inliner<'s> {
     pub(super) fn new(root: &'s Value, derive: Derive) -> Self {
-        let open = vec![Rc::from("")];
+        let enclosing_targets = vec![Rc::from("")];
         Self {
             changes: Vec::new(),
             flattener: Flattener::lossy(root),
             derive,
-            open,
+            enclosing_targets,
             nesting: 0,
-            left: MAX_SIZE,
+            remaining_size: MAX_SIZE,
         }
     }
 
@@ -55,20 +55,20 @@ impl<'s> Inliner<'s> {
     /// Derives a subschema that is already merged with its references and `allOf`.
     pub(super) fn emit(&mut self, mut flat: FlatSchema<'s>) -> Map<String, Value> {
         let targets = std::mem::take(&mut flat.targets);
-        if targets.iter().any(|target| self.open.contains(target)) {
+        if targets.iter().any(|target| self.enclosing_targets.contains(target)) {
             self.report(&flat.at, "$ref", SchemaChangeKind::Unexpanded);
             return any_of_its_type(&flat);
         }
-        if self.nesting == MAX_NESTING || !self.spend(weight(&flat)) {
+        if self.nesting == MAX_NESTING || !self.spend(size_of(&flat)) {
             self.report_unexpanded(&flat);
             return any_of_its_type(&flat);
         }
-        let outside = self.open.len();
-        self.open.extend(targets);
+        let outside = self.enclosing_targets.len();
+        self.enclosing_targets.extend(targets);
         self.nesting += 1;
         let output = (self.derive)(self, flat);
         self.nesting -= 1;
-        self.open.truncate(outside);
+        self.enclosing_targets.truncate(outside);
         output
     }
 
@@ -103,8 +103,8 @@ impl<'s> Inliner<'s> {
 
     /// Subtracts `cost` from the available size. Returns `false` if the maximum size is exceeded.
     fn spend(&mut self, cost: usize) -> bool {
-        let left = self.left.checked_sub(cost);
-        self.left = left.unwrap_or(0);
+        let left = self.remaining_size.checked_sub(cost);
+        self.remaining_size = left.unwrap_or(0);
         left.is_some()
     }
 
@@ -153,21 +153,21 @@ fn any_of_type(name: &str) -> Value {
 }
 
 /// Returns the size of a subschema without its nested subschemas, in the unit of [`MAX_SIZE`].
-fn weight(flat: &FlatSchema<'_>) -> usize {
+fn size_of(flat: &FlatSchema<'_>) -> usize {
     let is_text = |name: &str| {
         matches!(name, "enum" | "const" | "default" | "examples" | "description" | "title" | "pattern")
     };
-    let texts = flat.keywords.iter().filter(|it| is_text(it.name)).map(|it| bytes(it.value));
+    let texts = flat.keywords.iter().filter(|it| is_text(it.name)).map(|it| json_bytes(it.value));
     1 + texts.sum::<usize>() / 32
 }
 
 /// Returns the approximate length of a value as JSON, in bytes.
-fn bytes(value: &Value) -> usize {
+fn json_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(bytes).sum::<usize>() + 2,
+        Value::Array(items) => items.iter().map(json_bytes).sum::<usize>() + 2,
         Value::Object(members) => {
-            members.iter().map(|(name, it)| name.len() + 3 + bytes(it)).sum::<usize>() + 2
+            members.iter().map(|(name, it)| name.len() + 3 + json_bytes(it)).sum::<usize>() + 2
         }
         _ => 4,
     }

@@ -26,10 +26,10 @@ pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange
             names.retain(|name| constants.iter().any(|it| is_of(it, name)));
             names
         }
-        (None, Some(constants)) => kinds(&constants),
+        (None, Some(constants)) => distinct_types(&constants),
         (None, None) => {
-            let name =
-                assumed(flat).ok_or_else(|| SchemaChange::not_strict(&flat.at, "type", "any value fits"))?;
+            let name = assumed_type(flat)
+                .ok_or_else(|| SchemaChange::not_strict(&flat.at, "type", "any value fits"))?;
             return Ok(Types { names: vec![name], is_assumed: true });
         }
     };
@@ -63,7 +63,7 @@ pub(super) fn is_of(value: &Value, name: &str) -> bool {
 
 /// Returns the types of the values without duplicates. If one number has a fraction, the type of
 /// all numbers is `number`.
-fn kinds(values: &[&Value]) -> Vec<&'static str> {
+fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let has_fraction = values.iter().any(|value| value.is_number() && !is_of(value, "integer"));
     for value in values {
@@ -90,16 +90,16 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// Returns the type that the keywords constrain, if it is the same for all keywords.
-fn assumed(flat: &FlatSchema<'_>) -> Option<&'static str> {
+fn assumed_type(flat: &FlatSchema<'_>) -> Option<&'static str> {
     let is_object = !flat.properties.is_empty() || !flat.required.is_empty();
-    let mut subjects = flat.keywords.iter().filter_map(|it| subject(it.name));
+    let mut subjects = flat.keywords.iter().filter_map(|it| constrained_type(it.name));
     let first = if is_object { "object" } else { subjects.next()? };
     subjects.all(|it| it == first).then_some(first)
 }
 
 /// Returns the type that a keyword constrains. Values of other types are always valid for this
 /// keyword.
-pub(super) fn subject(keyword: &str) -> Option<&'static str> {
+pub(super) fn constrained_type(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => "number",

@@ -19,7 +19,7 @@ const MAX_ENUM_VALUES: usize = 1_000;
 /// and in constants.
 const MAX_CHARACTERS: usize = 120_000;
 
-/// An enum with more values than this has a limit of [`MAX_LARGE_ENUM_CHARACTERS`].
+/// Number of values above which an enum must also stay within [`MAX_LARGE_ENUM_CHARACTERS`].
 const LARGE_ENUM_VALUES: usize = 250;
 
 /// Maximum total number of characters in the values of an enum with more than [`LARGE_ENUM_VALUES`]

@@ -50,7 +50,7 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
 fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String, Value> {
     let mut output = Map::new();
     for entry in &flat.keywords {
-        if let Some(value) = keyword(inline, entry) {
+        if let Some(value) = derive_keyword(inline, entry) {
             // Draft-07 calls the tuple keyword `items`. The derived schema has no `$schema`, so it
             // needs the name of draft 2020-12.
             let is_tuple = entry.name == "items" && value.is_array();
@@ -58,7 +58,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
         }
     }
     if !flat.properties.is_empty() {
-        let properties = properties(inline, &flat);
+        let properties = derive_properties(inline, &flat);
         output.insert("properties".to_owned(), Value::Object(properties));
     }
     if !flat.required.is_empty() {
@@ -68,10 +68,10 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
 }
 
 /// Derives the value of a keyword. Returns `None` if the keyword is omitted.
-fn keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
+fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
     let at = join(&entry.at, entry.name);
     match (entry.name, entry.value) {
-        ("description", Value::String(text)) => Some(description(inline, entry, text)),
+        ("description", Value::String(text)) => Some(shorten_description(inline, entry, text)),
         ("anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(parts)) => {
             let parts = parts.iter().enumerate();
             Some(
@@ -102,7 +102,7 @@ fn is_machine_format(entry: &Entry<'_>) -> bool {
 }
 
 /// Shortens a description to the sentences that fit into [`MAX_DESCRIPTION_BYTES`].
-fn description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
+fn shorten_description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
     if text.len() <= MAX_DESCRIPTION_BYTES {
         return Value::from(text);
     }
@@ -116,7 +116,7 @@ fn description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value
     Value::from(whole.map_or_else(|| format!("{start}{ELLIPSIS}"), str::to_owned))
 }
 
-fn properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map<String, Value> {
+fn derive_properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map<String, Value> {
     let mut properties = Map::new();
     for property in &flat.properties {
         let is_required = flat.required.contains(&property.name);

@@ -64,7 +64,7 @@ impl<'s> Strict<'s> {
     fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let mut flat = self.flattener.resolve("", root)?;
         let mut notes = DescriptionNotes::default();
-        if let Some((union, _)) = self.union(&mut flat, &mut notes)? {
+        if let Some((union, _)) = self.take_union(&mut flat, &mut notes)? {
             return Err(SchemaChange::not_strict(&union.at, union.name, "the root must be one object"));
         }
         let Types { names, is_assumed } = types(&flat)?;
@@ -92,11 +92,11 @@ impl<'s> Strict<'s> {
 
     fn emit_nested(&mut self, mut flat: FlatSchema<'s>) -> Result<Map<String, Value>, SchemaChange> {
         if let Some(reference) = flat.reference {
-            return self.reference(&flat, reference);
+            return self.derive_reference(&flat, reference);
         }
         let mut notes = DescriptionNotes::default();
-        if let Some((union, alternatives)) = self.union(&mut flat, &mut notes)? {
-            return self.alternatives(&flat, &union, alternatives);
+        if let Some((union, alternatives)) = self.take_union(&mut flat, &mut notes)? {
+            return self.derive_alternatives(&flat, &union, alternatives);
         }
         let Types { names, is_assumed } = types(&flat)?;
         self.note_assumed(&flat, is_assumed);
@@ -117,13 +117,13 @@ impl<'s> Strict<'s> {
 
     /// Derives a schema that is a reference. A `$ref` must not have other keywords beside it, so
     /// annotations enclose it in an `anyOf`.
-    fn reference(
+    fn derive_reference(
         &mut self,
         flat: &FlatSchema<'s>,
         reference: &str,
     ) -> Result<Map<String, Value>, SchemaChange> {
         let (pointer, target) = self.flattener.target(&flat.at, reference)?;
-        let name = if pointer.is_empty() { None } else { Some(self.definition(pointer, target)) };
+        let name = if pointer.is_empty() { None } else { Some(self.definition_name(pointer, target)) };
         let reference = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let reference = Map::from_iter([("$ref".to_owned(), Value::from(reference))]);
         let mut output = annotations(flat, DescriptionNotes::default(), &mut self.changes);
@@ -136,7 +136,7 @@ impl<'s> Strict<'s> {
 
     /// Returns the name of the definition for a reference target, and schedules its derivation. The
     /// name is the last token of the JSON pointer, made unique.
-    fn definition(&mut self, pointer: String, target: &'s Value) -> String {
+    fn definition_name(&mut self, pointer: String, target: &'s Value) -> String {
         if let Some(name) = self.names.get(&pointer) {
             return name.clone();
         }
@@ -159,7 +159,7 @@ impl<'s> Strict<'s> {
     ///
     /// If the alternatives consist of `required` only, `anyOf` becomes a note in the description
     /// instead, because a strict schema requires all properties anyway.
-    fn union(
+    fn take_union(
         &mut self,
         flat: &mut FlatSchema<'s>,
         notes: &mut DescriptionNotes,
@@ -181,7 +181,7 @@ impl<'s> Strict<'s> {
 
     /// Derives the alternatives of `union`. Each is merged with the keywords in `flat`, which apply
     /// to all alternatives.
-    fn alternatives(
+    fn derive_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
         union: &Entry<'s>,

@@ -53,7 +53,7 @@ impl<'s> Repairer<'s> {
         }
         let errors = self.schema.errors(&value, &mut self.budget)?.errors;
         let errors = errors.iter().filter(|error| is_within(scope, error.instance_path().as_str()));
-        let remedies: Vec<_> = errors.map(|error| remedy(&value, error)).collect::<Option<_>>()?;
+        let remedies: Vec<_> = errors.map(|error| remedy_for(&value, error)).collect::<Option<_>>()?;
         if remedies.is_empty() {
             return Some((value, Vec::new()));
         }
@@ -74,7 +74,7 @@ impl<'s> Repairer<'s> {
     ) -> Option<(Value, Vec<Repair>)> {
         let (pointer, alternatives) = remedies.iter().find_map(Remedy::union)?;
         for errors in alternatives {
-            let Some(fixes) = fixes(value, errors) else { continue };
+            let Some(fixes) = fixes_for(value, errors) else { continue };
             let Some((repaired, mut repairs)) = self.apply_and_repair(value.clone(), pointer, fixes) else {
                 continue;
             };
@@ -120,7 +120,7 @@ impl<'e> Remedy<'e> {
 }
 
 /// Returns the way to repair an error, or `None` if there is none.
-fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
+fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
     let pointer = error.instance_path().as_str();
     match (value.pointer(pointer)?, error.kind()) {
         (Value::Null, _) => {
@@ -130,7 +130,7 @@ fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e
             Some(Remedy::Union { pointer, alternatives: context })
         }
         (Value::String(text), kind) => {
-            let parsed = parsed(text).filter(|parsed| resolves(parsed, kind))?;
+            let parsed = parse_non_string(text).filter(|parsed| satisfies_keyword(parsed, kind))?;
             Some(Remedy::Fix(Fix::Read { pointer: pointer.to_owned(), parsed }))
         }
         _ => None,
@@ -139,13 +139,13 @@ fn remedy<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e
 
 /// Returns the fixes for all errors of one alternative, or `None` if an error cannot be repaired.
 /// For a nested union, the fixes of its first repairable alternative are used.
-fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
+fn fixes_for(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
-        match remedy(value, error)? {
+        match remedy_for(value, error)? {
             Remedy::Fix(fix) => all.push(fix),
             Remedy::Union { alternatives, .. } => {
-                all.extend(alternatives.iter().find_map(|errors| fixes(value, errors))?);
+                all.extend(alternatives.iter().find_map(|errors| fixes_for(value, errors))?);
             }
         }
     }
@@ -173,7 +173,7 @@ fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
 
 /// Parses the text of a string as JSON. Returns `None` if the result is again a string, or an
 /// integer that would lose precision.
-fn parsed(text: &str) -> Option<Value> {
+fn parse_non_string(text: &str) -> Option<Value> {
     let text = text.trim();
     let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
     let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
@@ -181,17 +181,17 @@ fn parsed(text: &str) -> Option<Value> {
 }
 
 /// Returns `true` if the failed keyword `kind` accepts the new value.
-fn resolves(value: &Value, kind: &Kind) -> bool {
+fn satisfies_keyword(value: &Value, kind: &Kind) -> bool {
     match kind {
-        Kind::Type { kind: TypeKind::Single(wanted) } => is_of(value, JsonTypeSet::from(*wanted)),
-        Kind::Type { kind: TypeKind::Multiple(wanted) } => is_of(value, *wanted),
+        Kind::Type { kind: TypeKind::Single(wanted) } => has_type(value, JsonTypeSet::from(*wanted)),
+        Kind::Type { kind: TypeKind::Multiple(wanted) } => has_type(value, *wanted),
         Kind::Enum { options } => options.as_array().is_some_and(|options| options.contains(value)),
         Kind::Constant { expected_value } => **expected_value == *value,
         _ => false,
     }
 }
 
-fn is_of(value: &Value, wanted: JsonTypeSet) -> bool {
+fn has_type(value: &Value, wanted: JsonTypeSet) -> bool {
     let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
     wanted.contains(JsonType::from(value)) || (is_whole && wanted.contains(JsonType::Integer))
 }

@@ -115,7 +115,7 @@ proptest! {
 
     #[test]
     fn union_guards_do_not_change_the_result(schema in valid_schema(), value in json_value()) {
-        if let Some(guarded) = union_guards::guarded(&schema) {
+        if let Some(guarded) = union_guards::with_guards(&schema) {
             let (schema, guarded) = (Schema::new(schema).unwrap(), Schema::new(guarded).unwrap());
             prop_assert_eq!(guarded.is_valid(&value), schema.is_valid(&value));
         }

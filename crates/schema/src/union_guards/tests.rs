@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::super::Schema;
-use super::guarded;
+use super::with_guards;
 
 fn expression() -> Value {
     let operators = ["add", "subtract", "multiply", "divide", "power"].map(|operator| {
@@ -123,8 +123,8 @@ fn guard_is_the_signature_of_the_alternative() {
             }
           }
         }"##]]
-    .assert_eq(&format!("{:#}", guarded(&schema).unwrap()));
-    assert_eq!(guarded(&json!({"const": {"anyOf": [{"type": "string"}]}})), None);
+    .assert_eq(&format!("{:#}", with_guards(&schema).unwrap()));
+    assert_eq!(with_guards(&json!({"const": {"anyOf": [{"type": "string"}]}})), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::super::super::preflight::pattern::backtracks;
 use super::super::flatten::Entry;
-use super::super::json_types::subject;
+use super::super::json_types::constrained_type;
 
 /// The values of `format` that strict mode supports.
 const FORMATS: [&str; 9] =
@@ -30,7 +30,7 @@ pub(super) enum KeywordAction {
 /// properties would count these too, so it has no strict form.
 pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
-    if subject(entry.name).is_some_and(|name| !is_about(name)) {
+    if constrained_type(entry.name).is_some_and(|name| !is_about(name)) {
         return KeywordAction::Skip;
     }
     let text = entry.value.as_str().unwrap_or_default();

@@ -77,7 +77,7 @@ impl<'s> Strict<'s> {
             if !is_required && accepts_null(&schema) {
                 self.changes.push(SchemaChange::new(&property.at, "type", SchemaChangeKind::NullForAbsent));
             } else if !is_required {
-                schema = nullable(schema);
+                schema = make_nullable(schema);
             }
             properties.insert(property.name.to_owned(), Value::Object(schema));
         }
@@ -150,7 +150,7 @@ fn accepts_null(schema: &Map<String, Value>) -> bool {
 }
 
 /// Returns a schema that also accepts `null`.
-fn nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
+fn make_nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
     let nothing = json!({"type": "null"});
     if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
         alternatives.push(nothing);

@@ -20,7 +20,7 @@ fn schema() -> impl Strategy<Value = Value> {
         Just(json!({"$ref": "#/$defs/tree"})),
         Just(json!({"$ref": "#/$defs/leaf", "description": "A leaf."})),
         Just(json!({"type": "string", "minLength": 2})),
-        prop::sample::select(rules()).prop_map(|(rule, says)| {
+        prop::sample::select(null_sensitive_keywords()).prop_map(|(rule, says)| {
             let mut schema =
                 json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["b"]}}});
             schema[rule] = says;
@@ -51,7 +51,7 @@ fn schema() -> impl Strategy<Value = Value> {
 
 /// Returns keywords that distinguish between a property with the value `null` and an absent
 /// property.
-fn rules() -> Vec<(&'static str, Value)> {
+fn null_sensitive_keywords() -> Vec<(&'static str, Value)> {
     vec![
         ("anyOf", json!([{"required": ["a"]}, {"required": ["b"]}])),
         ("oneOf", json!([{"required": ["a"]}, {"required": ["b"]}])),
@@ -88,7 +88,7 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
 struct Writer<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
-    left: usize,
+    remaining_values: usize,
 }
 
 impl Writer<'_> {
@@ -97,7 +97,7 @@ impl Writer<'_> {
     }
 
     fn write(&mut self, schema: &Value) -> Value {
-        self.left = self.left.saturating_sub(1);
+        self.remaining_values = self.remaining_values.saturating_sub(1);
         if let Some(reference) = schema["$ref"].as_str() {
             let target = self.root.pointer(&reference[1..]).unwrap().clone();
             return self.write(&target);
@@ -113,7 +113,7 @@ impl Writer<'_> {
             });
         }
         if let Some(parts) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
-            let null = parts.iter().find(|it| it["type"] == "null").filter(|_| self.left == 0);
+            let null = parts.iter().find(|it| it["type"] == "null").filter(|_| self.remaining_values == 0);
             let part = null.unwrap_or_else(|| self.choose(parts)).clone();
             return self.write(&part);
         }
@@ -134,7 +134,7 @@ impl Writer<'_> {
                 for (name, property) in schema["properties"].as_object().into_iter().flatten() {
                     let is_required =
                         schema["required"].as_array().is_some_and(|it| it.contains(&json!(name)));
-                    if is_required || (self.left > 0 && *self.choose(&[true, false])) {
+                    if is_required || (self.remaining_values > 0 && *self.choose(&[true, false])) {
                         object.insert(name.clone(), self.write(property));
                     }
                 }
@@ -167,12 +167,12 @@ fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
             }
             properties.iter().fold(vec![json!({})], |objects, (name, property)| {
                 let forms = strict_forms(root, property, members.get(name).unwrap_or(&Value::Null));
-                combined(&objects, &forms, |object, form| object[name] = form)
+                combine(&objects, &forms, |object, form| object[name] = form)
             })
         }
         Value::Array(items) if schema["type"] == "array" => {
             items.iter().fold(vec![json!([])], |lists, item| {
-                combined(&lists, &strict_forms(root, &schema["items"], item), |list, form| {
+                combine(&lists, &strict_forms(root, &schema["items"], item), |list, form| {
                     list.as_array_mut().unwrap().push(form);
                 })
             })
@@ -183,11 +183,11 @@ fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
 
 /// Adds `additionalProperties: false` to all objects with declared properties, except in the parts
 /// of an `allOf`.
-fn closed(schema: &Value) -> Value {
+fn close_objects(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
             let inner = |(name, it): (&String, &Value)| {
-                (name.clone(), if name == "allOf" { it.clone() } else { closed(it) })
+                (name.clone(), if name == "allOf" { it.clone() } else { close_objects(it) })
             };
             let mut members: Map<_, _> = members.iter().map(inner).collect();
             if members.get("properties").is_some_and(Value::is_object) {
@@ -195,13 +195,13 @@ fn closed(schema: &Value) -> Value {
             }
             Value::Object(members)
         }
-        Value::Array(items) => items.iter().map(closed).collect(),
+        Value::Array(items) => items.iter().map(close_objects).collect(),
         other => other.clone(),
     }
 }
 
 /// Adds each form to each value with `add`. Returns at most 50 combinations.
-fn combined(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
+fn combine(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)
     {
@@ -221,7 +221,7 @@ proptest! {
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         prop_assume!(derived.strict);
         let sent = Schema::new(derived.value.clone()).unwrap();
-        let value = Writer { root: &derived.value, choices: choices.iter().cycle(), left: 40 }.write(&derived.value);
+        let value = Writer { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
         prop_assert!(sent.is_valid(&value), "{} {}", sent.as_value(), value);
         let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
         prop_assert!(schema.is_valid(&repaired) || !derived.changes.is_empty(), "{} {}", sent.as_value(), value);
@@ -231,9 +231,9 @@ proptest! {
     fn valid_values_have_a_strict_form(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given.clone()).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
-        let value = Writer { root: &given, choices: choices.iter().cycle(), left: 40 }.write(&given);
+        let value = Writer { root: &given, choices: choices.iter().cycle(), remaining_values: 40 }.write(&given);
         // Strict objects are closed, so values with undeclared properties have no strict form.
-        let closed = Schema::new(closed(&given)).unwrap();
+        let closed = Schema::new(close_objects(&given)).unwrap();
         prop_assume!(derived.strict && schema.is_valid(&value) && closed.is_valid(&value));
         let sent = Schema::new(derived.value.clone()).unwrap();
         let forms = strict_forms(&derived.value, &derived.value, &value);
@@ -273,7 +273,7 @@ proptest! {
             let derived = schema.for_provider(target);
             prop_assert_eq!(schema.for_provider(target).value.to_string(), derived.value.to_string());
             let sent = Schema::new(derived.value.clone()).unwrap();
-            let value = Writer { root: &derived.value, choices: choices.iter().cycle(), left: 40 }.write(&derived.value);
+            let value = Writer { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
             let (repaired, _) = repair(&schema, value.clone(), RepairPolicy::Default);
             let fits = !sent.is_valid(&value) || schema.is_valid(&repaired);
             prop_assert!(fits || !derived.changes.is_empty(), "{} {}", sent.as_value(), value);
