@@ -212,8 +212,8 @@ fn tool_error(error: AgentError) -> ToolError {
     }
 }
 
-/// Returns the pending calls, at all levels of nesting, with their ids rewritten by `id`. Ids get a
-/// prefix that makes them unique in the parent run, or lose this prefix again.
+/// Returns the pending calls, at all levels of nesting, with their ids rewritten by `id`. It adds
+/// the prefix that makes an id unique in the parent run, or removes this prefix.
 fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
     let calls = pending.iter().cloned().map(|mut pending_call| {
         pending_call.call.id = id(&pending_call.call.id);

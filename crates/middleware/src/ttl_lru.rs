@@ -24,7 +24,8 @@ struct Shared<K, V> {
     entries: LruCache<K, Entry<V>>,
     /// Total size of all entries, in bytes.
     bytes: usize,
-    /// The number of calls of [`TtlLru::clear`].
+    /// The number of calls to [`TtlLru::clear`] so far. A ticket of an earlier generation is not
+    /// valid any more.
     generation: u64,
     /// The number of owners created by [`TtlLru::next_owner`].
     owners: u64,

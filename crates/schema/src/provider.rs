@@ -53,8 +53,8 @@ pub enum SchemaTarget {
     ///     https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
     OpenAiStrict,
     /// The subset of OpenAPI 3.0 that Gemini accepts as
-    /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function, also
-    /// through a gateway. Gemini rejects a request with any other keyword.
+    /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function,
+    /// directly or through a gateway. Gemini rejects a request with any other keyword.
     ///
     /// - A schema has a single `type` with an optional `nullable`, or `anyOf` with annotations
     ///   only. The root is an object.

@@ -181,7 +181,7 @@ fn clones_share_the_validator() {
 }
 
 /// A `$ref` may point below a keyword that is unknown to the dialect. The compiler does not check
-/// such a target, so an invalid target must be found in another way.
+/// such a target, so it must be validated against the meta-schema separately.
 #[test]
 fn reference_targets_are_validated_against_the_meta_schema() {
     let error = |value| Schema::new(value).unwrap_err().to_string();

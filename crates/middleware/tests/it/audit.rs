@@ -273,7 +273,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     .await;
     let whole = named("login").with_input_schema(json!({"additionalProperties": {"writeOnly": true}}));
     check(whole, r#"{"a": "x", "b": 1}"#, expect![[r#"{"a":"[redacted]","b":"[redacted]"}"#]]).await;
-    // A keyword inside `examples` is data.
+    // A `format` keyword inside of `examples` is data and does not mark a secret.
     let data = named("login")
         .with_input_schema(json!({"properties": {"a": {"examples": [{"format": "password"}]}}}));
     check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;

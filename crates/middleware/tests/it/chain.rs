@@ -565,8 +565,8 @@ async fn suspended_chain_resumes_at_the_same_call() {
     .assert_eq(&lines(&entries));
 }
 
-/// Behaviour D36: a decision reaches the call with its id in a nested chain, also if this call asks
-/// several times.
+/// Behaviour D36: a decision reaches the call with its id in a nested chain, even if this call asks
+/// for several decisions one after the other.
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {

@@ -13,9 +13,10 @@ use super::{Explainer, explain};
 /// the errors of the alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// The value has another type than the alternative.
+    /// The value has a type that the alternative does not allow.
     Kind,
-    /// The value is an object with another tag, such as `{"type": "circle"}` for `"square"`.
+    /// The value is an object with a different tag, such as `{"type": "circle"}` for the
+    /// alternative `"square"`.
     Tag,
     /// The value is an object with missing or unknown properties.
     Shape,

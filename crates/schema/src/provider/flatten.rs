@@ -92,7 +92,7 @@ pub(super) struct FlatSchema<'s> {
     pub(super) targets: Vec<Rc<str>>,
 }
 
-/// Merges subschemas of the document `root`.
+/// Merges each subschema of the document `root` with its `allOf` and with the target of its `$ref`.
 pub(super) struct Flattener<'s> {
     root: &'s Value,
     /// Set for draft-07, which ignores all keywords beside a `$ref`.

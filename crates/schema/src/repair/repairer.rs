@@ -8,8 +8,8 @@ use super::super::validator::ERROR_BUDGET;
 use super::super::{Schema, text};
 use super::{Repair, RepairKind};
 
-/// Maximum number of validations for the repair of one value. Each alternative of a union that is
-/// tried takes at least one.
+/// Maximum number of validations for the repair of one value. Each attempt to repair an alternative
+/// of a union takes at least one of them.
 const MAX_ATTEMPTS: usize = 100;
 
 /// A search for the repairs that make one value valid.

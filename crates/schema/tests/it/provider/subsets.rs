@@ -1,4 +1,4 @@
-//! Tests of the targets for which any schema can be reduced: Gemini and small models.
+//! Tests of the targets to which every schema can be reduced, such as Gemini and small models.
 
 use expect_test::expect;
 use haft_schema::{
