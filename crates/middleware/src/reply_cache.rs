@@ -98,8 +98,8 @@ struct Key {
 
 impl ReplyCache {
     /// Creates a cache with the given time to live. By default it holds up to
-    /// [`limits::CACHED_REPLIES`] replies, with up to [`limits::CACHED_REPLY_BYTES`] bytes
-    /// together.
+    /// [`limits::CACHED_REPLIES`] replies with a total size of [`limits::CACHED_REPLY_BYTES`]
+    /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
         Self(TtlLru::new(time_to_live, limits::CACHED_REPLIES, limits::CACHED_REPLY_BYTES))
     }

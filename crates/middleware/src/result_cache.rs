@@ -100,8 +100,8 @@ struct Key {
 
 impl ResultCache {
     /// Creates a cache with the given time to live. By default it holds up to
-    /// [`limits::CACHED_RESULTS`] results, with up to [`limits::CACHED_RESULT_BYTES`] bytes
-    /// together.
+    /// [`limits::CACHED_RESULTS`] results with a total size of [`limits::CACHED_RESULT_BYTES`]
+    /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
         Self(TtlLru::new(time_to_live, limits::CACHED_RESULTS, limits::CACHED_RESULT_BYTES))
     }

@@ -12,8 +12,8 @@ const WIDE_CLASS_STATES: usize = 12;
 /// Number of states of `\S`, whose ranges are the gaps between the many Unicode spaces.
 const NON_SPACE_STATES: usize = 22;
 
-/// Estimates the number of states of a regular expression. For an invalid expression the result is
-/// arbitrary.
+/// Estimates the number of states of a regular expression, which determines its compiled size. For
+/// an invalid expression the result is arbitrary.
 pub(crate) fn states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
     let mut rest = pattern;

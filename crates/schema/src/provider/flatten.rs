@@ -99,8 +99,8 @@ pub(super) struct Flattener<'s> {
     is_draft_7: bool,
     /// Number of subschemas that may still be read.
     budget: Cell<usize>,
-    /// Keywords that were dropped because they cannot be merged exactly. `None` if this is an
-    /// error.
+    /// Keywords that were dropped because they cannot be merged exactly. `None` if such a keyword
+    /// is an error.
     dropped: Option<RefCell<Vec<SchemaChange>>>,
 }
 
