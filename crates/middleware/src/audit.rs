@@ -97,7 +97,7 @@ pub enum PendingReason {
 }
 
 impl Audit {
-    /// Creates the audit record for a call record of the pipeline.
+    /// Creates the audit record from the call record that the pipeline has made.
     pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {

@@ -175,8 +175,8 @@ impl Schema {
         }
     }
 
-    /// Compiles a changed copy of this schema, without another preflight. `value` may only have a
-    /// few more keywords than the original, so the limits still hold.
+    /// Compiles `value`, a changed copy of this schema, without another preflight. It may only have
+    /// a few more keywords than the original, so it still obeys the limits.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner::new(value, validator))))
