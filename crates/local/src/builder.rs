@@ -1,4 +1,4 @@
-//! Options for opening a model.
+//! The builder of a [`LocalModel`].
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::OpenError;
 use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, configured_file};
 use crate::{LoadError, LocalModel, PromptProfile};
 
-/// Opens a [`LocalModel`] with options: an observer, a prompt profile, a store.
+/// Opens a [`LocalModel`] with options, such as a progress observer or a prompt profile.
 ///
 /// # Examples
 ///
@@ -45,39 +45,40 @@ pub struct LocalModelBuilder {
 
 type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 
-/// An event while a model is opened.
+/// An event that is reported while a model is downloaded and loaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
-    /// Progress of the download of the model file.
+    /// The download of the model file made progress.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
-    /// The weights are loaded.
+    /// A part of the weights was loaded.
     Loading {
-        /// The model file.
+        /// The path of the model file.
         file: &'a Path,
-        /// The loaded share, from 0 to 1.
+        /// The share of the weights that is loaded, from 0 to 1.
         share: f32,
     },
 }
 
 impl LocalModelBuilder {
-    /// Creates a builder with the defaults.
+    /// Creates a builder with the default options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the presentation of tools to the model.
+    /// Sets the prompt profile, which determines how tools are presented to the model.
     ///
-    /// The default is the profile of the catalogue's model with the same SHA-256, or
-    /// [`PromptProfile::template`] for any other file.
+    /// By default, a file with the SHA-256 of a model in the catalogue gets the profile of this
+    /// model.
+    /// Any other file gets [`PromptProfile::template`].
     pub fn prompt_profile(mut self, profile: PromptProfile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Calls a function with each event of the download and of loading. It is called on several
-    /// threads, and must not block.
+    /// Calls `observer` with each event of the download and of loading. The calls come from several
+    /// threads, so `observer` must not block.
     pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -90,25 +91,25 @@ impl LocalModelBuilder {
         self
     }
 
-    /// Sets the folder for downloads. The default is [`ModelStore::new`].
+    /// Sets the folder for downloaded models. The default is [`ModelStore::new`].
     #[cfg(feature = "download")]
     pub fn store(mut self, store: ModelStore) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Sets the downloader. The default is [`Downloader::new`].
+    /// Sets the downloader for models of the catalogue. The default is [`Downloader::new`].
     #[cfg(feature = "download")]
     pub fn downloader(mut self, downloader: Downloader) -> Self {
         self.downloader = Some(downloader);
         self
     }
 
-    /// Opens a GGUF file.
+    /// Opens the GGUF file at `path`.
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or is not a supported model.
+    /// Fails with a [`LoadError`] if the file does not exist or does not contain a supported model.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<LocalModel, LoadError> {
         let (observer, file) = (self.clone(), path.as_ref().to_owned());
         let progress = move |share| observer.emit(&ModelEvent::Loading { file: &file, share });
@@ -120,8 +121,8 @@ impl LocalModelBuilder {
         model
     }
 
-    /// Opens a model of the [catalogue](KnownModel::all) by name. Its file is downloaded if the
-    /// store does not have it.
+    /// Opens the model with this name in the [catalogue](KnownModel::all). The file is downloaded
+    /// if it is not in the store.
     ///
     /// # Errors
     ///
@@ -139,16 +140,16 @@ impl LocalModelBuilder {
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
-            // The file was verified at download, but disk errors do not change its modification
-            // time.
+            // The file was verified after its download, but a disk error may have damaged it since
+            // without changing its modification time.
             store.invalidate(model);
             OpenError::DownloadedFile(error)
         })
     }
 
-    /// Opens the file in the environment variable `HAFT_MODEL`, or else the [default
-    /// model](KnownModel::default_model). The default model is downloaded if the store does not
-    /// have it.
+    /// Opens the file in the environment variable `HAFT_MODEL`. If the variable is not set, opens
+    /// the [default model](KnownModel::default_model), which is downloaded if it is not in the
+    /// store.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A grammar as a mask over the next tokens.
+//! Grammar constraints, which mask the tokens that cannot come next.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +9,7 @@ use llguidance::{Matcher, ParserFactory};
 
 use crate::tokenizer::Tokenizer;
 
-/// Compiles grammars for one vocabulary.
+/// A grammar compiler for the vocabulary of one model.
 pub(crate) struct Grammars {
     factory: ParserFactory,
 }
@@ -25,7 +25,7 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// Compiles a grammar.
+    /// Compiles a grammar to a constraint.
     pub(crate) fn compile(&self, grammar: TopLevelGrammar) -> Result<Constraint, String> {
         let matcher = Matcher::new(self.factory.create_parser(grammar));
         match matcher.get_error() {
@@ -35,31 +35,32 @@ impl Grammars {
     }
 }
 
-/// A grammar and its parser state.
+/// A compiled grammar with the state of its parser.
 pub(crate) struct Constraint {
     matcher: Matcher,
 }
 
 impl Constraint {
-    /// The tokens forced by the grammar. They need no sampling.
+    /// Consumes and returns the tokens that the grammar forces next. They need no sampling.
     pub(crate) fn forced(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();
-        // A failed matcher forces nothing and reports its error here.
+        // A failed matcher returns no tokens. Its error is available only from `get_error`.
         self.matcher.get_error().map_or(Ok(forced), Err)
     }
 
-    /// The mask of the next token. The end token is allowed if the grammar may end.
+    /// Returns the set of tokens that may come next. It contains the end-of-sequence token if the
+    /// grammar may end here.
     pub(crate) fn allowed(&mut self) -> Result<SimpleVob, String> {
         self.matcher.compute_mask().map_err(|error| error.to_string())
     }
 
-    /// Advances by a chosen token.
+    /// Advances the parser by a sampled token.
     pub(crate) fn accept(&mut self, token: u32) -> Result<(), String> {
         self.matcher.consume_token(token).map_err(|error| error.to_string())
     }
 
-    /// Returns `true` at the end of the grammar. Fails if the matcher stopped for another reason,
-    /// such as a limit.
+    /// Returns `true` if the grammar is at its end. Fails if the matcher stopped for another
+    /// reason, such as a resource limit.
     pub(crate) fn is_complete(&self) -> Result<bool, String> {
         match self.matcher.stop_reason() {
             StopReason::NotStopped => Ok(false),

@@ -1,4 +1,4 @@
-//! Conversations as turns of a chat template.
+//! Conversion of conversations to the turns of a chat template.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::template::{Role, Turn, TurnCall};
 
-/// Returns `true` if a conversation has tools, calls or results.
+/// Returns `true` if the request has tools or its conversation contains tool results.
 pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
     let is_traffic = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
     !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
 }
 
-/// The turns of a conversation without tools.
+/// Converts a conversation without tools to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     turns(request, |message| match message.body() {
         MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
@@ -26,7 +26,7 @@ pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// The turns of a conversation for a template with tool support.
+/// Converts a conversation to turns for a chat template that supports tools.
 pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     let mut ids = CallIds::default();
     turns(request, |message| match message.body() {
@@ -42,8 +42,8 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// The turns of a conversation for a template without tool support: tools, calls and results are
-/// text in Hermes' format.
+/// Converts a conversation to turns for a chat template that does not support tools. Tools, calls
+/// and results are rendered as text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     let mut turns = turns(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
@@ -65,7 +65,7 @@ pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     turns
 }
 
-/// Moves the system turn into the first user turn, for templates without the system role.
+/// Moves the system turn into the first user turn, for chat templates without a system role.
 pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     if turns.first().is_some_and(|first| first.role == Role::System) {
         let system = turns.remove(0);
@@ -79,19 +79,19 @@ pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns
 }
 
-/// The tools of a request as function definitions in the format of Chat Completions, the input of
-/// chat templates.
+/// Returns the tools of a request as function definitions in the format of Chat Completions. Chat
+/// templates expect this format.
 pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
     request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
 }
 
-/// The id of the call with this index in its conversation: nine letters and digits, as Mistral's
-/// template requires.
+/// Returns the id of a tool call, from its index in the conversation. Mistral's template requires
+/// exactly nine letters and digits.
 pub(crate) fn call_id(index: usize) -> String {
     format!("call{index:05}")
 }
 
-/// The number of calls in a conversation.
+/// Returns the number of tool calls in the conversation of a request.
 pub(crate) fn call_count(request: &ChatRequest) -> usize {
     let calls = request.all_messages().map(|message| match message.body() {
         MessageBody::Assistant(reply) => reply.tool_calls.len(),
@@ -110,8 +110,9 @@ fn definition(tool: &dyn Tool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// A system turn of the leading instructions, then a turn per message. Adjacent turns of one role
-/// are joined, since most templates require alternation.
+/// Converts a conversation to turns: the leading instructions become one system turn, and `turn`
+/// converts each remaining message. Adjacent turns of the same role are joined, because most
+/// templates require alternating roles.
 fn turns(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
     let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
     let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);
@@ -138,7 +139,7 @@ fn joined(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
     joined
 }
 
-/// Ids by their order in the conversation.
+/// Maps the call ids of a conversation to ids of the form `call00000`, numbered by their first use.
 #[derive(Default)]
 struct CallIds(HashMap<String, String>);
 
@@ -182,7 +183,8 @@ fn tools_text(request: &ChatRequest) -> String {
     )
 }
 
-/// Escapes the tags of the format in untrusted text. Otherwise a result could forge a call.
+/// Escapes the tags of Hermes' format in untrusted text. Otherwise a tool result could forge a
+/// call.
 fn without_tags(text: &str) -> String {
     text.replace("<tool", "< tool").replace("</tool", "< /tool")
 }

@@ -1,5 +1,5 @@
-//! Text generation with a loaded model: prompt evaluation, constrained decoding and the cached
-//! prefix.
+//! Text generation with a loaded model: evaluates prompts, decodes under constraints and reuses the
+//! cached prefix.
 
 mod close_grammar;
 mod json_state;
@@ -21,87 +21,91 @@ use crate::sampler::Sampler;
 use crate::template::{CallFormat, Template, Turn};
 use crate::tokenizer::Tokenizer;
 
-/// Prompt tokens per evaluation. A request can be cancelled between two evaluations.
+/// The number of prompt tokens in one evaluation. A request can be cancelled between two
+/// evaluations.
 const EVALUATION_TOKENS: usize = 64;
 
-/// A model with its tokenizer, template and cache.
+/// A loaded model with its tokenizer, chat template and key-value cache.
 pub(crate) struct Engine {
     network: Network,
     tokenizer: Tokenizer,
     template: Template,
     grammars: Grammars,
-    /// The tokens in the network's cache, in order.
+    /// The tokens whose keys and values are in the cache of `network`, in order.
     cached_tokens: Vec<u32>,
 }
 
-/// A generation: constraint, sampling and limits.
+/// The parameters of one generation: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
-    /// Maximum number of tokens to generate.
+    /// The maximum number of tokens to generate.
     pub(crate) limit: usize,
-    /// Number of tokens before closing of the grammar begins.
+    /// The number of generated tokens after which the engine prefers tokens that close the JSON
+    /// value.
     pub(crate) close_from: usize,
-    /// Added to the logit of the end-of-sequence token before the first token.
+    /// The bias that is added to the logits of the end-of-sequence tokens at the first generated
+    /// token.
     pub(crate) eos_bias: f32,
-    /// Tokens for stopping the generation, such as the opening of a tool call. They are not part
-    /// of the output.
+    /// Tokens that end the generation, such as the special token that opens a tool call. They are
+    /// not part of the output.
     pub(crate) stop_tokens: Vec<u32>,
-    /// Tokens to exclude.
+    /// Tokens that are never generated.
     pub(crate) banned_tokens: Vec<u32>,
-    /// Set if the constraint is a JSON value. Its strings must not begin with a stray space.
+    /// Set if the constraint is a JSON value. The engine then prevents a stray space at the
+    /// beginning of its strings.
     pub(crate) json: bool,
 }
 
-/// The output of a [`Job`].
+/// The output of one generation.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// `false` if the limit was reached.
+    /// `false` if the token limit ended the generation.
     pub(crate) complete: bool,
-    /// The stop token at the end of the output.
+    /// The member of `stop_tokens` that ended the generation.
     pub(crate) stopped_at: Option<u32>,
-    /// Number of prompt tokens in the cache.
+    /// The number of prompt tokens that were already in the cache.
     pub(crate) cached: usize,
 }
 
-/// The decision of a listener after each piece of output.
+/// The return value of a [`Listener`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Generate more.
+    /// Generate further tokens.
     Continue,
-    /// Stop: the output is complete.
+    /// End the generation; the output is complete.
     Stop,
-    /// Cancel: the receiver was dropped.
+    /// Cancel the generation, because the receiver of the reply was dropped.
     Cancel,
 }
 
-/// Receives each piece of output, and an empty one before each evaluation of the prompt.
+/// A callback that receives each piece of output, and an empty piece before each evaluation.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Next;
 
-/// An error of a generation.
+/// An error during a generation.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
-    /// The receiver was dropped.
+    /// The receiver of the reply was dropped.
     #[error("the request was dropped")]
     Dropped,
-    /// The prompt fills the context window.
+    /// The prompt has no fewer tokens than the context window.
     #[error("{needed} tokens, and the model reads {context}")]
     TooLong { needed: usize, context: usize },
-    /// The template rejected the conversation.
+    /// The chat template rejected the conversation.
     #[error("the chat template rejected the conversation: {0}")]
     Template(String),
-    /// An error of the grammar engine.
+    /// The grammar engine failed.
     #[error("the constraint failed: {0}")]
     Constraint(String),
-    /// An error of the tensor library.
+    /// The tensor library failed.
     #[error("the model could not be evaluated")]
     Evaluation(#[from] candle_core::Error),
 }
 
 impl Engine {
-    /// Loads a model. `progress` is called with the loaded share, from 0 to 1.
+    /// Loads a model from a GGUF file. Calls `progress` with the loaded share, from 0 to 1.
     pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
@@ -112,7 +116,7 @@ impl Engine {
         Ok(Self { network, tokenizer, template, grammars, cached_tokens: Vec::new() })
     }
 
-    /// The context window in tokens.
+    /// Returns the size of the context window in tokens.
     pub(crate) fn context(&self) -> usize {
         self.network.context()
     }
@@ -121,17 +125,19 @@ impl Engine {
         &self.grammars
     }
 
-    /// The tokens of a conversation, up to the beginning of the model's turn.
+    /// Encodes a conversation without tools as prompt tokens, up to the beginning of the model's
+    /// turn.
     pub(crate) fn prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
         self.prompt_with_tools(turns, &[])
     }
 
-    /// The tokens of a conversation with tools, in the format of the chat template.
+    /// Encodes a conversation as prompt tokens. The chat template renders the tools.
     pub(crate) fn prompt_with_tools(&self, turns: &[Turn], tools: &[Value]) -> Result<Vec<u32>, EngineError> {
         self.template.encode(turns, tools, &self.tokenizer).map_err(EngineError::Template)
     }
 
-    /// The chat template's syntax of tool calls, if it has one.
+    /// Returns the syntax of tool calls in the chat template, or `None` if the template does not
+    /// support tools.
     pub(crate) fn call_format(&self) -> Option<&CallFormat> {
         self.template.call_format()
     }
@@ -140,7 +146,7 @@ impl Engine {
         &self.tokenizer
     }
 
-    /// Generates a continuation of `prompt`.
+    /// Generates the continuation of `prompt`. Calls `listener` with each piece of output.
     pub(crate) fn write(
         &mut self,
         prompt: &[u32],
@@ -190,14 +196,15 @@ impl Engine {
         Ok(written)
     }
 
-    /// Clears the cache. Used after a panic during an evaluation.
+    /// Clears the key-value cache. Used after a panic, because the cache may then be inconsistent.
     pub(crate) fn clear_cache(&mut self) {
         self.cached_tokens.clear();
         self.network.truncate(0);
     }
 
-    /// Truncates the cache to its common prefix with the prompt and returns the length. The last
-    /// token of the prompt is always evaluated again, for the first logits.
+    /// Truncates the cache to the tokens it shares with the beginning of the prompt, and returns
+    /// their number. The last token of the prompt is always evaluated again, because its logits are
+    /// not cached.
     fn truncate_to_common_prefix(&mut self, prompt: &[u32]) -> usize {
         let common =
             self.cached_tokens.iter().zip(prompt).take_while(|(cached, wanted)| cached == wanted).count();
@@ -207,7 +214,7 @@ impl Engine {
         length
     }
 
-    /// Evaluates the tokens missing in the cache and returns the logits after the last token.
+    /// Evaluates the `pending` tokens, clears the list and returns the logits after the last token.
     fn evaluate(&mut self, pending: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
         for piece in pending.chunks(EVALUATION_TOKENS) {
@@ -222,8 +229,9 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Appends the tokens forced by the grammar, up to the limit. Returns `Some(true)` at the end
-    /// of the grammar, `Some(false)` at the limit.
+    /// Appends the tokens that the grammar forces, up to `limit` output tokens in total. Returns
+    /// `Some(true)` at the end of the grammar, `Some(false)` at the limit, and `None` if sampling
+    /// continues.
     fn fast_forward(
         &self,
         job: &mut Job,
@@ -244,7 +252,7 @@ impl Engine {
         Ok(complete.then_some(true))
     }
 
-    /// Samples the next token. `None` if the constraint allows none.
+    /// Samples the next token. Returns `None` if the constraint allows no token.
     fn choose(
         &self,
         logits: &[f32],

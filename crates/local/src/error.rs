@@ -1,4 +1,4 @@
-//! Errors of opening a model.
+//! The errors of downloading and loading a model.
 
 #[cfg(feature = "download")]
 use std::fmt;
@@ -10,75 +10,76 @@ use haft_core::text::ErrorChain;
 #[cfg(feature = "download")]
 use crate::{KnownModel, NoHome, PullError};
 
-/// An error of loading a model file.
+/// An error while loading a model file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The file does not exist.
+    /// The model file does not exist.
     #[error("there is no model file at {}: download one, or check the path", path.display())]
     NotFound {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The file cannot be read.
+    /// The model file cannot be read.
     #[error("the model file {} cannot be read: check its permissions", path.display())]
     Unreadable {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
-        /// The error of the system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The file is not a GGUF file.
     #[error("{} is not a GGUF model file ({reason}): this engine reads GGUF only", path.display())]
     NotGguf {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
-        /// The error in its header.
+        /// The error of the GGUF parser.
         reason: String,
     },
-    /// The GGUF file is truncated, or lacks a required entry.
+    /// The GGUF file is truncated or lacks a required metadata entry or tensor.
     #[error("the model file {} is damaged or incomplete: {reason}; download it again", path.display())]
     Damaged {
-        /// The path.
+        /// The path of the file.
         path: PathBuf,
         /// The missing or unreadable entry.
         reason: String,
     },
-    /// The architecture is not supported.
+    /// The model architecture is not supported.
     #[error(
         "the model is of the architecture `{found}`, and this engine runs {supported}: choose another file"
     )]
     Architecture {
-        /// The file's `general.architecture`.
+        /// The value of `general.architecture` in the file.
         found: String,
-        /// The supported architectures.
+        /// The names of the supported architectures.
         supported: &'static str,
     },
-    /// The architecture is supported, but not in this variant.
+    /// The model architecture is supported, but the file uses an unsupported variant of it, such as
+    /// a mixture of experts.
     #[error("the model uses {what}, and this engine does not support it: choose another file")]
     Variant {
-        /// The unsupported part.
+        /// The unsupported part of the model.
         what: String,
     },
-    /// The tokenizer is not supported.
+    /// The tokenizer of the model is not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
     Tokenizer {
-        /// The reason.
+        /// The reason, for example the error of the tokenizer library.
         reason: String,
     },
-    /// The chat template does not parse.
+    /// The chat template of the model cannot be parsed.
     #[error("the model's chat template cannot be used: {reason}")]
     Template {
         /// The error of the template engine.
         reason: String,
     },
-    /// The thread of the model cannot be started.
+    /// The operating system could not start the thread of the model.
     #[error("the thread of the model cannot be started")]
     Thread {
-        /// The error of the system.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Loading panicked.
+    /// The loader panicked, for example because of damaged tensors.
     #[error("loading the model crashed: the file may be damaged; download it again")]
     Crashed,
 }
@@ -86,28 +87,28 @@ pub enum LoadError {
 /// An error of [`LocalModel::download`](crate::LocalModel::download) or
 /// [`LocalModel::open_default`](crate::LocalModel::open_default).
 ///
-/// The `Debug` text is the `Display` text with all causes, because a program prints it when `main`
-/// returns the error.
+/// The `Debug` output is the `Display` text with all causes, because Rust prints the `Debug` output
+/// of an error that `main` returns.
 #[cfg(feature = "download")]
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The name is not in the catalogue.
+    /// The catalogue has no model with this name.
     #[error("there is no local model `{name}`: known are {}", known_names())]
     UnknownModel {
-        /// The name.
+        /// The requested name.
         name: String,
     },
-    /// The user has no folder for models.
+    /// There is no folder for downloaded models.
     #[error(transparent)]
     NoHome(#[from] NoHome),
-    /// The file cannot be downloaded.
+    /// The model file cannot be downloaded.
     #[error(transparent)]
     Pull(#[from] PullError),
-    /// The file in `HAFT_MODEL` cannot be loaded.
+    /// The file in the environment variable `HAFT_MODEL` cannot be loaded.
     #[error("HAFT_MODEL names a file that cannot be used; unset it to use the default model")]
     ConfiguredFile(#[source] LoadError),
-    /// The downloaded file cannot be loaded.
+    /// The model file was downloaded, but cannot be loaded.
     #[error(
         "the model cannot be used; try again: its file is then verified, and downloaded again if it is damaged"
     )]

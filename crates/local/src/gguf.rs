@@ -1,4 +1,4 @@
-//! GGUF files: metadata and tensors, with typed errors.
+//! Access to the metadata and tensors of a GGUF file, with typed errors.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -18,7 +18,8 @@ pub(crate) struct Gguf {
 }
 
 impl Gguf {
-    /// Opens the file and reads its header: metadata and the directory of tensors, not the tensors.
+    /// Opens the file and reads its header, which contains the metadata and the list of tensors.
+    /// Tensors are read later.
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
         let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
         let file = File::open(path).map_err(|source| match source.kind() {
@@ -36,12 +37,13 @@ impl Gguf {
         Ok(Self { path: path.to_owned(), reader, content })
     }
 
-    /// The whole header.
+    /// Returns the parsed header of the file.
     pub(crate) fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Replaces a metadata entry, for readers with other names for its value.
+    /// Sets a metadata entry in memory. Used to replace a value by the equivalent name in the
+    /// tokenizer library.
     pub(crate) fn put_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
@@ -50,7 +52,8 @@ impl Gguf {
         self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
     }
 
-    /// An integer of any width: writers choose different widths.
+    /// Returns an integer entry. Accepts integers of any width, because the programs that write
+    /// GGUF files use different widths.
     pub(crate) fn integer(&self, key: &str) -> Option<usize> {
         let value = self.content.metadata.get(key)?;
         let wide = match value {
@@ -102,19 +105,19 @@ impl Gguf {
         tensor.dequantize(&Device::Cpu).map_err(|error| self.invalid_entry(name, &error))
     }
 
-    /// The error for a file without `entry`.
+    /// Returns the error for a file that lacks `entry`.
     pub(crate) fn missing_entry(&self, entry: &str) -> LoadError {
         LoadError::Damaged { path: self.path.clone(), reason: format!("it has no `{entry}`") }
     }
 
-    /// The error for an invalid `entry`.
+    /// Returns the error for a file with an invalid `entry`.
     pub(crate) fn invalid_entry(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
         let reason = format!("`{entry}` cannot be read: {}", first_line(&error.to_string()));
         LoadError::Damaged { path: self.path.clone(), reason }
     }
 }
 
-/// Removes the backtrace from an error of the tensor library.
+/// Returns the first line of an error of the tensor library. The other lines are a backtrace.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! The public model type.
+//! The public model type, [`LocalModel`].
 
 use std::path::Path;
 
@@ -15,15 +15,16 @@ use crate::OpenError;
 use crate::worker::{Worker, worker_stopped};
 use crate::{LoadError, LocalModelBuilder, PromptProfile};
 
-/// A chat model in this process, from a GGUF file.
+/// A chat model that runs in this process, loaded from a GGUF file.
 ///
-/// The model runs on its own thread, one request after another. Clones of an `Arc` of it share the
-/// thread. It needs no tokio runtime. The common prefix of two requests is evaluated once: a step
-/// of an agent costs its new tokens.
+/// The model runs on its own thread and processes one request at a time. Clones of an
+/// `Arc<LocalModel>` share the thread. No tokio runtime is needed. If a request begins with the
+/// same tokens as the previous request, these tokens are not evaluated again, so each step of an
+/// agent costs only its new tokens.
 ///
-/// Tool calls and JSON replies are decoded under a grammar of their schema, and validated at the
-/// end: an invalid call is never returned. The [`PromptProfile`] sets the presentation of tools to
-/// the model.
+/// Tool calls and JSON replies are decoded under a grammar of their schema and validated when they
+/// are complete, so an invalid call is never returned. The [`PromptProfile`] determines how tools
+/// are presented to the model.
 ///
 /// # Constructors
 ///
@@ -37,11 +38,11 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// # Settings
 ///
 /// The default temperature is 0 (greedy). A reply that reaches its token limit has the finish
-/// reason [`Length`] and no call.
+/// reason [`Length`] and contains no call.
 ///
-/// Without [`max_tokens`] the limit is 2,048 tokens, and a JSON value longer than 1,024 tokens is
-/// closed: the engine prefers the tokens for the shortest valid end, and does not truncate strings
-/// or numbers.
+/// Without [`max_tokens`], the limit is 2,048 tokens. A JSON value longer than 1,024 tokens is then
+/// closed early: the engine prefers the tokens that lead to the shortest valid end. It does not
+/// truncate strings or numbers.
 ///
 /// [`Length`]: haft_core::model::FinishReason::Length
 /// [`max_tokens`]: haft_core::model::ChatSettings::max_tokens
@@ -65,17 +66,17 @@ pub struct LocalModel {
 }
 
 impl LocalModel {
-    /// Opens a GGUF file.
+    /// Opens the GGUF file at `path`.
     ///
     /// # Errors
     ///
-    /// Fails with a [`LoadError`] if the file does not exist or is not a supported model.
+    /// Fails with a [`LoadError`] if the file does not exist or does not contain a supported model.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         Self::builder().open(path).await
     }
 
-    /// Opens a model of the [catalogue](crate::KnownModel::all), such as `qwen2.5-coder-0.5b`. Its
-    /// file is downloaded to the user's cache folder, once.
+    /// Opens a model of the [catalogue](crate::KnownModel::all), such as `qwen2.5-coder-0.5b`. The
+    /// first use downloads the file to the user's cache folder.
     ///
     /// # Errors
     ///
@@ -85,8 +86,8 @@ impl LocalModel {
         Self::builder().download(name).await
     }
 
-    /// Opens the file in the environment variable `HAFT_MODEL`, or downloads the
-    /// [default model](crate::KnownModel::default_model).
+    /// Opens the file in the environment variable `HAFT_MODEL`. If the variable is not set, opens
+    /// the [default model](crate::KnownModel::default_model), which is downloaded at its first use.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl LocalModel {
         Self::builder().open_default().await
     }
 
-    /// Opens a model with options, such as a progress observer.
+    /// Creates a builder for a model with options, such as a progress observer.
     pub fn builder() -> LocalModelBuilder {
         LocalModelBuilder::new()
     }
@@ -152,7 +153,7 @@ impl ChatModel for LocalModel {
 }
 
 impl LocalModel {
-    /// Adds the name of the model.
+    /// Sets the model name in a response.
     fn add_name(&self, response: &mut ChatResponse) {
         response.model = Some(self.profile.name.clone());
     }

@@ -1,7 +1,8 @@
-//! The transformer: a forward pass over quantised layers, with a truncatable key-value cache.
+//! The transformer: forward passes over quantised layers, with a key-value cache that can be
+//! truncated.
 //!
-//! `candle_transformers` has these models, too, but its cache can only grow or be cleared. With a
-//! truncatable cache, the common prefix of two requests stays cached: a step of an agent costs
+//! `candle_transformers` also implements these models, but its cache can only grow or be cleared. A
+//! cache that can be truncated keeps the common prefix of two requests, so a step of an agent costs
 //! only its new tokens.
 
 mod attention;
@@ -21,7 +22,7 @@ use self::weight::{Norm, Weight};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// A loaded model and its key-value cache.
+/// The weights of a model and its key-value cache.
 pub(crate) struct Network {
     embedding: Weight,
     layers: Vec<Layer>,
@@ -34,8 +35,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads the weights for a vocabulary of this size. `progress` is called with the loaded share,
-    /// from 0 to 1.
+    /// Reads the weights from `gguf`. Fails if their shapes do not fit a vocabulary of `vocabulary`
+    /// tokens. Calls `progress` with the loaded share, from 0 to 1.
     pub(crate) fn load(
         gguf: &mut Gguf,
         vocabulary: usize,
@@ -44,7 +45,7 @@ impl Network {
         let config = Config::read(gguf)?;
         debug!(?config, "reading weights");
         let embedding = Weight::read(gguf, "token_embd.weight")?;
-        // A file without an output matrix ties it to the embedding.
+        // A file without an output matrix uses the embedding matrix for the output.
         let output = match gguf.has_tensor("output.weight") {
             true => Weight::read(gguf, "output.weight")?,
             false => embedding.clone(),
@@ -64,7 +65,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Evaluates one token, to detect matrices of incompatible shapes before the first request.
+    /// Evaluates one token to detect matrices with incompatible shapes before the first request.
     fn check_shapes(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
         let logits = self.forward(&[0]).map_err(|error| gguf.invalid_entry("token_embd.weight", &error))?;
         self.truncate(0);
@@ -77,17 +78,17 @@ impl Network {
         }
     }
 
-    /// The context window in tokens.
+    /// Returns the size of the context window in tokens.
     pub(crate) fn context(&self) -> usize {
         self.context
     }
 
-    /// Removes the tokens from position `keep` on from the cache.
+    /// Keeps the first `keep` tokens in the cache and removes the others.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.cached = self.cached.min(keep);
     }
 
-    /// Appends `tokens` to the cache and returns the logits after the last token.
+    /// Evaluates `tokens`, appends them to the cache and returns the logits after the last token.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;

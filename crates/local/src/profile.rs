@@ -1,12 +1,12 @@
-//! Prompt profiles: the presentation of tools, by the chat template or tuned for a model.
+//! Prompt profiles, which determine how tools are presented to a model.
 
 use crate::template::Turn;
 use crate::{KnownModel, examples};
 
-/// The presentation of tools to a model.
+/// Determines how tools are presented to a model.
 ///
-/// A file of the catalogue, recognised by its SHA-256, has a tuned profile. Any other file of any
-/// architecture has the [tool format of its chat template](Self::template).
+/// Models of the catalogue are recognised by their SHA-256 and have a tuned profile. Any other file
+/// uses the [tool format of its chat template](Self::template).
 ///
 /// # Examples
 ///
@@ -14,7 +14,7 @@ use crate::{KnownModel, examples};
 /// use haft_local::{KnownModel, LocalModel, PromptProfile};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// // Another quantisation of the default model gets the same prompts.
+/// // The Q8_0 file is not in the catalogue, but the profile of the default model fits it, too.
 /// let profile = PromptProfile::of(KnownModel::default_model());
 /// let model = LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
 /// # Ok(())
@@ -25,38 +25,40 @@ pub struct PromptProfile(pub(crate) Strategy);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// The tool format of the chat template.
+    /// Tools are presented in the format of the chat template.
     Template,
-    /// Worked examples and planned calls.
+    /// Tools are presented by worked examples. The model names the need for each call before it
+    /// makes the call.
     Examples(&'static ExampleProfile),
 }
 
 impl PromptProfile {
-    /// The tool format of the file's chat template, or Hermes' format if the template has no tool
-    /// support.
+    /// Returns the profile that uses the tool format of the file's chat template, or Hermes' format
+    /// if the template does not support tools.
     pub const fn template() -> Self {
         Self(Strategy::Template)
     }
 
-    /// The tuned profile of a model of the catalogue.
+    /// Returns the tuned profile of a model in the catalogue.
     pub fn of(model: &KnownModel) -> Self {
         model.profile.clone()
     }
 }
 
-/// The data of the strategy in [`examples`](crate::examples), measured on the models of the
-/// profile; see ADR 4.
+/// A prompt profile with a demonstration, for the strategy in [`examples`](crate::examples). The
+/// values were measured with the models that use the profile; see ADR 4.
 pub(crate) struct ExampleProfile {
-    /// Identifies the profile.
+    /// The name of the profile. Profiles with the same name are equal.
     pub(crate) name: &'static str,
-    /// The demonstration before each conversation with tools. The first turn is the system
-    /// message.
+    /// Creates the demonstration that precedes each conversation with tools. Its first turn is the
+    /// system message.
     pub(crate) demonstration: fn() -> Vec<Turn>,
-    /// Added to the logit of the end-of-sequence token at the possible positions of a further call.
+    /// The bias that is added to the logit of the end-of-sequence token wherever the model can end
+    /// its reply instead of making another call.
     pub(crate) no_call_bias: f32,
-    /// Restricts the stated need of a call to consecutive words of the question.
+    /// If `true`, the model must state the need for a call in consecutive words of the question.
     pub(crate) needs_quote_question: bool,
-    /// Continues an answer until it mentions each tool result.
+    /// If `true`, an answer is continued until it mentions each tool result.
     pub(crate) completes_answers: bool,
 }
 
@@ -74,11 +76,12 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// Measured on Qwen2.5-Coder-0.5B-Instruct: the logit difference is between 9 and 16 if a part of
-/// the question is open, and between -10 and 3 otherwise.
+/// The bias against further calls, measured on Qwen2.5-Coder-0.5B-Instruct. The logit difference
+/// between another call and the end of the reply is from 9 to 16 if a part of the question is open,
+/// and from -10 to 3 otherwise.
 const NO_CALL_BIAS: f32 = 5.0;
 
-/// Qwen2.5-Coder-Instruct in 0.5B and 1.5B, four bits.
+/// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.
 pub(crate) const QWEN25_CODER: ExampleProfile = ExampleProfile {
     name: "qwen2.5-coder",
     demonstration: examples::demonstration,

@@ -11,11 +11,11 @@ const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_se
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. Without a terminal: a line per phase and per 10 % of the
-/// download.
+/// A progress bar on standard error. If standard error is not a terminal, it prints one line per
+/// phase and per 10 % of the download instead.
 ///
-/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows it while
-/// opening a model.
+/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows it while a
+/// model is opened.
 ///
 /// # Examples
 ///
@@ -39,12 +39,12 @@ impl Default for ModelProgress {
 }
 
 impl ModelProgress {
-    /// Creates a hidden bar. The first event shows it.
+    /// Creates a hidden bar. It appears with the first event.
     pub fn new() -> Self {
         Self(ProgressBar::no_length())
     }
 
-    /// Shows an event of opening a model.
+    /// Shows an event from opening a model.
     pub fn show(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.pull(event),
@@ -52,7 +52,7 @@ impl ModelProgress {
         }
     }
 
-    /// Shows an event of a download.
+    /// Shows an event from a download.
     pub fn pull(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
@@ -73,13 +73,13 @@ impl ModelProgress {
         self.0.set_position((share * 100.0) as u64);
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }
 
     fn begin(&self, template: &str, message: String) {
-        // The templates are valid. The default bar is for the unreachable error.
+        // The three templates are valid, so the default style is never used.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style);
         self.0.set_position(0);
@@ -100,10 +100,10 @@ impl ModelProgress {
         }
     }
 
-    /// Writes a line above the bar.
+    /// Prints a line above the bar.
     fn line(&self, line: &str) {
         self.0.suspend(|| {
-            // stderr is closed; nothing to do.
+            // An error means that standard error is closed. Progress is then not shown.
             let _ = writeln!(std::io::stderr(), "{line}");
         });
     }

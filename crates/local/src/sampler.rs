@@ -4,7 +4,7 @@ use llguidance::toktrie::SimpleVob;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// Temperature and nucleus sampling.
+/// A token sampler with temperature and nucleus sampling.
 pub(crate) struct Sampler {
     temperature: f32,
     top_p: f32,
@@ -12,17 +12,19 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler. A temperature of 0 is greedy.
+    /// Creates a sampler. A temperature of 0 makes it greedy; without a seed, it is seeded by the
+    /// system.
     pub(crate) fn new(temperature: f64, top_p: f64, seed: Option<u64>) -> Self {
         let random = seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         Self { temperature: temperature as f32, top_p: top_p as f32, random }
     }
 
-    /// Samples among the allowed tokens, or all. `None` if no token is allowed.
+    /// Samples a token from `allowed`, or from the whole vocabulary if `allowed` is `None`. Returns
+    /// `None` if no token is allowed.
     pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
         let allowed = |token: u32| allowed.is_none_or(|set| set.is_allowed(token));
         let candidates = (0u32..).zip(logits.iter().copied()).filter(|(token, _)| allowed(*token));
-        // Damaged weights give NaN, and `total_cmp` orders it last.
+        // Damaged weights produce NaN, which `total_cmp` would order above all numbers.
         let candidates = candidates.filter(|(_, logit)| !logit.is_nan());
         if self.temperature <= 0.0 {
             return candidates.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);

@@ -1,4 +1,4 @@
-//! The tokenizer of a file, and its vocabulary for the grammar engine.
+//! The tokenizer of a GGUF file, and its vocabulary for the grammar engine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,20 +12,21 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The kinds of `tokenizer.ggml.token_type`.
+/// Kinds of tokens in the metadata array `tokenizer.ggml.token_type`.
 const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 const UNUSED: usize = 5;
 
-/// The trie rejects longer tokens. They are never generated.
+/// The maximum length of a token in bytes. The trie of the grammar engine rejects longer tokens, so
+/// they are never generated.
 const LONGEST_TOKEN: usize = 512;
 
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
-    /// For template markup: spellings of special tokens become special tokens.
+    /// The tokenizer for template markup. The text `<|im_end|>` becomes the special token.
     markup: tokenizers::Tokenizer,
-    /// For text from outside: spellings of special tokens stay text.
+    /// The tokenizer for untrusted text. The text `<|im_end|>` becomes ordinary tokens.
     plain: tokenizers::Tokenizer,
     end: Vec<u32>,
     markup_edges: HashSet<char>,
@@ -62,27 +63,28 @@ impl Tokenizer {
         Ok(Self { vocabulary, markup, plain, end, markup_edges, spaced_tokens, quoted_space_tokens })
     }
 
-    /// The tokens of template markup. Spellings of special tokens become special tokens.
+    /// Encodes markup of the chat template. The spelling of a special token, such as `<|im_end|>`,
+    /// becomes the special token.
     pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
         encode(&self.markup, text)
     }
 
-    /// The tokens of text from outside. It has no special tokens.
+    /// Encodes untrusted text. The result contains no special tokens.
     pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
         encode(&self.plain, text)
     }
 
-    /// Returns `true` if the model ends its turn with this token.
+    /// Returns `true` if `token` is an end-of-turn token.
     pub(crate) fn is_end(&self, token: u32) -> bool {
         self.end.contains(&token)
     }
 
-    /// The end-of-turn tokens.
+    /// Returns the end-of-turn tokens.
     pub(crate) fn ends(&self) -> impl Iterator<Item = u32> {
         self.end.iter().copied()
     }
 
-    /// The bytes of an ordinary token. A control token has none.
+    /// Returns the bytes of an ordinary token. The result is empty for a special token.
     pub(crate) fn bytes(&self, token: u32) -> &[u8] {
         let trie = &self.vocabulary.trie;
         match (token as usize) < trie.vocab_size() && !trie.is_special_token(token) {
@@ -91,46 +93,48 @@ impl Tokenizer {
         }
     }
 
-    /// Returns `true` for a control token, such as `<|im_end|>`.
+    /// Returns `true` if `token` is a special token, such as `<|im_end|>`.
     pub(crate) fn is_special(&self, token: u32) -> bool {
         let trie = &self.vocabulary.trie;
         (token as usize) < trie.vocab_size() && trie.is_special_token(token)
     }
 
-    /// Tokens with a space at their beginning or directly after a quote.
+    /// Returns the tokens that begin with a space or contain a space directly after a quotation
+    /// mark.
     pub(crate) fn spaced_tokens(&self) -> &[u32] {
         &self.spaced_tokens
     }
 
-    /// Tokens with a space directly after a quote.
+    /// Returns the tokens that contain a space directly after a quotation mark.
     pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
         &self.quoted_space_tokens
     }
 
-    /// The first and last characters of all special tokens. Text without them spells no special
-    /// token.
+    /// Returns the first and last characters of all special tokens. Text without these characters
+    /// cannot contain the spelling of a special token.
     pub(crate) fn markup_edges(&self) -> &HashSet<char> {
         &self.markup_edges
     }
 
-    /// The spelling of a token, for `bos_token` and `eos_token` of a template.
+    /// Returns the text of a token. Chat templates receive it as `bos_token` and `eos_token`.
     pub(crate) fn spelling(&self, token: u32) -> Option<String> {
         self.markup.id_to_token(token)
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens in the vocabulary.
     pub(crate) fn vocabulary_size(&self) -> usize {
         self.vocabulary.trie.vocab_size()
     }
 
-    /// The vocabulary for the grammar engine.
+    /// Returns the vocabulary in the form that the grammar engine needs.
     pub(crate) fn environment(&self) -> TokEnv {
         self.vocabulary.clone()
     }
 }
 
-/// Maps the file's pre-tokenizer to a name supported by the library. Returns `false` for an unknown
-/// one: GPT-2's rule is used then, because the library would insert a space before each text.
+/// Replaces the pre-tokenizer name in the metadata by a name that the tokenizer library supports.
+/// Returns `false` for an unknown name. The caller then uses GPT-2's pre-tokenizer, because the
+/// library's default would insert a space before each text.
 fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     const KEY: &str = "tokenizer.ggml.pre";
     let known = match gguf.text(KEY).unwrap_or_default() {
@@ -142,11 +146,11 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     true
 }
 
-/// The vocabulary of the grammar engine.
+/// The vocabulary in the form that the grammar engine needs.
 struct Vocabulary {
     trie: TokTrie,
-    /// Without the normaliser. It would replace Unicode characters of a schema or a question by
-    /// equivalent ones.
+    /// The tokenizer without its Unicode normaliser, which would replace characters of a schema or
+    /// a question by equivalent ones.
     exact: tokenizers::Tokenizer,
 }
 
@@ -157,7 +161,8 @@ impl TokenizerEnv for Vocabulary {
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let tokens = self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.exact, text));
-        // The tokens must have exactly the forced bytes of a constraint, for any vocabulary.
+        // The tokens must have exactly the bytes that the grammar forces. Some vocabularies do not
+        // encode a text reversibly.
         match self.trie.decode_raw(&tokens) == bytes {
             true => tokens,
             false => self.trie.greedy_tokenize(bytes),
@@ -166,12 +171,12 @@ impl TokenizerEnv for Vocabulary {
 }
 
 fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
-    // Byte-level BPE has a token for every byte, so it does not fail.
+    // Byte-level BPE has a token for every byte, so encoding does not fail.
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
 }
 
-/// The end-of-turn tokens: the declared end of sequence, and the ends of turn and message of chat
-/// models.
+/// Returns the end-of-turn tokens: the `declared` end of sequence, and the end-of-turn and
+/// end-of-message tokens of chat models.
 fn ends(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
     let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
@@ -192,7 +197,8 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
     spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
-/// The bytes of every token. Control tokens begin with a marker that is invalid in text.
+/// Returns the bytes of each token. Special tokens begin with a marker byte that is invalid in
+/// UTF-8.
 fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
     let tokens =
         gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
@@ -224,8 +230,8 @@ fn kind(value: &Value) -> usize {
     }
 }
 
-/// The characters of byte-level BPE for bytes: the same character for a printable byte, a character
-/// from U+0100 on otherwise.
+/// Returns the character that byte-level BPE uses for each byte: the byte's own character if it is
+/// printable, otherwise a character from U+0100 on.
 fn byte_alphabet() -> HashMap<char, u8> {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
@@ -234,7 +240,7 @@ fn byte_alphabet() -> HashMap<char, u8> {
     own.chain(foreign).collect()
 }
 
-/// Removes the backtrace from an error of the tensor library.
+/// Returns the first line of an error of the tensor library. The other lines are a backtrace.
 fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! The thread of a model.
+//! The thread that runs a model.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -14,12 +14,13 @@ use crate::profile::PromptProfile;
 use crate::respond::{EventSender, Events, respond};
 use crate::store::identify;
 
-/// Capacity of the request queue. Further requests wait in their callers.
+/// The capacity of the request queue. When the queue is full, [`Worker::submit`] waits.
 const QUEUE: usize = 16;
-/// Grammar and schema libraries are recursive. Only the touched part of the stack takes memory.
+/// The stack size of the thread in bytes. It is large because the grammar and schema libraries are
+/// recursive. Only the used part of the stack takes memory.
 const STACK: usize = 64 << 20;
 
-/// A handle to the thread. The thread ends when the handle is dropped.
+/// A handle to the thread of a model. The thread ends when the handle is dropped.
 pub(crate) struct Worker {
     queue: mpsc::Sender<QueuedRequest>,
     context: usize,
@@ -31,8 +32,8 @@ struct QueuedRequest {
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it. Without a profile, the file is looked up in the
-    /// catalogue.
+    /// Starts the thread and loads the model on it. If `profile` is `None`, the file is looked up
+    /// in the catalogue by its SHA-256.
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,
@@ -58,12 +59,13 @@ impl Worker {
         Ok(Self { queue: sender, context })
     }
 
-    /// The context window in tokens.
+    /// Returns the size of the context window in tokens.
     pub(crate) fn context(&self) -> usize {
         self.context
     }
 
-    /// Queues a request. Dropping the events cancels it.
+    /// Queues a request and returns the receiver of its events. Dropping the receiver cancels the
+    /// request.
     pub(crate) async fn submit(&self, request: ChatRequest) -> Result<Events, ModelError> {
         let (sender, events) = EventSender::new(self.context);
         let request = QueuedRequest { request, events: sender };
@@ -72,15 +74,16 @@ impl Worker {
     }
 }
 
-/// The error of an ended thread. While a handle exists, only a crash ends the thread.
+/// Returns the error for a request to a thread that has ended. While a handle exists, only a crash
+/// ends the thread.
 pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
 fn serve(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
     while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
-        // A panic in a dependency fails the request, not the model. The cache may be inconsistent
-        // afterwards.
+        // A panic in a dependency fails only this request. The cache may be inconsistent after the
+        // panic, so it is cleared.
         let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
         let reply = reply.unwrap_or_else(|_| {
             engine.clear_cache();

@@ -1,8 +1,8 @@
-//! Early closing of a grammar, for long replies.
+//! Early closing of long JSON values.
 //!
-//! Random weights never close a list. From some length on, the tokens for the end of the grammar
-//! are preferred. An open string or number is left to the model, because its truncation would be
-//! another value.
+//! A model with random weights never closes a list. After a number of tokens, the engine therefore
+//! prefers tokens that lead to the end of the grammar. The model still finishes an open string or
+//! number itself, because truncating it would change its value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
@@ -11,7 +11,7 @@ use rand::seq::IndexedRandom;
 
 use crate::tokenizer::Tokenizer;
 
-/// Chooses the closing tokens of a JSON value.
+/// A token selector that closes a JSON value as soon as its grammar permits.
 pub(super) struct CloseGrammar {
     random: StdRng,
 }
@@ -21,8 +21,8 @@ impl CloseGrammar {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// The allowed token with the best rank, without look-ahead. Ties are broken at random to avoid
-    /// endless loops. Must be called between two values.
+    /// Returns the allowed token with the lowest [`rank`], without look-ahead. Ties are broken at
+    /// random to avoid endless loops. Must not be called within a string or a number.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
@@ -43,8 +43,8 @@ impl CloseGrammar {
     }
 }
 
-/// The rank of a token: by its first byte, then by its length, because a long token may open
-/// another value.
+/// Ranks a token by its first byte, then by its length. The lowest rank closes the value soonest.
+/// Short tokens are preferred, because a long token may open another value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

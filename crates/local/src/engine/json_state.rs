@@ -1,25 +1,26 @@
-//! The lexical state of generated JSON.
+//! The lexical state of generated JSON text.
 
-/// The state between two bytes of JSON.
+/// A lexical state between two bytes of JSON text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonState {
-    /// After the opening quote of a string.
+    /// Directly after the opening quotation mark of a string.
     StringStart,
     InString,
-    /// After a backslash in a string.
+    /// Directly after a backslash in a string.
     InEscape,
     InNumber,
     Between,
 }
 
 impl JsonState {
-    /// The state after the last byte. Generated JSON is on one line; earlier lines are prose.
+    /// Returns the state after the last byte of `written`. Only the last line is read, because
+    /// generated JSON has no line breaks and earlier lines are prose.
     pub(super) fn of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         line.iter().fold(Self::Between, |state, byte| state.after(*byte))
     }
 
-    /// The state after a further byte.
+    /// Returns the state that follows `self` after `byte`.
     pub(super) fn after(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,

@@ -1,20 +1,21 @@
-//! Bounds for generated numbers.
+//! Length limits for generated numbers.
 //!
-//! The grammar of JSON allows `1e999`, a thousand digits and integers above 64 bits. Common parsers
-//! reject these, and random weights generate them.
+//! The grammar of JSON allows `1e999`, numbers with a thousand digits, and integers above 64 bits.
+//! Models with random weights generate them, and common parsers reject them.
 
 use llguidance::toktrie::SimpleVob;
 
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// Maximum length of a 64-bit float in decimal, with sign, point and exponent.
+/// The maximum length of a number with a fraction or an exponent, in bytes. The longest 64-bit
+/// float in decimal has this length, with sign, point and exponent.
 const MAX_LENGTH: usize = 24;
-/// `1e99` fits a 64-bit float, `1e999` does not.
+/// The maximum number of digits in an exponent. `1e99` fits a 64-bit float, `1e999` does not.
 const EXPONENT_DIGITS: usize = 2;
 
-/// Excludes tokens if they would make the trailing number of `written` too long, unless no other
-/// tokens are allowed.
+/// Excludes the tokens from `allowed` that would make the number at the end of `written` too long.
+/// If this excludes all tokens, `allowed` is returned unchanged.
 pub(super) fn bound(
     written: &[u8],
     state: JsonState,
@@ -45,7 +46,7 @@ fn is_too_long(number: &[u8]) -> bool {
         || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
 }
 
-/// Returns `true` if an integer or the beginning of an integer fits 64 bits.
+/// Returns `true` if `integer`, or the beginning of an integer, fits 64 bits.
 fn fits_64_bits(integer: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(integer) else { return false };
     text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()

@@ -1,21 +1,21 @@
-//! Exclusion of a stray space at the beginning of strings.
+//! Prevention of a stray space at the beginning of JSON strings.
 //!
-//! Byte-level vocabularies have most words twice, `word` and ` word`, and a small model chooses the
-//! second form also after the opening quote of a JSON string: `" Christianity"`. Tokens are
-//! therefore excluded if they begin a string with one space and a further character.
+//! Byte-level vocabularies contain most words twice, as `word` and ` word`. After the opening
+//! quotation mark of a JSON string, a small model often chooses the second form: `" Christianity"`.
+//! Tokens are therefore excluded if they begin a string with a single space that is followed by
+//! another character.
 //!
-//! Three strings with leading white space are left to the model, because they carry meaning: `" "`
-//! and longer runs of white space (separators), and an indentation of two or more characters
-//! (source code). A stray space is also generated if the schema requires it, for example
-//! `{"const": " x"}`.
+//! Leading white space with a meaning is still allowed: `" "` and longer runs of white space
+//! (separators), and an indentation of two or more characters (source code). A stray space is also
+//! allowed if the schema requires it, for example `{"const": " x"}`.
 
 use llguidance::toktrie::SimpleVob;
 
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// Excludes tokens with a stray space at the beginning of a string, unless no other tokens are
-/// allowed.
+/// Excludes the tokens from `allowed` that put a stray space at the beginning of a string. If this
+/// excludes all tokens, `allowed` is returned unchanged.
 pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.spaced_tokens(),
@@ -30,8 +30,9 @@ pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenize
     if bounded.is_zero() { allowed } else { bounded }
 }
 
-/// Returns `true` if a token begins a string with one space and a further character. A space at the
-/// end of the token counts, too, because the next token cannot be excluded for it.
+/// Returns `true` if `token` begins a string with a single space that is followed by another
+/// character. A space at the end of the token counts, too, because the next token cannot be
+/// excluded because of it.
 fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
     for (index, byte) in token.iter().enumerate() {
         if state == JsonState::StringStart && *byte == b' ' {
