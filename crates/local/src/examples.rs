@@ -1,8 +1,8 @@
-//! Few-shot prompting for small models, in place of a tool format.
+//! Few-shot prompting for small models, as an alternative to the tool format of a chat template.
 //!
-//! Every conversation with tools begins with a fixed demonstration. For each call the model writes
-//! a need (a quotation of the question), then the tool, then the arguments. The strategy and its
-//! figures are in ADR 4; its data is an [`ExampleProfile`].
+//! Every conversation with tools begins with a fixed demonstration. For each call, the model writes
+//! the need (a quotation from the question), then the tool name and then the arguments. ADR 4
+//! describes the strategy and its measurements. An [`ExampleProfile`] contains its data.
 
 mod demonstration;
 mod dialogue;
@@ -25,12 +25,14 @@ use crate::engine::{Engine, EngineError, Output};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, Prose, Writer};
 
-/// Minimum number of tokens left for the reply. With less room the demonstration is dropped.
+/// The minimum number of tokens left for the reply. If the demonstration leaves fewer, it is
+/// dropped.
 const MIN_ROOM: usize = 256;
-/// A bias above any logit.
+/// A bias larger than any logit. Subtracted from the logit of the end-of-sequence token, it
+/// prevents the end of the reply.
 const NEVER: f32 = 1e6;
 
-/// Generates the reply to a request.
+/// Generates the reply to a chat request with tools.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,
@@ -52,12 +54,12 @@ pub(crate) fn respond(
 struct ExampleReply<'a> {
     writer: Writer<'a>,
     profile: &'static ExampleProfile,
-    /// The tool results for the answer.
+    /// The tool results at the end of the conversation. The answer should mention each of them.
     results: Vec<String>,
 }
 
 impl ExampleReply<'_> {
-    /// Writes the next step of the conversation: calls, or the answer.
+    /// Generates the next step of the conversation: tool calls or the answer.
     fn write(mut self, mut stage: Stage, mut question: OpenQuestion) -> Result<ChatResponse, ModelError> {
         if !self.writer.may_call()? {
             let lead = match stage {
@@ -83,7 +85,7 @@ impl ExampleReply<'_> {
             };
             self.writer.prefill(&format!("{NEED}{need}\n{TOOL}{tool}"));
             let Some(call) = self.writer.call(&tool, "(", ")\n")? else { return Ok(self.writer.truncated()) };
-            // After one repeated call, a model repeats it endlessly.
+            // If a model repeats a call once, it repeats the call endlessly.
             let is_same =
                 |made: &haft_core::ToolCall| made.name == call.name && made.arguments == call.arguments;
             if tool_calls.iter().any(is_same) {
@@ -97,17 +99,20 @@ impl ExampleReply<'_> {
         self.writer.calls(AssistantMessage::default(), tool_calls)
     }
 
-    /// Lets the model decide on the next call. `None` if the limit was reached.
+    /// Generates the model's decision on its next call. Returns `None` if the token limit was
+    /// reached.
     fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
         let start = self.writer.prompt.len();
         let quotes = self.profile.needs_quote_question && stage != Stage::Results;
         let terminals = if quotes { question.terminals() } else { None };
         let written = match terminals.map(|terminals| self.plan(stage, &terminals)) {
-            // The grammar of this question is too large: the need is not a quotation.
+            // If the grammar of the question is too large, the need is free text instead of a
+            // quotation.
             None | Some(Err(EngineError::Constraint(_))) => self.plan(stage, FREE)?,
             Some(written) => written?,
         };
-        // The decision is tokenised again, together with the text after it.
+        // The caller appends the decision as text, so that it is tokenised together with the
+        // following text.
         self.writer.prompt.truncate(start);
         Ok(written.complete.then(|| plan::decision(&written.bytes)))
     }
@@ -120,7 +125,7 @@ impl ExampleReply<'_> {
         self.writer.write(job)
     }
 
-    /// Adds the need of a call to the reasoning of the reply.
+    /// Adds the need for a call to the reasoning of the reply.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
@@ -129,7 +134,7 @@ impl ExampleReply<'_> {
     }
 
     fn answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
-        // The space after it belongs to the token of the first word.
+        // The space after `Answer:` is part of the token of the first word.
         self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
         match self.writer.structured(" ")? {
             Some(reply) => Ok(reply),
@@ -137,12 +142,12 @@ impl ExampleReply<'_> {
         }
     }
 
-    /// Writes the answer as text. If it does not mention all results, it is continued.
+    /// Generates the answer as text. An answer that does not mention all tool results is continued.
     fn prose(&mut self) -> Result<ChatResponse, ModelError> {
         let mut prose = Prose::new(self.writer.events, self.writer.stops(), dialogue::LINES.to_vec());
         let start = self.writer.prompt.len();
         let mut eos_bias = 0.0;
-        // The results of several calls belong to several parts of a question.
+        // Several tool results usually belong to several parts of the question.
         let mut continuations = match self.profile.completes_answers {
             true => self.results.len().saturating_sub(1),
             false => 0,

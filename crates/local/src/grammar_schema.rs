@@ -1,8 +1,9 @@
-//! The schema for the grammar engine, derived from the original schema.
+//! Derivation of a schema that the grammar engine supports.
 //!
-//! The grammar engine supports most of JSON Schema, not all of it. The derived schema has only
-//! supported keywords. It is often narrower: it excludes undeclared properties and unusual numbers.
-//! If it is wider, the finished value is validated against the original schema.
+//! The grammar engine supports most of JSON Schema, but not all of it. The derived schema contains
+//! only supported keywords. It is often narrower than the original schema: it excludes undeclared
+//! properties and unusual numbers. Where it is wider, the finished value is validated against the
+//! original schema.
 
 mod formats;
 mod numbers;
@@ -15,21 +16,22 @@ use serde_json::{Map, Value, json};
 
 use self::formats::add_format;
 
-/// The keywords in the derived schema. If the engine rejects a schema, the next level is used.
+/// The keywords in a derived schema. If the grammar engine rejects a derived schema, the next level
+/// of detail is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// All keywords supported by the engine.
+    /// All keywords that the engine supports.
     Full,
-    /// Without patterns, because they may need look-around.
+    /// All supported keywords except patterns, because patterns may need look-around.
     Unpatterned,
-    /// Types, properties, items and enumerations.
+    /// Only the keywords for types, properties, items, enumerations, alternatives and references.
     Outline,
-    /// Any object for an object, anything else for anything else.
+    /// Only the `type` keyword of the root schema.
     Root,
 }
 
 impl Detail {
-    /// From the most to the least.
+    /// All levels, from the most to the least detailed.
     pub(crate) const ALL: [Self; 4] = [Self::Full, Self::Unpatterned, Self::Outline, Self::Root];
 
     fn keeps(self, keyword: &str) -> bool {
@@ -44,7 +46,7 @@ impl Detail {
     }
 }
 
-/// Keywords without effect on values. The engine gives a meaning to some of them.
+/// Keywords that do not constrain values and are left out. The engine would interpret some of them.
 const ANNOTATIONS: [&str; 11] = [
     "$schema",
     "$id",
@@ -61,11 +63,13 @@ const ANNOTATIONS: [&str; 11] = [
 
 const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
-/// The engine resolves definitions recursively, in any order: their depths are therefore added up.
-/// Definitions beyond this depth accept any value, and the finished value is validated.
+/// The maximum sum of the depths of all definitions. The engine resolves definitions recursively in
+/// any order, so their depths add up in the worst case. Definitions above the limit accept any
+/// value, and the finished value is validated.
 const MAX_DEPTH: usize = 1000;
 
-/// Keywords with possible effects on undeclared properties: these cannot be excluded then.
+/// Keywords that may permit or require undeclared properties. A schema with one of them is not
+/// closed.
 const OPENERS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -82,7 +86,7 @@ const OPENERS: [&str; 13] = [
     "unevaluatedProperties",
 ];
 
-/// Derives the schema for the grammar engine.
+/// Derives a schema for the grammar engine, with the keywords of `detail`.
 pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
     let mut deriver = Deriver {
         root: schema,
@@ -99,7 +103,8 @@ pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
     derived
 }
 
-/// The usual layout of generated JSON: one line, with a space after each comma and colon.
+/// Returns the engine options for the layout of generated JSON: one line, with a space after each
+/// comma and colon.
 fn layout() -> Value {
     json!({
         "whitespace_flexible": false,
@@ -113,16 +118,18 @@ fn layout() -> Value {
 struct Deriver<'a> {
     root: &'a Value,
     detail: Detail,
-    /// Names of definitions by reference. The names need no escaping.
+    /// The name of each referenced definition in the derived schema. The names need no escaping.
     names: HashMap<&'a str, String>,
-    /// References with definitions still to be derived.
+    /// The references whose definitions are not derived yet.
     pending: VecDeque<&'a str>,
-    /// Set if `allOf` occurs anywhere. No object may be closed on its own then.
+    /// Set if `allOf` occurs anywhere in the schema. No object is closed then, because `allOf` can
+    /// combine it with further properties.
     combines: bool,
 }
 
 impl<'a> Deriver<'a> {
-    /// `branch`: the schema is combined with the properties of its parent.
+    /// Derives a subschema. If `branch` is `true`, its properties are combined with those of its
+    /// parent, so it is not closed.
     fn subschema(&mut self, schema: &'a Value, branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut derived = Map::new();
@@ -177,8 +184,8 @@ impl<'a> Deriver<'a> {
         Value::String(format!("#/$defs/{name}"))
     }
 
-    /// Derives the definitions in a loop, the nearest first. A chain of references can be
-    /// arbitrarily long.
+    /// Derives all referenced definitions, in the order of their first reference. This is a loop
+    /// and not a recursion, because a chain of references can be arbitrarily long.
     fn definitions(&mut self) -> Map<String, Value> {
         let mut definitions = Map::new();
         let mut depth = 0;
@@ -200,8 +207,8 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Returns `true` if an object most likely has only the declared properties. Few schemas set
-/// `additionalProperties`.
+/// Returns `true` if an object schema most likely describes all properties of the object. Authors
+/// of schemas rarely set `additionalProperties`.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
     let required = keywords.get("required").and_then(Value::as_array);
@@ -211,7 +218,8 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
         && !OPENERS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
-/// Resolves a reference within the document: a percent-encoded JSON pointer, or an anchor.
+/// Resolves a reference within the document `root`. The reference is a percent-encoded JSON pointer
+/// or an anchor.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
     let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;

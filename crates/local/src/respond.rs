@@ -1,8 +1,8 @@
-//! Generation of a reply to a request.
+//! Generation of the reply to a chat request.
 //!
-//! A conversation without tools gets a reply of text or JSON. With tools, the
+//! A request without tools gets a reply of text or JSON. For a request with tools, the
 //! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
-//! chat template, [`examples`](crate::examples) a demonstration.
+//! chat template, and [`examples`](crate::examples) uses a demonstration.
 
 mod event_sender;
 mod json;
@@ -25,14 +25,15 @@ use crate::profile::{PromptProfile, Strategy};
 use crate::sampler::Sampler;
 use crate::{conversation, examples};
 
-/// The most tokens of a reply if the request sets no limit.
+/// The maximum number of tokens in a reply if the request does not set `max_tokens`.
 const DEFAULT_MAX_TOKENS: usize = 2048;
-/// A JSON value is closed from this length on, unless the request sets a limit.
+/// The number of tokens after which a JSON value is closed early if the request does not set
+/// `max_tokens`.
 const CLOSE_JSON_FROM: usize = 1024;
-/// The most calls of one reply.
+/// The maximum number of tool calls in a reply.
 const MAX_CALLS: usize = 16;
 
-/// Generates the reply to a request.
+/// Generates the reply to a chat request and emits its deltas to `events`.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &PromptProfile,
@@ -50,7 +51,8 @@ pub(crate) fn respond(
     }
 }
 
-/// Writes one reply in pieces. Each piece becomes part of the prompt of the next.
+/// Writes one reply as a sequence of generations. The output of each generation is appended to the
+/// prompt of the next.
 pub(crate) struct Writer<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,
@@ -58,7 +60,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) prompt: Vec<u32>,
     pub(crate) reasoning: String,
     usage: Usage,
-    /// Tokens left until the limit.
+    /// The number of tokens that may still be generated.
     pub(crate) left: usize,
 }
 
@@ -74,7 +76,8 @@ impl<'a> Writer<'a> {
         Self { engine, request, events, prompt, reasoning: String::new(), usage, left }
     }
 
-    /// Returns `true` if the reply may have calls.
+    /// Returns `true` if the reply may contain tool calls. Fails if the request requires a call of
+    /// a tool that it does not contain.
     pub(crate) fn may_call(&self) -> Result<bool, ModelError> {
         let tools = &self.request.tools;
         match &self.request.tool_choice {
@@ -94,7 +97,7 @@ impl<'a> Writer<'a> {
         if self.request.settings.parallel_tool_calls == Some(false) { 1 } else { MAX_CALLS }
     }
 
-    /// The names of the callable tools.
+    /// Returns the names of the tools that the tool choice permits.
     pub(crate) fn callable_names(&self) -> Vec<String> {
         match &self.request.tool_choice {
             ToolChoice::Tool(name) => vec![name.to_string()],
@@ -102,8 +105,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the arguments of a call between two fixed texts. `None` if the limit was reached: a
-    /// partial call is never returned.
+    /// Generates the arguments of a call to the tool `name`, between the fixed texts `before` and
+    /// `behind`. Returns `None` if the token limit was reached, because a partial call is never
+    /// returned.
     pub(crate) fn call(
         &mut self,
         name: &str,
@@ -119,7 +123,7 @@ impl<'a> Writer<'a> {
         Ok(arguments.map(|arguments| ToolCall::new(call_id(), name, arguments)))
     }
 
-    /// A reply of calls, with the text before them.
+    /// Emits the tool calls and adds them to `message`. Fails if there are no calls.
     pub(crate) fn calls(
         &self,
         message: AssistantMessage,
@@ -135,7 +139,8 @@ impl<'a> Writer<'a> {
         Ok(self.response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
     }
 
-    /// Text without some tokens, or JSON if the request has a JSON format.
+    /// Generates a text reply without the tokens in `banned_tokens`, or a JSON reply if the request
+    /// has a JSON response format.
     pub(crate) fn text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
         if let Some(reply) = self.structured("")? {
             return Ok(reply);
@@ -146,7 +151,8 @@ impl<'a> Writer<'a> {
         self.finish_text(prose.finish(), written.complete)
     }
 
-    /// JSON in the requested format, after `space`. `None` for the text format.
+    /// Generates a JSON reply in the requested response format, preceded by `space`. Returns `None`
+    /// if the requested format is text.
     pub(crate) fn structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
         let schema = match &self.request.response_format {
@@ -159,7 +165,8 @@ impl<'a> Writer<'a> {
         Ok(Some(self.response(AssistantMessage::from(text), FinishReason::Stop)))
     }
 
-    /// The reply of a text.
+    /// Creates the response for a text reply. `complete` is `false` if the token limit was reached.
+    /// Fails if the text is empty although the reply is complete.
     pub(crate) fn finish_text(&self, text: String, complete: bool) -> Result<ChatResponse, ModelError> {
         let reason = if complete { FinishReason::Stop } else { FinishReason::Length };
         if text.is_empty() && complete {
@@ -168,12 +175,12 @@ impl<'a> Writer<'a> {
         Ok(self.response(AssistantMessage::from(text), reason))
     }
 
-    /// The stop sequences of the request.
+    /// Returns the stop sequences of the request that are not empty.
     pub(crate) fn stops(&self) -> Vec<&'a str> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
 
-    /// Generation without a constraint.
+    /// Creates a generation without a constraint, for the remaining tokens.
     pub(crate) fn free_job(&self, eos_bias: f32) -> Job {
         Job {
             constraint: None,
@@ -187,31 +194,32 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Generation under a grammar.
+    /// Creates a generation under a grammar, for the remaining tokens.
     pub(crate) fn grammar_job(&self, constraint: Constraint, eos_bias: f32) -> Job {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_FROM, |_| usize::MAX);
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
     }
 
-    /// Appends text to the prompt as a prefilled part of the reply.
+    /// Appends untrusted text to the prompt, as if the model had generated it.
     pub(crate) fn prefill(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_content(text);
         self.prompt.extend(tokens);
     }
 
-    /// Appends text of the chat template to the prompt. Special tokens in it are read as such.
+    /// Appends markup of the chat template to the prompt, as if the model had generated it. The
+    /// spellings of special tokens become special tokens.
     pub(crate) fn prefill_markup(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_markup(text);
         self.prompt.extend(tokens);
     }
 
-    /// Runs a grammar job and appends its output to the prompt.
+    /// Runs a generation without emitting deltas and appends its output to the prompt.
     pub(crate) fn write(&mut self, job: Job) -> Result<Output, EngineError> {
         let events = self.events;
         self.run(job, &mut |_| events.next())
     }
 
-    /// Runs a job and appends its output to the prompt.
+    /// Runs a generation with a listener for its bytes, and appends its output to the prompt.
     pub(crate) fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Output, EngineError> {
         let written = self.engine.write(&self.prompt, job, listener)?;
         if self.usage.output_tokens == 0 {
@@ -223,8 +231,8 @@ impl<'a> Writer<'a> {
         Ok(written)
     }
 
-    /// The sampler of the request's settings. Repeated attempts have a temperature of at least 1,
-    /// otherwise they would repeat the first.
+    /// Creates a sampler with the settings of the request. A repeated attempt gets a temperature of
+    /// at least 1 and another seed, because it would otherwise repeat the first attempt.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);
@@ -239,7 +247,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A reply without any complete part before the limit.
+    /// Creates the response for a reply that reached the token limit before any part of it was
+    /// complete.
     pub(crate) fn truncated(&self) -> ChatResponse {
         self.response(AssistantMessage::default(), FinishReason::Length)
     }

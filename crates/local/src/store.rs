@@ -1,4 +1,4 @@
-//! Model files: the catalogue, the folder of downloads, and the user's choice.
+//! Model files: the catalogue, the folder for downloads and the file in `HAFT_MODEL`.
 
 mod catalogue;
 mod digest;
@@ -19,7 +19,7 @@ pub use self::catalogue::{HubFile, KnownModel};
 pub use self::pull::{Downloader, PullError, PullEvent, SourceError};
 use self::stamp::Stamp;
 
-/// The folder of downloaded models.
+/// A folder for downloaded model files.
 ///
 /// # Examples
 ///
@@ -36,7 +36,8 @@ pub struct ModelStore {
     folder: PathBuf,
 }
 
-/// The user has no cache folder.
+/// The error if there is no cache folder for models, because neither `HAFT_CACHE` nor a home folder
+/// is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no home folder for models: set HOME or HAFT_CACHE, or set HAFT_MODEL to an existing GGUF file"
@@ -44,12 +45,12 @@ pub struct ModelStore {
 pub struct NoHome;
 
 impl ModelStore {
-    /// The store of this user: `$HAFT_CACHE/models`, or `haft/models` in the user's cache folder
-    /// (`XDG_CACHE_HOME`, or `~/.cache`).
+    /// Creates the default store of the user: `$HAFT_CACHE/models` if the variable is set,
+    /// otherwise `haft/models` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`).
     ///
     /// # Errors
     ///
-    /// Fails when the user has no home folder and `HAFT_CACHE` is not set.
+    /// Fails if the user has no home folder and `HAFT_CACHE` is not set.
     pub fn new() -> Result<Self, NoHome> {
         let cache = match env::var_os("HAFT_CACHE").filter(|folder| !folder.is_empty()) {
             Some(folder) => PathBuf::from(folder),
@@ -58,45 +59,48 @@ impl ModelStore {
         Ok(Self::in_folder(cache.join("models")))
     }
 
-    /// A store in a folder. The first download creates the folder.
+    /// Creates a store in the given folder. The first download creates the folder if it does not
+    /// exist.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// The folder.
+    /// Returns the folder of the store.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The path of a model's file. The file may not exist.
+    /// Returns the path of a model's file in the store. The file may not exist.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
         self.folder.join(model.file)
     }
 
-    /// The file of a model, if it was verified and has not changed since.
+    /// Returns the path of a model's file if the file was verified and has not changed since.
     ///
-    /// A file from another source is not verified yet: a pull verifies it without a download.
+    /// Returns `None` for a file that was copied into the folder by other means.
+    /// [`Downloader::pull`](crate::Downloader::pull) verifies it without a download.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
         let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
         is_right.then_some(path)
     }
 
-    /// Removes the stamp of a file. The next pull verifies the file again.
+    /// Removes the record that a model's file was verified. The next pull verifies the file again.
     #[cfg(feature = "download")]
     pub(crate) fn invalidate(&self, model: &KnownModel) {
-        // This fails in a read-only folder, and a pull cannot write there either.
+        // Removing fails in a read-only folder. A pull could not replace the file there either.
         let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
     }
 }
 
-/// The file in the environment variable `HAFT_MODEL`. The file may not exist.
+/// Returns the path in the environment variable `HAFT_MODEL`, or `None` if it is not set. The file
+/// may not exist.
 pub fn configured_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The model of the catalogue with this file, by size and SHA-256. Only a file of a matching size
-/// is hashed.
+/// Identifies a file as a model of the catalogue by its size and SHA-256. A file is hashed only if
+/// its size matches.
 pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {

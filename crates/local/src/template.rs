@@ -1,9 +1,9 @@
-//! Chat templates: conversion of a conversation to the tokens of a prompt.
+//! Chat templates, which convert a conversation to the tokens of a prompt.
 //!
-//! A GGUF file contains the Jinja template from the training of its model. Text from outside
-//! (messages, tool descriptions, arguments) never becomes a control token of the prompt: the
-//! template gets a placeholder in its place, and the text is tokenised separately, without special
-//! tokens.
+//! A GGUF file contains the Jinja template that its model was trained with. Untrusted text
+//! (messages, tool descriptions, arguments) never becomes a special token of the prompt: the
+//! template renders a placeholder in its place, and the text is tokenised separately without
+//! special tokens.
 
 mod call_format;
 mod json;
@@ -20,24 +20,24 @@ use crate::LoadError;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
 
-/// ChatML, the most common format: used for files without a template.
+/// The ChatML template, for files without a template. ChatML is the most common format.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Maximum number of instructions of a template per conversation. The longest conversations need
-/// far fewer.
+/// The maximum number of template instructions per conversation. Even the longest conversations
+/// need far fewer.
 const FUEL: u64 = 10_000_000;
 
-/// A message in the data model of templates.
+/// A message in the data model of chat templates.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,
     pub(crate) content: String,
-    /// The calls of an assistant turn.
+    /// The tool calls of an assistant turn.
     pub(crate) calls: Vec<TurnCall>,
 }
 
-/// A call in an assistant turn.
+/// A tool call in an assistant turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TurnCall {
     pub(crate) id: String,
@@ -51,7 +51,7 @@ pub(crate) enum Role {
     System,
     User,
     Assistant,
-    /// The result of a call.
+    /// The result of a tool call.
     Tool {
         id: String,
         name: String,
@@ -111,13 +111,14 @@ impl Template {
         Ok(Self { environment, begin, end, call_format: None })
     }
 
-    /// The template's syntax of tool calls. `None` without tool support.
+    /// Returns the template's syntax for tool calls, or `None` if the template does not support
+    /// tools.
     pub(crate) fn call_format(&self) -> Option<&CallFormat> {
         self.call_format.as_ref()
     }
 
-    /// The tokens of a conversation, up to where the model's turn begins. `tools` are function
-    /// definitions in the format of Chat Completions.
+    /// Encodes a conversation as prompt tokens, up to the beginning of the model's turn. `tools`
+    /// are function definitions in the format of Chat Completions.
     pub(crate) fn encode(
         &self,
         turns: &[Turn],
@@ -137,7 +138,7 @@ impl Template {
         outside: &mut OutsideText<'_>,
     ) -> Result<String, Error> {
         let messages: Vec<Value> = turns.iter().map(|turn| message(turn, outside)).collect();
-        // Templates test for Python's `None`.
+        // Templates compare `tools` with Python's `None`.
         let tools = match tools {
             [] => Value::from(()),
             tools => tools.iter().map(|tool| outside.value(tool)).collect(),
@@ -181,7 +182,8 @@ fn tool_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
     ])
 }
 
-/// The function of templates for rejecting a conversation, for example for the order of its roles.
+/// The function `raise_exception` of chat templates. A template calls it to reject a conversation,
+/// for example because of the order of roles.
 fn raise_exception(reason: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, reason))
 }

@@ -1,4 +1,4 @@
-//! The demonstration before every conversation with tools.
+//! The demonstration that precedes every conversation with tools.
 
 use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 
@@ -12,11 +12,13 @@ const TOOLS: &str = "Tools:
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// Examples: a question with one call, a question without calls, a question with two parts, a call
-/// with the result of another call, two orders with parallel calls, and small talk.
+/// Creates the turns of the demonstration. It contains a question with one call, a question without
+/// calls, a question with two parts, a call that needs the result of another call, an order with
+/// two parallel calls, and small talk.
 ///
-/// The time zone in one of the calls has the form of the parameter description, not the words of
-/// the question. Without this example, the model writes `Tokyo` as the time zone of Tokyo.
+/// The language in the call of `look_up_word` has the form of the parameter description (`es`), not
+/// the word of the question (`Spanish`). Without such an example, the model writes `Tokyo` as the
+/// time zone of Tokyo.
 pub(crate) fn turns() -> Vec<Turn> {
     let people =
         Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
@@ -72,7 +74,7 @@ pub(crate) fn turns() -> Vec<Turn> {
     turns
 }
 
-/// Need, tool, arguments and result.
+/// A call of the demonstration: need, tool name, arguments and result.
 struct Call(&'static str, &'static str, &'static str, &'static str);
 
 fn user(content: String) -> Turn {
@@ -83,7 +85,7 @@ fn question(text: &str) -> Turn {
     user(format!("Question: {text}"))
 }
 
-/// The calls of one reply, and their results.
+/// Creates the assistant turn with the given calls, and the user turn with their results.
 fn calls(calls: &[Call]) -> [Turn; 2] {
     let needs: Vec<_> = calls.iter().map(|Call(need, ..)| *need).collect();
     let tool_calls = calls.iter().map(|Call(_, name, arguments, _)| ToolCall::new("", *name, *arguments));
@@ -96,12 +98,12 @@ fn calls(calls: &[Call]) -> [Turn; 2] {
     [assistant(&message, false), user(results.join("\n"))]
 }
 
-/// An answer after results.
+/// Creates the turn of an answer that follows tool results.
 fn answer_from_results(text: &str) -> Turn {
     assistant(&AssistantMessage::from(text), true)
 }
 
-/// An answer without calls.
+/// Creates the turn of an answer without calls.
 fn direct_answer(need: &str, text: &str) -> Turn {
     let content = vec![Content::text(text)];
     let message =

@@ -1,17 +1,17 @@
-//! A conversation with tools as turns of plain text.
+//! Rendering of a conversation with tools as turns of plain text.
 //!
-//! The demonstration at the beginning has all steps: the need of a question, the tool for it or
-//! `none`, the calls, their results, and the answer. It is the same for all conversations, so it
-//! stays in the cache.
+//! The demonstration at the beginning shows all steps: the need in a question, the tool for it or
+//! `none`, the calls, their results and the answer. It is the same for all conversations, so it
+//! stays in the key-value cache.
 //!
 //! ```text
 //! Need: How many people live in Japan
 //! Tool: get_population({"country": "Japan"})
 //! ```
 //!
-//! The need is written before the tool, once per call: without it, the model makes one call for a
-//! question with two parts. It is the reasoning of the reply. Each line ends before the next
-//! decision, so the tokens of the history are the same as the generated tokens.
+//! Each call has a need, which precedes the tool name. Without needs, the model makes only one call
+//! for a question with two parts. The needs are the reasoning of the reply. Each line is complete
+//! before the next decision, so a rendered reply has the same tokens as the generated reply.
 
 #[cfg(test)]
 mod tests;
@@ -27,31 +27,31 @@ use haft_core::{
 use super::signature::signature;
 use crate::template::{Role, Turn};
 
-/// Introduces the need of a call.
+/// The text before the need for a call.
 pub(super) const NEED: &str = "Need: ";
-/// Introduces the tool for it.
+/// The text before the tool name of a call.
 pub(super) const TOOL: &str = "Tool: ";
-/// In place of a tool, for a need without a tool.
+/// The text in place of a tool name if a need requires no tool.
 pub(super) const NO_TOOL: &str = "none";
-/// Introduces the answer.
+/// The text before the answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// Beginnings of lines after an answer.
+/// The beginnings of lines that can follow an answer.
 pub(super) const LINES: [&str; 5] = ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// Beginnings of the other lines of a conversation.
+/// The beginnings of the other lines in a conversation.
 const OTHER_LINES: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
-/// A conversation with tools, calls or results.
+/// A conversation with tools, rendered as turns.
 pub(super) struct Dialogue {
     pub(super) turns: Vec<Turn>,
-    /// Number of turns of the demonstration, without the system turn.
+    /// The number of turns in the demonstration, without the system turn.
     demonstration: usize,
-    /// The last question, unless results follow it.
+    /// The last question of the user. Empty if tool results follow it.
     pub(super) question: String,
-    /// The results at the end of the conversation.
+    /// The tool results at the end of the conversation.
     pub(super) results: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl Dialogue {
         Self { turns, demonstration, question, results }
     }
 
-    /// Removes the demonstration, for a small context.
+    /// Removes the demonstration, for a prompt that does not fit the context window otherwise.
     pub(super) fn drop_demonstration(&mut self) {
         self.turns.drain(1..=std::mem::take(&mut self.demonstration));
     }
@@ -106,19 +106,20 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     }
 }
 
-/// Indents lines of untrusted text with the form of a conversation line. Otherwise a result could
-/// forge a question.
+/// Indents the lines of untrusted text that begin like a line of the conversation. Otherwise a tool
+/// result could forge a question.
 fn indented(text: &str) -> String {
     let lines = LINES.iter().chain(&OTHER_LINES);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
-/// A result with the need of its call. With only the name of the tool, the model repeats the call.
+/// Renders a tool result with the need of its call. With the tool name instead of the need, the
+/// model would repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
     format!("Result for \"{}\": {}", indented(need), indented(result))
 }
 
-/// A reply in the format of the demonstration, also if another model wrote it.
+/// Renders a reply in the format of the demonstration, even if another model wrote it.
 pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     let mut content = String::new();
     for (need, call) in calls(reply) {
@@ -138,7 +139,8 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     Turn::new(Role::Assistant, content)
 }
 
-/// The calls of a message with their needs: the lines of the reasoning, if there is one per call.
+/// Returns the calls of a reply with their needs. The needs are the lines of the reasoning if their
+/// number matches the calls.
 fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
     let needs: Vec<_> = reasoning.lines().collect();
@@ -149,9 +151,9 @@ fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> 
     })
 }
 
-/// The messages between two turns of the model.
+/// The messages between two replies of the model, which form one user turn.
 struct UserTurn {
-    /// The list of tools, for the first turn.
+    /// The list of tools, which is part of the first user turn.
     tools: Option<String>,
     parts: Vec<String>,
 }

@@ -1,12 +1,13 @@
-//! Detection of tool results missing in an answer.
+//! Detection of tool results that an answer does not mention.
 
-/// A result of up to this many words without a number is an acknowledgement.
+/// The maximum number of words in an acknowledgement, such as `saved`. A result with a number is
+/// never an acknowledgement.
 const ACKNOWLEDGEMENT: usize = 3;
 
-/// Returns `true` if an answer has a word of each result. Acknowledgements such as `saved` are
-/// ignored.
+/// Returns `true` if the answer contains a word of each result. Acknowledgements such as `saved`
+/// are ignored.
 ///
-/// Given two questions, a small model may stop after the first answer.
+/// Used because a small model may stop after the answer to the first of two questions.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
     let answer_words: Vec<_> = words(answer).collect();
     results.iter().all(|result| {
@@ -23,8 +24,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_lowercase)
 }
 
-/// Returns `true` if one word is a prefix of the other: 123 million is 123000000. A prefix has at
-/// least two characters.
+/// Returns `true` if one word is a prefix of the other, for example `123` (of "123 million") and
+/// `123000000`. A prefix must have at least two characters.
 fn is_same(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))

@@ -1,4 +1,4 @@
-//! The model's decision on its next call.
+//! The decision of the model on its next call.
 
 use haft_core::model::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
@@ -8,26 +8,26 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 /// A decision of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// A call of a tool.
+    /// The model calls a tool.
     Call { need: String, tool: String },
-    /// An answer. It has a need if there are no results yet.
+    /// The model answers. A direct answer states its need; an answer after tool results does not.
     Answer { need: Option<String> },
-    /// No further call in this reply.
+    /// The model makes no further call in this reply.
     Enough,
 }
 
-/// The position of a decision in the reply.
+/// The position of a decision within the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// At the beginning, after a question.
+    /// At the beginning of a reply to a question.
     Question,
-    /// At the beginning, after results.
+    /// At the beginning of a reply to tool results.
     Results,
-    /// After a call.
+    /// After a call in the same reply.
     Call,
 }
 
-/// The grammar of a decision. `terminals` define `NEED`.
+/// Creates the grammar of a decision. `terminals` defines the terminal `NEED` of the grammar.
 pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
@@ -49,7 +49,7 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> T
     ))
 }
 
-/// Parses the output of the grammar.
+/// Parses a decision that was generated under the grammar.
 pub(super) fn decision(written: &[u8]) -> Decision {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {

@@ -1,41 +1,43 @@
-//! Restriction of needs to quotations of the question.
+//! Grammars that restrict needs to quotations from the question.
 
 use serde_json::json;
 
-/// The part of a question without a planned call.
+/// The part of a question for which no call is planned yet.
 ///
-/// In its own words, a small model invents needs. It may therefore only quote consecutive words of
-/// the question, in order. The planning ends at the end of the question.
+/// A small model invents needs if it may use its own words. It may therefore quote only consecutive
+/// words of the question, and each need must follow the previous one. Planning ends at the end of
+/// the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
 }
 
-/// Longer questions are mostly material, and make the grammar too large.
+/// The maximum length of a question in bytes. Longer questions mostly contain material, and their
+/// grammar would be too large.
 const MAX_LENGTH: usize = 2000;
-/// Punctuation after a word.
+/// Punctuation that may follow a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
-        // A need is one line, with single spaces.
+        // A need is a single line with single spaces between words.
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
-    /// Returns `true` if the rest can be quoted.
+    /// Returns `true` if the open part has at least two words.
     pub(super) fn is_open(&self) -> bool {
         self.words() > 1
     }
 
-    /// Drops everything up to the end of a planned part.
+    /// Removes the text up to the end of `part`, for which a call is planned now.
     pub(super) fn advance_past(&mut self, part: &str) {
         if let Some((_, behind)) = self.text.split_once(part) {
             self.text = behind.to_owned();
         }
     }
 
-    /// The terminals of `NEED`: consecutive words of the question, at least two if there are two.
-    /// `None` if there is nothing to quote, or too much.
+    /// Returns the grammar rules that define `NEED` as consecutive words of the question, at least
+    /// two if it has two. Returns `None` if the question has no words or is too long.
     pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
             0 => None,
@@ -53,7 +55,7 @@ impl OpenQuestion {
         self.text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
     }
 
-    /// Words, punctuation and white space, each as a chunk.
+    /// Splits the question into words, punctuation and white space.
     fn chunks(&self) -> Vec<&str> {
         let mut chunks = Vec::new();
         for piece in self.text.split_inclusive(char::is_whitespace) {
@@ -66,6 +68,6 @@ impl OpenQuestion {
     }
 }
 
-/// The terminal of a need in the model's own words. Brackets are excluded, because the model would
-/// begin a call with invented arguments.
+/// The grammar rule for a need in the model's own words. It excludes brackets, because the model
+/// would otherwise begin a call with invented arguments.
 pub(super) const FREE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

@@ -1,12 +1,13 @@
-//! Tool parameters as a function signature.
+//! Rendering of tool parameters as a function signature.
 
 use haft_core::schema::{Property, Schema};
 use serde_json::Value;
 
-/// Maximum depth of nested objects.
+/// The maximum depth of a parameter's type. Deeper types are rendered as `any`.
 const DEPTH: usize = 3;
 
-/// The parameters of a tool, such as `city: string /* The city's name. */, unit: "c" | "f" = "c"`.
+/// Renders the parameters of a tool, for example `city: string, unit: "c" | "f" = "c" /* The unit
+/// */`.
 pub(super) fn signature(schema: &Schema) -> String {
     let parameters: Vec<_> =
         schema.properties().map(|property| parameter(schema.as_value(), &property)).collect();

@@ -1,15 +1,16 @@
-//! Patterns for formats without support in the grammar engine.
+//! Regular expressions for string formats that the grammar engine does not support.
 
 use serde_json::{Map, Value};
 
-/// Formats supported by the engine.
+/// The formats that the grammar engine supports.
 const KNOWN: [&str; 8] = ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// An address with a local part and labels of bounded length. The engine's own rule has no bounds,
-/// and validation then rejects a long address.
+/// A pattern for email addresses with limited lengths of the local part and the labels. The
+/// engine's own pattern has no limits, and validation then rejects long addresses.
 const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
-/// A pattern for a format. It may be narrower than the format.
+/// Returns a pattern for a format. The pattern may match only a part of the values that the format
+/// permits.
 fn pattern(format: &str) -> Option<&'static str> {
     Some(match format {
         "uri" | "iri" => {
@@ -26,7 +27,8 @@ fn pattern(format: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds a format to a derived schema. Unknown formats are ignored, according to JSON Schema.
+/// Adds a format to a derived schema, as a keyword or as a pattern. Unknown formats are ignored, as
+/// JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
     if KNOWN.contains(&name) {

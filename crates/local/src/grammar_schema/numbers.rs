@@ -1,18 +1,20 @@
-//! Numbers and bounds in derived schemas: the grammar engine parses all numbers as 64-bit floats.
+//! Numbers and numeric bounds in derived schemas. The grammar engine parses all numbers as 64-bit
+//! floats.
 
 use serde_json::{Map, Value, json};
 
-/// Integers up to this bound are exact as 64-bit floats.
+/// The largest integer up to which a 64-bit float represents all integers exactly.
 const EXACT: u64 = 1 << 53;
 
-/// The smallest bound that the engine distinguishes from 0. It treats exclusive bounds at 0 as
-/// inclusive.
+/// The smallest bound that the engine distinguishes from 0. It replaces exclusive bounds of 0,
+/// which the engine treats as inclusive.
 const TINY: f64 = 1e-12;
 
-/// Rewrites bounds for the engine.
+/// Rewrites numeric bounds that the engine does not support.
 pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
-        // Without bounds, a number may reach its maximal length before it is a multiple.
+        // Without bounds, a number may reach its maximum length before it is a multiple of the
+        // divisor.
         for (keyword, exclusive, bound) in
             [("minimum", "exclusiveMinimum", -(EXACT as i64)), ("maximum", "exclusiveMaximum", EXACT as i64)]
         {
@@ -34,7 +36,7 @@ pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     }
 }
 
-/// Returns `true` if the value has an integer beyond the exact range of 64-bit floats.
+/// Returns `true` if the value contains an integer that a 64-bit float cannot represent exactly.
 pub(super) fn are_inexact(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -47,7 +49,8 @@ pub(super) fn are_inexact(value: &Value) -> bool {
     }
 }
 
-/// The type of a constant, or the types of an enumeration, in place of inexact values.
+/// Returns the types of the values in `enum` (if `enumerates` is `true`) or `const`. The types
+/// replace values that the engine cannot represent exactly.
 pub(super) fn types(value: &Value, enumerates: bool) -> Value {
     let values = value.as_array().filter(|_| enumerates).map_or(std::slice::from_ref(value), Vec::as_slice);
     let mut names: Vec<_> = values.iter().map(type_name).collect();

@@ -6,16 +6,17 @@ use super::config::Config;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The rotary embedding: the angle per position for each pair of numbers.
+/// The rotary position embedding, which rotates each pair of numbers in a head by an angle per
+/// position.
 pub(super) struct Rotary {
-    /// `[1, pairs]`.
+    /// The angle per position of each pair, with the shape `[1, pairs]`.
     frequencies: Tensor,
     neighbours: bool,
 }
 
 impl Rotary {
     pub(super) fn new(gguf: &mut Gguf, config: &Config) -> std::result::Result<Self, LoadError> {
-        // Long-context llama files have a divisor per frequency.
+        // Llama files with a long context divide each frequency by a factor.
         let factors = match gguf.has_tensor("rope_freqs.weight") {
             true => Some(gguf.dense("rope_freqs.weight")?),
             false => None,
@@ -36,7 +37,7 @@ impl Rotary {
         Ok(Self { frequencies, neighbours: config.architecture.rotates_neighbours() })
     }
 
-    /// The rotation of `tokens` tokens from position `start` on.
+    /// Returns the rotation of `tokens` tokens from position `start` on.
     pub(super) fn at(&self, start: usize, tokens: usize) -> Result<Rotation> {
         let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
@@ -44,7 +45,7 @@ impl Rotary {
     }
 }
 
-/// The rotation of some tokens.
+/// The rotation of a range of tokens.
 pub(super) struct Rotation {
     cos: Tensor,
     sin: Tensor,
@@ -52,7 +53,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// Rotates `[heads, tokens, size]`.
+    /// Rotates a tensor of the shape `[heads, tokens, size]`.
     pub(super) fn turn(&self, input: &Tensor) -> Result<Tensor> {
         let input = input.unsqueeze(0)?;
         let rotated = match self.neighbours {
@@ -63,8 +64,9 @@ impl Rotation {
     }
 }
 
-/// The mask for `tokens` new tokens: each one attends only to itself and earlier tokens. `None` for
-/// a single new token.
+/// Creates the attention mask for `tokens` new tokens from position `start` on. Each token attends
+/// only to itself and earlier tokens. Returns `None` for a single new token, which attends to all
+/// tokens.
 pub(super) fn causal_mask(tokens: usize, start: usize) -> Result<Option<Tensor>> {
     if tokens < 2 {
         return Ok(None);

@@ -1,13 +1,14 @@
-//! The key-value cache of a layer.
+//! The key-value cache of one layer.
 
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::config::Config;
 
-/// Growth of the cache in tokens. Only a growth copies the earlier tokens.
+/// The cache grows by this number of tokens. Earlier tokens are copied only when it grows.
 const STEP: usize = 512;
 
-/// The keys and values of one layer, `[heads, tokens, size]` each, with spare capacity.
+/// The keys and values of one layer, as tensors of the shape `[heads, tokens, size]` with spare
+/// capacity.
 pub(super) struct LayerCache {
     heads: usize,
     size: usize,
@@ -19,8 +20,8 @@ impl LayerCache {
         Self { heads: config.kv_heads, size: config.head_size, room: None }
     }
 
-    /// Writes the keys and values of new tokens from position `start` on, and returns those of all
-    /// tokens.
+    /// Writes the keys and values of new tokens from position `start` on. Returns the keys and
+    /// values of all tokens up to the last new one.
     pub(super) fn extend(
         &mut self,
         keys: &Tensor,

@@ -1,9 +1,9 @@
-//! The shape of a model, from the metadata of its file.
+//! The architecture and dimensions of a model, read from the metadata of its file.
 
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The supported families of models.
+/// The supported model architectures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Architecture {
     Qwen2,
@@ -12,7 +12,7 @@ pub(super) enum Architecture {
 }
 
 impl Architecture {
-    /// The names in [`LoadError::Architecture`].
+    /// The supported names, for [`LoadError::Architecture`].
     pub(super) const SUPPORTED: &'static str = "qwen2, qwen3, llama";
 
     fn read(gguf: &Gguf) -> Result<Self, LoadError> {
@@ -24,8 +24,8 @@ impl Architecture {
         }
     }
 
-    /// Converted llama files interleave the two halves of a rotation. The others store them
-    /// separately.
+    /// Returns `true` if the file stores the two halves of a rotation interleaved. Llama files do
+    /// so, because the converter reorders their rows.
     pub(super) fn rotates_neighbours(self) -> bool {
         self == Self::Llama
     }
@@ -39,7 +39,8 @@ impl Architecture {
     }
 }
 
-/// Bounds above all known models. They limit the memory for a damaged header.
+/// Upper limits above the dimensions of all known models. They limit the memory that a damaged
+/// header can request.
 const MAX_LAYERS: usize = 1024;
 const MAX_HEAD_SIZE: usize = 1024;
 const MAX_CONTEXT: usize = 1 << 20;
@@ -90,7 +91,7 @@ impl Config {
     }
 }
 
-/// A number from 1 to `max`.
+/// Reads a required integer from 1 to `max`.
 fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     let number = gguf.required_integer(key)?;
     match (1..=max).contains(&number) {
@@ -99,7 +100,8 @@ fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     }
 }
 
-/// Rejects unsupported variants of a family. They would load, and compute nonsense.
+/// Rejects unsupported variants of an architecture. They could be loaded, but the output would be
+/// nonsense.
 fn reject_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
     let scaling = gguf.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {

@@ -1,4 +1,4 @@
-//! A transformer block.
+//! A layer of the transformer.
 
 use candle_core::{Result, Tensor};
 
@@ -9,7 +9,8 @@ use super::weight::{Norm, Weight};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// Attention and the feed-forward network, each with a norm before it and a residual connection.
+/// A transformer layer: attention and a feed-forward network, each preceded by a norm and followed
+/// by a residual connection.
 pub(super) struct Layer {
     attention_norm: Norm,
     query: Projection,
@@ -44,7 +45,8 @@ impl Layer {
         })
     }
 
-    /// The hidden states of new tokens from position `start` on, `[tokens, width]`.
+    /// Computes the hidden states of new tokens from position `start` on. Input and output have the
+    /// shape `[tokens, width]`.
     pub(super) fn forward(
         &self,
         input: &Tensor,
@@ -72,7 +74,8 @@ impl Layer {
         let key = rotation.turn(&self.key.forward(input)?)?;
         let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
 
-        // Query heads with a common key head are rows of one product: no key is copied per head.
+        // Query heads that share a key head are multiplied as rows of one matrix. This avoids a
+        // copy of the keys for each query head.
         let (heads, tokens, size) = query.dims3()?;
         let (kv_heads, seen) = (heads / self.groups, keys.dim(1)?);
         let query = (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.groups * tokens, size))?;
@@ -87,7 +90,8 @@ impl Layer {
     }
 }
 
-/// A projection into heads, with the bias of qwen2 and the norm of qwen3 if the file has them.
+/// A linear projection into attention heads, with the bias of qwen2 and the norm of qwen3 if the
+/// file contains them.
 struct Projection {
     weight: Weight,
     bias: Option<Tensor>,
@@ -114,7 +118,7 @@ impl Projection {
         })
     }
 
-    /// Projects `[tokens, width]` to `[heads, tokens, size]`.
+    /// Projects a tensor of the shape `[tokens, width]` to `[heads, tokens, size]`.
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         let mut projected = self.weight.forward(input)?;
         if let Some(bias) = &self.bias {

@@ -1,4 +1,4 @@
-//! Matrices and norms.
+//! Weight matrices and norms.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use candle_core::{Device, Module, Result, Tensor};
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// A quantised matrix, for products and for lookups of rows.
+/// A quantised matrix that supports multiplication and row lookup.
 #[derive(Clone)]
 pub(super) struct Weight {
     tensor: Arc<QTensor>,
@@ -32,13 +32,13 @@ impl Weight {
         self.product.forward(input)
     }
 
-    /// The rows with these ids.
+    /// Returns the rows with the given token ids.
     pub(super) fn lookup(&self, ids: &Tensor) -> Result<Tensor> {
         self.tensor.embedding(ids)
     }
 }
 
-/// A root-mean-square norm over the last dimension.
+/// A root-mean-square norm over the last dimension of a tensor.
 pub(super) struct Norm {
     weight: Tensor,
     epsilon: f32,
@@ -54,8 +54,9 @@ impl Norm {
     }
 }
 
-/// Converts five-bit blocks to eight-bit blocks of the same scale, without loss. Only eight-bit
-/// blocks have a vector kernel: 1.5 times the memory, several times the speed.
+/// Converts five-bit blocks to eight-bit blocks with the same scale. The conversion is exact. Only
+/// eight-bit blocks have a vector kernel: they need 1.5 times the memory and are several times as
+/// fast.
 fn widened(tensor: QTensor) -> Result<QTensor> {
     if tensor.dtype() != GgmlDType::Q5_0 {
         return Ok(tensor);
@@ -73,7 +74,7 @@ fn widened(tensor: QTensor) -> Result<QTensor> {
     QTensor::new(storage, tensor.shape())
 }
 
-/// Bytes of a `Q5_0` block: a half-precision scale, 32 high bits and 32 nibbles.
+/// The size of a `Q5_0` block in bytes: a half-precision scale, 32 high bits and 32 nibbles.
 const FIVE_BIT_BLOCK: usize = 22;
-/// Bytes of a `Q8_0` block: a half-precision scale and 32 bytes.
+/// The size of a `Q8_0` block in bytes: a half-precision scale and 32 signed bytes.
 const EIGHT_BIT_BLOCK: usize = 34;

@@ -1,4 +1,4 @@
-//! The channel from the worker thread to the receiver of a reply.
+//! The channel that carries the events of a reply from the model's thread to the caller.
 
 use haft_core::{
     ToolCall,
@@ -9,27 +9,28 @@ use tokio::sync::mpsc;
 
 use crate::engine::Next;
 
-/// The receiving end of one reply.
+/// The receiving end of the events of one reply.
 pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
-/// Maximum number of non-text events of a reply: reasoning, name and arguments of each call, and
-/// the end.
+/// The maximum number of events of a reply that are not text: the reasoning, the name and the
+/// arguments of each call, and the end of the reply.
 const OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
-/// The sending end of one reply. Dropping the receiver cancels the reply.
+/// The sending end of the events of one reply. Dropping the receiver cancels the reply.
 pub(crate) struct EventSender {
     events: mpsc::Sender<Result<ChatEvent, ModelError>>,
 }
 
 impl EventSender {
-    /// Both ends, with a capacity for all events of a reply: one per token of the context, and the
-    /// non-text events. The channel allocates memory only for the events in it.
+    /// Creates both ends of the channel. Its capacity suffices for all events of a reply: one per
+    /// token of the context window, and the other events. The channel allocates memory only for
+    /// queued events.
     pub(crate) fn new(context: usize) -> (Self, Events) {
         let (sender, events) = mpsc::channel(context + OTHER_EVENTS);
         (Self { events: sender }, events)
     }
 
-    /// `Cancel` once the receiver is dropped.
+    /// Returns [`Next::Cancel`] if the receiver was dropped, [`Next::Continue`] otherwise.
     pub(crate) fn next(&self) -> Next {
         if self.events.is_closed() { Next::Cancel } else { Next::Continue }
     }
@@ -49,19 +50,20 @@ impl EventSender {
         self.send(Ok(ChatEvent::ToolCallDelta { index, arguments: call.arguments.to_string() }));
     }
 
-    /// Ends the reply.
+    /// Sends the last event: the complete response or an error.
     pub(crate) fn finish(&self, reply: Result<ChatResponse, ModelError>) {
         self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
-    /// Never blocks, because a whole reply fits into the channel: a slow reader does not delay
-    /// other requests. [`next`](Self::next) detects a dropped receiver.
+    /// Sends an event without blocking. The channel has room for a whole reply, so a slow reader
+    /// does not delay other requests. The error of a dropped receiver is ignored here and detected
+    /// by [`next`](Self::next).
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }
 }
 
-/// A random id, unique across processes.
+/// Creates a random id for a tool call. It is unique across processes.
 pub(crate) fn call_id() -> String {
     format!("call_{:016x}", rand::rng().random::<u64>())
 }

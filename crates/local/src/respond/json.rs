@@ -1,4 +1,4 @@
-//! Generation of JSON values for a schema.
+//! Generation of JSON values that match a schema.
 
 use haft_core::{Schema, model::ModelError};
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
@@ -10,14 +10,16 @@ use crate::constraint::{Constraint, Grammars};
 use crate::engine::{EngineError, Job};
 use crate::grammar_schema::{Detail, grammar_schema};
 
-/// Attempts to write a value. The grammar may allow more than the schema.
+/// The maximum number of attempts to generate a valid value. The grammar may permit values that the
+/// schema does not.
 const ATTEMPTS: u64 = 6;
 
 impl Writer<'_> {
-    /// Writes a value between two fixed texts. `None` if the limit was reached.
+    /// Generates a JSON value that matches `schema`, between the fixed texts `before` and `behind`.
+    /// Returns `None` if the token limit was reached.
     ///
     /// The finished value is validated, because a grammar cannot express all of JSON Schema. An
-    /// invalid value is discarded and generated again.
+    /// invalid value is discarded and another one is generated.
     pub(crate) fn json(
         &mut self,
         schema: &Schema,
@@ -33,7 +35,7 @@ impl Writer<'_> {
             let job = self.grammar_job(constraint, 0.0);
             let job = Job { sampler: self.sampler(attempt), json: true, ..job };
             let written = match self.write(job) {
-                // Some grammars become too large only while the value is written.
+                // Some grammars exceed the limits of the engine only during the generation.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
                     debug!(attempt, %reason, "simplifying the schema");
                     violation = reason;
@@ -67,7 +69,8 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// The most detailed grammar accepted by the engine, and the levels with less detail.
+/// Compiles the first of the given levels of detail that the grammar engine accepts. Returns the
+/// constraint and the remaining levels.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
@@ -93,7 +96,8 @@ fn compile<'a>(
     Err(EngineError::Constraint(error))
 }
 
-/// A literal of the grammar language, with JSON escapes.
+/// Quotes a text as a literal of the grammar language, with JSON escapes. The result is empty for
+/// an empty text.
 pub(super) fn quoted(literal: &str) -> String {
     match literal {
         "" => String::new(),

@@ -1,10 +1,10 @@
 //! Replies with tool calls in the format of the chat template.
 //!
-//! Text is unconstrained until the model opens a call: by a special token (`<tool_call>`,
-//! `[TOOL_CALLS]`), by a text, or by a call at the beginning of the reply. From there on the
-//! decoding is constrained: the name is a tool of the request, the arguments match its schema, and
-//! the fixed texts of the format are prefilled. Unconstrained text is never parsed for calls, so
-//! every call is valid.
+//! The model generates free text until it opens a call: with a special token (`<tool_call>`,
+//! `[TOOL_CALLS]`), with an ordinary text, or with the JSON of a call at the beginning of the
+//! reply. From then on, decoding is constrained: the name is one of the tools in the request, the
+//! arguments match the tool's schema, and the fixed texts of the format are prefilled. Calls are
+//! never parsed from free text, so every call is valid.
 
 use haft_core::{
     ToolCall,
@@ -21,11 +21,11 @@ use crate::conversation::{self, call_id};
 use crate::engine::{Engine, EngineError, Job, Output};
 use crate::template::CallFormat;
 
-/// Llama 3 writes this token before some calls.
+/// A special token that Llama 3 generates before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
-/// Texts before a call without its tag.
+/// Texts that models generate before a call when they omit the opening tag.
 const BEFORE_BARE_CALL: [&str; 4] = ["", "[", "```json", "```"];
-/// With a JSON response format, a call must begin within this number of tokens.
+/// The number of tokens within which a call must begin if the request has a JSON response format.
 const PEEK: usize = 24;
 
 pub(super) fn respond(
@@ -42,8 +42,8 @@ pub(super) fn respond(
     let mut reply = TemplateCalls { writer, format, is_native, first };
     match reply.writer.may_call()? {
         true => reply.write(),
-        // The prompt has the tools even without callable tools: the cached prefix of the
-        // conversation stays valid.
+        // The prompt contains the tools even if the tool choice forbids calls. The cached prefix of
+        // the conversation then remains valid.
         false => {
             let opening = reply.opening();
             reply.writer.text(opening.tokens)
@@ -51,9 +51,9 @@ pub(super) fn respond(
     }
 }
 
-/// The prompt in the format of the template. `None` if the template does not support tools, or
-/// rejects this conversation: Llama's template allows one call per turn, and another model may have
-/// made two.
+/// Encodes the prompt in the tool format of the chat template. Returns `None` if the template does
+/// not support tools or rejects this conversation. For example, Llama's template permits one call
+/// per turn, and another model may have made two.
 fn native_prompt(
     engine: &Engine,
     request: &ChatRequest,
@@ -70,7 +70,7 @@ fn native_prompt(
     }
 }
 
-/// The prompt with tools as text.
+/// Encodes the prompt with tools as plain text.
 fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
     let turns = conversation::with_tools_as_text(request);
     match engine.prompt(&turns) {
@@ -82,26 +82,26 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateCalls<'a> {
     writer: Writer<'a>,
     format: CallFormat,
-    /// Set if the format is the template's own, with its special tokens.
+    /// Set if the chat template defines the format. Its markup then contains special tokens.
     is_native: bool,
-    /// Index of the first call of this reply in the conversation.
+    /// The index in the conversation of the first call in this reply.
     first: usize,
 }
 
-/// The text before the first call.
+/// The part of a reply that precedes the first call.
 enum Lead {
-    /// The model opened a call after this text.
+    /// The model opened a call after this message.
     Call(AssistantMessage),
     /// The model answered without a call.
     Answer(Box<ChatResponse>),
 }
 
-/// The beginnings of a call.
+/// The tokens and texts that open a call.
 struct Opening {
     tokens: Vec<u32>,
-    /// A text anywhere in the reply.
+    /// A text that opens a call anywhere in the reply.
     marker: Option<String>,
-    /// Texts at the beginning of the reply, without white space.
+    /// Texts without white space that open a call at the beginning of the reply.
     leading: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl TemplateCalls<'_> {
         let mut calls = Vec::new();
         loop {
             let Some(call) = self.call()? else { return Ok(self.truncated(message)) };
-            // After one repeated call, a model repeats it endlessly.
+            // If a model repeats a call once, it repeats the call endlessly.
             let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
             if calls.iter().any(is_same) {
                 break;
@@ -137,7 +137,7 @@ impl TemplateCalls<'_> {
         self.writer.calls(message, calls)
     }
 
-    /// Writes free text up to the first call.
+    /// Generates free text up to the first call.
     fn lead(&mut self) -> Result<Lead, ModelError> {
         let opening = self.opening();
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
@@ -147,7 +147,8 @@ impl TemplateCalls<'_> {
             .with_leading_markers(opening.leading.clone());
         let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
         if !is_text {
-            // A reply without a call is generated again, as JSON.
+            // If the model does not open a call, the text is discarded and the reply is generated
+            // again as JSON.
             prose = prose.muted();
             job.limit = job.limit.min(PEEK);
         }
@@ -169,7 +170,7 @@ impl TemplateCalls<'_> {
         let is_other = |token: &u32| opening.tokens.first() != Some(token) || self.opens_with_text();
         self.writer.prompt.extend(written.stopped_at.filter(is_other));
         if is_bare {
-            // Further calls would need the omitted tag.
+            // A further call would begin with the tag that the model omitted.
             let start = self.format.open.find('{').unwrap_or_default();
             self.format.open.drain(..start);
             self.format.next = None;
@@ -178,10 +179,11 @@ impl TemplateCalls<'_> {
         Ok(Lead::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
     }
 
-    /// Writes the name and the arguments of a call. `None` if the limit was reached.
+    /// Generates the name and the arguments of a call. Returns `None` if the token limit was
+    /// reached.
     fn call(&mut self) -> Result<Option<ToolCall>, ModelError> {
         let middle = self.format.middle.clone();
-        // White space before the arguments is part of their first token.
+        // White space before the arguments is part of the first token of the arguments.
         let (gap, space) = match middle.trim_end() {
             "" => (middle.as_str(), ""),
             gap => middle.split_at(gap.len()),
@@ -202,8 +204,8 @@ impl TemplateCalls<'_> {
         self.writer.call(name, space, "")
     }
 
-    /// Returns `true` if another call follows the one with this number. `None` if the limit was
-    /// reached.
+    /// Lets the model decide on another call after `written` calls. Returns `None` if the token
+    /// limit was reached.
     fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first + written - 1;
@@ -253,8 +255,9 @@ impl TemplateCalls<'_> {
         opening
     }
 
-    /// The beginning of the JSON of a call, for each tool. Llama's format begins with it. Models
-    /// of other formats sometimes omit the tag before it, or write a code fence in its place.
+    /// Returns the beginning of a call's JSON for each tool, with the texts that may precede it.
+    /// Llama's format begins with this JSON. Models of other formats sometimes omit the tag before
+    /// it or generate a code fence instead.
     fn bare_calls(&self) -> Vec<String> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
@@ -266,7 +269,7 @@ impl TemplateCalls<'_> {
         calls.collect()
     }
 
-    /// Returns `true` if the format does not begin with a special token.
+    /// Returns `true` if the format begins with ordinary text instead of a special token.
     fn opens_with_text(&self) -> bool {
         let tokenizer = self.writer.engine.tokenizer();
         let first = self.encode(self.format.open.trim_start()).first().copied();
@@ -293,7 +296,7 @@ impl TemplateCalls<'_> {
         if self.is_native { tokenizer.encode_markup(text) } else { tokenizer.encode_content(text) }
     }
 
-    /// Tokens as an expression of the grammar language.
+    /// Converts tokens to an expression of the grammar language.
     fn pattern(&self, tokens: &[u32]) -> String {
         let tokenizer = self.writer.engine.tokenizer();
         let runs = tokens.chunk_by(|a, b| !tokenizer.is_special(*a) && !tokenizer.is_special(*b));

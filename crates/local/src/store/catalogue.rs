@@ -1,39 +1,40 @@
-//! The catalogue: models for download by name.
+//! The catalogue of models that can be downloaded by name.
 
 use crate::profile::{PromptProfile, QWEN25_CODER, Strategy};
 
 /// A model of the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
-    /// The name in the catalogue.
+    /// The name of the model in the catalogue.
     pub name: &'static str,
-    /// The file name.
+    /// The name of the model's file in a [`ModelStore`](crate::ModelStore).
     pub file: &'static str,
     /// The size of the file in bytes.
     pub size: u64,
-    /// The SHA-256 of the file in lower-case hexadecimal digits.
+    /// The SHA-256 of the file, in lower-case hexadecimal digits.
     pub sha256: &'static str,
-    /// The file on the Hugging Face hub.
+    /// The location of the file on the Hugging Face hub.
     pub hub: HubFile,
-    /// The copy in the Python package registry; see ADR 11.
+    /// The location of a copy in the Python package registry; see ADR 11.
     pub(crate) parts: PackagedParts,
-    /// The tuned prompt profile.
+    /// The prompt profile that is tuned for the model.
     pub(crate) profile: PromptProfile,
 }
 
-/// A file on the Hugging Face hub.
+/// The location of a file on the Hugging Face hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubFile {
-    /// The repository, such as `Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF`.
+    /// The name of the repository, such as `Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF`.
     pub repository: &'static str,
-    /// The path in it.
+    /// The path of the file in the repository.
     pub path: &'static str,
 }
 
-/// A file in numbered parts, each in a Python wheel as `data/partNN.bin`.
+/// A file that is split into numbered parts. Each part is in its own Python wheel, as
+/// `data/partNN.bin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
-    /// The name of the packages without the number. The numbers start at 1.
+    /// The package name without the number of the part. The numbers start at 1.
     pub(crate) prefix: &'static str,
     pub(crate) count: usize,
     pub(crate) version: &'static str,
@@ -67,18 +68,18 @@ const KNOWN: [KnownModel; 2] = [
 ];
 
 impl KnownModel {
-    /// All models of the catalogue, the smallest first.
+    /// Returns all models of the catalogue, the smallest first.
     pub fn all() -> &'static [Self] {
         const { &KNOWN }
     }
 
-    /// The default model: small enough for any machine.
+    /// Returns the default model, which is small enough for any machine.
     pub fn default_model() -> &'static Self {
         let [small, _] = const { &KNOWN };
         small
     }
 
-    /// Finds a model by name.
+    /// Finds a model of the catalogue by its name.
     pub fn find(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|model| model.name == name)
     }

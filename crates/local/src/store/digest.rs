@@ -1,4 +1,4 @@
-//! SHA-256 of files.
+//! SHA-256 digests of files.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// The digest in lower-case hexadecimal digits.
+/// Computes the SHA-256 of a file, in lower-case hexadecimal digits.
 pub(super) fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();

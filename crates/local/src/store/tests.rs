@@ -2,7 +2,7 @@ use std::fs::File;
 
 use super::*;
 
-/// An empty file of this size, with the stamp of a verified file.
+/// Creates an empty file of the given size, with the stamp of a verified file.
 fn verified_file(folder: &Path, model: &KnownModel, size: u64) -> PathBuf {
     let path = folder.join("renamed.gguf");
     File::create(&path).unwrap().set_len(size).unwrap();

@@ -1,10 +1,10 @@
-//! Detection of a template's syntax for tool calls, by rendering probe conversations.
+//! Detection of a chat template's syntax for tool calls, by rendering test conversations.
 //!
-//! Families differ: `<tool_call>{"name": …, "arguments": …}</tool_call>` (Hermes, Qwen), bare
-//! `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
-//! `<function=NAME>{…}</function>`. All of them are a name and a JSON object of arguments between
-//! fixed texts. To find these texts, a call with a known name and known arguments is rendered, and
-//! the output is split around them.
+//! Model families use different formats: `<tool_call>{"name": …, "arguments": …}</tool_call>`
+//! (Hermes, Qwen), bare `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
+//! or `<function=NAME>{…}</function>`. Each format consists of a name and a JSON object of
+//! arguments between fixed texts. To find these texts, a call with a known name and known arguments
+//! is rendered, and the output is split at the name and the arguments.
 
 use std::collections::HashSet;
 
@@ -13,23 +13,24 @@ use serde_json::{Value, json};
 use super::outside_text::OutsideText;
 use super::{Role, Template, Turn, TurnCall};
 
-/// The fixed texts around the name and the arguments of a call.
+/// The fixed texts around the name and the arguments of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallFormat {
-    /// From the start of the turn to the name of the first call.
+    /// The text from the start of the turn to the name of the first call.
     pub(crate) open: String,
-    /// Between the name and the arguments.
+    /// The text between the name and the arguments of a call.
     pub(crate) middle: String,
-    /// Between the arguments of a call and the name of the next. `None` if a turn has one call at
-    /// most.
+    /// The text between the arguments of a call and the name of the next call. `None` if the format
+    /// permits only one call per turn.
     pub(crate) next: Option<String>,
-    /// From the arguments of the last call to the end of the turn.
+    /// The text from the arguments of the last call to the end of the turn.
     pub(crate) close: String,
 }
 
-/// Placeholder for the id of a call. Mistral's template requires nine letters or digits.
+/// The id of the first call in the test conversations. Mistral's template requires nine letters or
+/// digits.
 const ID: &str = "probeid00";
-/// Placeholder for the id of the next call.
+/// The id of the second call in the test conversations.
 const NEXT_ID: &str = "probeid01";
 
 const NAME: &str = "probe_name_first";
@@ -43,7 +44,8 @@ const ANSWER: &str = "probe_answer";
 const RESULT: &str = "probe_result";
 
 impl CallFormat {
-    /// Hermes' format, the most common format of open models: used for templates without tools.
+    /// Returns Hermes' format, the most common format of open models. It is used for templates that
+    /// do not support tools.
     pub(crate) fn hermes() -> Self {
         Self {
             open: "<tool_call>\n{\"name\": \"".to_owned(),
@@ -53,15 +55,15 @@ impl CallFormat {
         }
     }
 
-    /// Replaces the ids of the probe in one of the texts.
+    /// Replaces the ids of the test conversations in one of the fixed texts.
     pub(crate) fn with_ids(text: &str, id: &str, next_id: &str) -> String {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }
 
-    /// Detects the format of a template. `ends` are the end-of-turn tokens.
+    /// Detects the call format of a template. `ends` are the texts of the end-of-turn tokens.
     ///
-    /// `None` if the template does not render tools, calls or results, or if the arguments are not
-    /// a JSON object after the name.
+    /// Returns `None` if the template does not render tools, calls or results, or if a call is not
+    /// a name followed by a JSON object of arguments.
     pub(super) fn detect(template: &Template, ends: &[String]) -> Option<Self> {
         let probe = Probe { template, tools: [tool()] };
         let without_tools = probe.render(&[], &[user()], true)?;
@@ -81,7 +83,7 @@ impl CallFormat {
         let rendered = probe.render(&probe.tools, &[user(), call_turn(one)], false)?;
         let turn = rendered.strip_prefix(before).or_else(|| rendered.strip_prefix(before.trim_end()))?;
         let (open, middle, behind) = split_call(turn, NAME, VALUE)?;
-        // A bare name is not distinguishable from text.
+        // A call that begins with the bare name cannot be distinguished from text.
         (!open.trim().is_empty()).then_some(())?;
         let close = without_end(behind, behind_answer, ends);
 
@@ -126,8 +128,8 @@ fn tool() -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Splits a text into the parts before the name, between name and arguments, and after the
-/// arguments.
+/// Splits a rendered call into the texts before the name, between the name and the arguments, and
+/// after the arguments.
 fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let (open, rest) = text.split_once(name)?;
     let key = rest.find(KEY)?;
@@ -139,15 +141,15 @@ fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'
     Some((open, rest.get(..start)?, rest.get(end..)?))
 }
 
-/// The text between the arguments of the first call and the name of the second call, if both calls
-/// have the same syntax.
+/// Returns the text between the arguments of the first call and the name of the second call, or
+/// `None` if the calls have different syntax.
 fn next_call(rendered: &str, middle: &str) -> Option<String> {
     let (_, first_middle, behind) = split_call(rendered, NAME, VALUE)?;
     let (next, next_middle, _) = split_call(behind, NEXT_NAME, NEXT_VALUE)?;
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }
 
-/// Removes the end-of-turn tokens from the end of a turn.
+/// Removes the text from the first end-of-turn token on.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

@@ -1,14 +1,15 @@
 //! The `tojson` filter of chat templates.
 //!
-//! In `transformers` the filter is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
-//! escapes `<`, `>`, `&` and `'` for HTML.
+//! In `transformers`, the filter is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
+//! differs: it escapes `<`, `>`, `&` and `'` for HTML.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};
 
 use super::outside_text::as_json_placeholders;
 
-/// Nested values deeper than this are written as `null`. Schemas are shallower.
+/// The maximum depth of nested values. Deeper values are written as `null`; schemas are never that
+/// deep.
 const MAX_DEPTH: usize = 128;
 
 pub(super) fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, Error> {

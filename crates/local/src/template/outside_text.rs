@@ -1,4 +1,4 @@
-//! Separation of text from outside and template markup.
+//! Placeholders that keep untrusted text apart from template markup.
 
 use std::collections::HashSet;
 
@@ -6,33 +6,34 @@ use minijinja::Value;
 
 use crate::tokenizer::Tokenizer;
 
-/// A placeholder is the index of a text between [`OPEN`] and [`CLOSE`].
+/// Opens a placeholder. A placeholder is the index of a text between [`OPEN`] and [`CLOSE`].
 const OPEN: char = '\u{F0000}';
 const CLOSE: char = '\u{F0001}';
-/// Opens the placeholder of a text inside a JSON string literal.
+/// Opens the placeholder of a text inside a JSON string. The text must be escaped.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The texts of the placeholders in a rendered conversation.
+/// The untrusted texts of a conversation, by the index in their placeholders.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,
 }
 
 impl<'a> OutsideText<'a> {
-    /// `markup_edges` are the first and last characters of all special tokens. Text without these
-    /// characters cannot spell or complete a special token.
+    /// Creates an empty list of texts. `markup_edges` are the first and last characters of all
+    /// special tokens. Text without these characters cannot contain or complete the spelling of a
+    /// special token.
     pub(super) fn new(markup_edges: &'a HashSet<char>) -> Self {
         Self { texts: Vec::new(), markup_edges }
     }
 
-    /// A placeholder for a text.
+    /// Stores a text and returns its placeholder.
     pub(super) fn placeholder(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
-    /// The text itself if it cannot be confused with markup, because a template may compare it.
-    /// Otherwise a placeholder.
+    /// Returns the text itself if it cannot be confused with markup, because a template may compare
+    /// it with a constant. Otherwise returns a placeholder.
     pub(super) fn text(&mut self, text: &str) -> Value {
         let touches =
             |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);
@@ -42,7 +43,7 @@ impl<'a> OutsideText<'a> {
         }
     }
 
-    /// A JSON value as a value of the template engine.
+    /// Converts a JSON value to a value of the template engine, with placeholders where necessary.
     pub(super) fn value(&mut self, json: &serde_json::Value) -> Value {
         match json {
             serde_json::Value::Null => Value::from(()),
@@ -58,7 +59,8 @@ impl<'a> OutsideText<'a> {
         }
     }
 
-    /// The tokens of a rendered conversation: markup with special tokens, outside text without.
+    /// Encodes a rendered conversation. Markup may become special tokens, but the texts of the
+    /// placeholders do not.
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
         let mut tokens = Vec::new();
         let mut rest = rendered;
@@ -66,7 +68,7 @@ impl<'a> OutsideText<'a> {
             let (markup, placeholder) = rest.split_at(start);
             tokens.extend(tokenizer.encode_markup(markup));
             let Some((index, behind)) = placeholder.split_once(CLOSE) else {
-                // The template split a placeholder. The text after it is lost.
+                // The template split a placeholder, so the text after it is lost.
                 return tokens;
             };
             rest = behind;
@@ -90,7 +92,7 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Marks the placeholders in a JSON literal: their texts need escapes.
+/// Marks the placeholders in a JSON literal, so that their texts are escaped.
 pub(super) fn as_json_placeholders(literal: &str) -> String {
     literal.replace(OPEN, &String::from(OPEN_JSON))
 }

@@ -121,7 +121,8 @@ fn templates_without_json_calls_have_no_format() {
     }
 }
 
-/// A rendered conversation with one call.
+/// Renders a conversation with one tool call. Text that looks like markup must be a placeholder
+/// until the final expansion.
 fn rendered(source: &str, tools: &[serde_json::Value]) -> String {
     let call =
         TurnCall { id: "call00000".into(), name: "look".into(), arguments: json!({"at": "a \"b\" <c>"}) };

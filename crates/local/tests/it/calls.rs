@@ -1,4 +1,4 @@
-//! Validity of all calls from random weights.
+//! Tests that models with random weights make only valid calls.
 
 use futures::StreamExt as _;
 use haft_core::{
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Argument schemas with increasing difficulty.
+/// Returns named argument schemas of increasing difficulty.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -137,7 +137,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
 
 const LONG: &str = "a chain of references";
 
-/// Recursion over these links overflows the stack.
+/// Creates a schema with a long chain of references. A recursive function would overflow the stack.
 fn chain(links: usize) -> Value {
     let link =
         |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
@@ -165,8 +165,8 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
-/// Schemas beyond the grammar engine. The finished call is validated. If all attempts of the random
-/// weights are invalid, the reply is an error.
+/// Schemas that the grammar engine cannot express completely. The finished call is validated. If
+/// all attempts are invalid, which is possible with random weights, the reply is an error.
 const BEYOND_GRAMMAR: [&str; 6] = [
     "a pattern with lookahead",
     "a negation",
@@ -176,15 +176,15 @@ const BEYOND_GRAMMAR: [&str; 6] = [
     "a dependent property",
 ];
 
-/// A reply at its token limit has no call.
+/// Every call must match its schema. A reply that reaches the token limit must contain no call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // In the template's format the prompt has the schema, and this one is longer than the context.
-    // With examples it has a signature.
+    // The template renders the whole schema, and the long schema does not fit the context window.
+    // The profile with examples renders only a signature.
     let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
     check_calls(&by_template, &shown).await;
-    // A part is enough: the arguments are decoded in the same way.
+    // A part of the schemas is enough, because both profiles decode the arguments in the same way.
     let some: Vec<_> = shown.into_iter().step_by(3).chain(long).collect();
     check_calls(&by_examples, &some).await;
 }
@@ -228,7 +228,8 @@ fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
     }
 }
 
-/// Templates in the style of known families, with the special tokens of their formats.
+/// Chat templates in the style of well-known model families, with the special tokens of their tool
+/// formats.
 const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/hermes.jinja"), &[]),
     (include_str!("../templates/hermes.jinja"), &["<tool_call>", "</tool_call>"]),
@@ -242,7 +243,8 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
 
-/// With optional calls, the model opens some calls with the special token of its format.
+/// If calls are optional, the model opens some of them with the special token of its format. Their
+/// arguments must be valid, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
@@ -277,7 +279,8 @@ async fn optional_calls_are_valid() {
     }
 }
 
-/// The last template has no known format. Special tokens in a result are text.
+/// The spelling of a special token in a tool result must be encoded as text, with one token per
+/// byte. The last template has no supported tool format, so its tools are rendered as text.
 #[tokio::test]
 async fn results_are_encoded_in_each_format() {
     let schema = object(json!({"s": {"type": "string"}}));
@@ -306,7 +309,8 @@ async fn results_are_encoded_in_each_format() {
     }
 }
 
-/// Llama's template raises an exception for two calls in a turn. Another model may have made two.
+/// Llama's template rejects a turn with two calls, but another model may have made two. The
+/// conversation must then be encoded as plain text.
 #[tokio::test]
 async fn history_rejected_by_the_template_is_encoded_as_text() {
     let (template, specials) = TEMPLATES[2];
@@ -324,7 +328,8 @@ async fn history_rejected_by_the_template_is_encoded_as_text() {
     check_arguments(&request, &reply, template);
 }
 
-/// The vocabulary has tokens with a stray space at the beginning of a string: ` Tokyo`, `": " b`.
+/// The vocabulary contains tokens that begin a string with a stray space, such as ` Tokyo` and `":
+/// " b`. The model must not generate them at the beginning of a string.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strings_have_no_stray_space() {
     let free = object(
@@ -348,7 +353,7 @@ async fn strings_have_no_stray_space() {
     assert!(strings > 30, "only {strings} strings");
 }
 
-/// Counts the strings of a value, and checks them for a stray space.
+/// Checks that no string of a value begins with a stray space, and returns the number of strings.
 fn check_spaces(value: &Value) -> usize {
     let is_clean = |text: &str| !text.starts_with(' ') || text == " " || text.starts_with("  ");
     match value {

@@ -1,4 +1,4 @@
-//! Loading of files, and the errors of unusable files.
+//! Tests of loading model files, and of the errors for unusable files.
 
 use std::fs;
 
@@ -115,7 +115,7 @@ async fn invalid_template_is_an_error() {
     assert!(matches!(load_error(&file).await, LoadError::Template { .. }));
 }
 
-/// A damaged header must not cost memory or time.
+/// Sizes in a damaged header must be rejected before they cost memory or time.
 #[tokio::test]
 async fn header_with_excessive_sizes_is_an_error() {
     let damages = [
@@ -158,8 +158,8 @@ async fn endless_template_is_stopped() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Files have many names for their pre-tokenizer, or no name. The prompts have equal lengths, so no
-/// pre-tokenizer inserts a space.
+/// Files name their pre-tokenizer in many ways or not at all. The prompts must have equal lengths,
+/// which proves that no pre-tokenizer inserts a space.
 #[tokio::test]
 async fn files_with_any_pre_tokenizer_make_calls() {
     let named =
@@ -183,7 +183,8 @@ async fn files_with_any_pre_tokenizer_make_calls() {
     assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
 }
 
-/// The demonstration is dropped for a small context.
+/// The demonstration does not fit a context window of 1,024 tokens and is dropped. The model must
+/// still make calls.
 #[tokio::test]
 async fn model_with_a_small_context_makes_calls() {
     let model =

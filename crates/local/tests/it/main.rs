@@ -1,4 +1,4 @@
-//! Integration tests with random weights.
+//! Integration tests with models that have random weights.
 
 #[cfg(test)]
 mod calls;

@@ -1,4 +1,4 @@
-//! Replies: text, JSON, limits, cancellation, and the cache between requests.
+//! Tests of replies: text, JSON, limits, cancellation, and the cache that requests share.
 
 use std::time::{Duration, Instant};
 
@@ -52,12 +52,12 @@ async fn equal_seeds_give_equal_texts() {
     assert_ne!(model.chat(&request).await.unwrap().message, first);
 }
 
-/// A step of an agent costs its new tokens only.
+/// The second request continues the first conversation. Only its new tokens must be evaluated.
 #[tokio::test]
 async fn common_prefix_is_evaluated_once() {
     let model = TinyFile::new(0).load().await;
     let mut request = question(&"A long question. ".repeat(20));
-    // The text of random weights may be empty; JSON never is.
+    // A model with random weights may generate an empty text, but never an empty JSON value.
     let schema = Schema::new(json!({"type": "boolean"})).unwrap();
     request.response_format = ResponseFormat::JsonSchema { name: ToolName::new("yes").unwrap(), schema };
     let first = model.chat(&request).await.unwrap();
@@ -87,7 +87,7 @@ async fn cached_prefix_gives_the_same_reply() {
         let expected = cold.chat(&request).await;
         match (warm.chat(&request).await, expected) {
             (Ok(reply), Ok(expected)) => assert_eq!(reply.message, expected.message),
-            // The text of random weights may be empty.
+            // A model with random weights may generate an empty text, which is an error.
             (reply, expected) => assert!(reply.is_err() && expected.is_err(), "{reply:?} {expected:?}"),
         }
     }
@@ -153,7 +153,7 @@ async fn json_matches_its_schema() {
     }
 }
 
-/// Behaviour M8: an incomplete call is not returned.
+/// Behaviour M8: a reply that reaches its token limit within a call does not contain the call.
 #[tokio::test]
 async fn limit_inside_a_call_leaves_no_call() {
     for model in TinyFile::new(0).load_all().await {
@@ -167,7 +167,7 @@ async fn limit_inside_a_call_leaves_no_call() {
     }
 }
 
-/// Prefilled and forced tokens count, too.
+/// Tokens that the grammar forces must count towards the limit, too.
 #[tokio::test]
 async fn smallest_limits_hold() {
     for model in TinyFile::new(0).load_all().await {
@@ -182,7 +182,8 @@ async fn smallest_limits_hold() {
     }
 }
 
-/// Behaviour M8: a string longer than the limit is not truncated. Each letter is a token.
+/// Behaviour M8: a string argument longer than the default limit is not truncated. The reply
+/// contains no call. Each letter of the string is one token.
 #[tokio::test]
 async fn truncated_argument_leaves_no_call() {
     let model = TinyFile::new(0).load().await;
@@ -194,7 +195,8 @@ async fn truncated_argument_leaves_no_call() {
     assert!(reply.message.tool_calls.is_empty());
 }
 
-/// Needs are quotations of the question, with any white space and punctuation in it.
+/// Each need must be a quotation from the question, regardless of the white space and punctuation
+/// in the question.
 #[tokio::test]
 async fn needs_quote_any_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -254,7 +256,8 @@ async fn tool_choice_of_an_unknown_tool_is_an_error() {
     assert!(matches!(model.chat(&unknown).await, Err(ModelError::Unsupported(_))));
 }
 
-/// A conversation with a call, from a description, arguments and a result.
+/// Creates a conversation with one finished call, from the tool's description, the arguments and
+/// the result.
 fn conversation(description: &str, arguments: &str, result: &str) -> ChatRequest {
     let schema = Schema::arguments(json!({"type": "object"})).unwrap();
     let definition =
@@ -291,7 +294,8 @@ async fn descriptions_arguments_and_results_are_in_the_prompt() {
     }
 }
 
-/// The result has the text of a question.
+/// The tool result contains a line that looks like a question. Its prompt must differ from the
+/// prompt with a genuine question.
 #[tokio::test]
 async fn result_cannot_forge_a_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -315,13 +319,13 @@ async fn context_overflow_is_an_error() {
     assert!(matches!(model.chat(&request).await, Err(ModelError::ContextTooLong(_))));
 }
 
-/// The next request does not wait for the dropped reply.
+/// The next request must not wait for the end of the dropped reply.
 #[tokio::test]
 async fn dropping_a_reply_cancels_it() {
     let model = TinyFile::new(0).load().await;
     let mut long = question("Hello?");
     long.settings.max_tokens = Some(2000);
-    // Random weights end most replies early.
+    // A model with random weights ends most replies early, so a seed with a long reply is searched.
     let mut whole = Duration::ZERO;
     for seed in 0..40 {
         long.settings.seed = Some(seed);
@@ -343,7 +347,8 @@ async fn dropping_a_reply_cancels_it() {
     assert!(started.elapsed() < whole / 4, "{:?} of {whole:?}", started.elapsed());
 }
 
-/// The stalled reader loses no events.
+/// A reader that does not read its stream must not delay other requests, and must still receive all
+/// events afterwards.
 #[tokio::test]
 async fn stalled_reader_does_not_delay_other_requests() {
     let model = TinyFile::new(0).load().await;
@@ -357,7 +362,7 @@ async fn stalled_reader_does_not_delay_other_requests() {
     assert_eq!(reply.message, model.chat(&long).await.unwrap().message);
 }
 
-/// Text from outside never becomes a control token.
+/// The spelling of a special token in untrusted text must never become the special token.
 #[tokio::test]
 async fn markup_in_a_message_is_text() {
     for model in TinyFile::new(0).load_all().await {

@@ -1,4 +1,5 @@
-//! A model with random weights and a tokenizer of single bytes and a few longer tokens.
+//! Model files with random weights and a small vocabulary: all single bytes and a few longer
+//! tokens.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,14 +17,15 @@ const FEED: usize = 64;
 const LAYERS: usize = 2;
 pub(crate) const CONTEXT: u32 = 8192;
 
-/// Longer tokens across the boundary of two JSON values, like in real vocabularies.
+/// Tokens that contain the end of one JSON value and the beginning of another, as in real
+/// vocabularies.
 const WORDS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",
 ];
 const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
-/// A model file in a temporary folder.
+/// A model file with random weights in a temporary folder.
 pub(crate) struct TinyFile {
     pub(crate) path: PathBuf,
     folder: TempDir,
@@ -34,7 +36,7 @@ impl TinyFile {
         Self::with_metadata(seed, &[])
     }
 
-    /// A file with replaced or added metadata entries.
+    /// Creates a file with changed or added metadata entries.
     pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
         let changed = |key: &String| changes.iter().any(|(name, _)| name == key);
         let unchanged = metadata(&[]).into_iter().filter(|(key, _)| !changed(key));
@@ -42,12 +44,12 @@ impl TinyFile {
         Self::write(seed, unchanged.chain(added).collect())
     }
 
-    /// A file without a metadata entry.
+    /// Creates a file without the metadata entry `key`.
     pub(crate) fn without_metadata(seed: u64, key: &str) -> Self {
         Self::write(seed, metadata(&[]).into_iter().filter(|(name, _)| name != key).collect())
     }
 
-    /// A file with a chat template and further special tokens.
+    /// Creates a file with the given chat template and additional special tokens.
     pub(crate) fn with_template(seed: u64, template: &str, specials: &[&str]) -> Self {
         let template = ("tokenizer.chat_template".to_owned(), Value::String(template.to_owned()));
         let metadata = metadata(specials).into_iter().chain([template]).collect();
@@ -73,13 +75,13 @@ impl TinyFile {
         LocalModel::open(&self.path).await.unwrap()
     }
 
-    /// Loads the model with the prompt profile of the default model.
+    /// Loads the model with the prompt profile of the default model, which uses examples.
     pub(crate) async fn load_with_examples(&self) -> LocalModel {
         let profile = PromptProfile::of(KnownModel::default_model());
         LocalModel::builder().prompt_profile(profile).open(&self.path).await.unwrap()
     }
 
-    /// Loads the model with each kind of prompt profile.
+    /// Loads the model once with the profile of its chat template and once with examples.
     pub(crate) async fn load_all(&self) -> [LocalModel; 2] {
         [self.load().await, self.load_with_examples().await]
     }
@@ -128,7 +130,7 @@ fn vocabulary(specials: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The characters of byte-level BPE for bytes.
+/// Converts bytes to the characters that byte-level BPE uses for them.
 fn spelling(bytes: &[u8]) -> String {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The final text of some pieces.
+/// Pushes the pieces up to the first stop, and returns the final text.
 fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
     let (sender, mut events) = EventSender::new(64);
     let mut prose = Prose::new(&sender, stops.to_vec(), vec!["\nTool:"]);

@@ -1,4 +1,4 @@
-//! The Hugging Face hub, over HTTP.
+//! Downloads from the Hugging Face hub over HTTP.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,9 +15,9 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Hugging Face hub";
 
-/// Timeout for the connection. It is short, because there is another source.
+/// The timeout for establishing a connection. It is short, because there is a second source.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Timeout between two chunks of the response.
+/// The timeout between two chunks of the response.
 const IDLE: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {
@@ -42,7 +42,7 @@ impl Hub<'_> {
         verify_and_move(partial, place, model).await
     }
 
-    /// Requests the file from byte `have` on.
+    /// Sends the HTTP request for the file, from byte `received` on.
     async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, SourceError> {
         let tls = tls::config().map_err(|error| SourceError::Unreachable { reason: error.to_string() })?;
         let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT);
@@ -57,7 +57,7 @@ impl Hub<'_> {
     }
 }
 
-/// Appends the response to the partial file.
+/// Appends the body of the response to the partial file.
 async fn receive(
     mut response: Response,
     partial: &Path,
@@ -67,12 +67,12 @@ async fn receive(
 ) -> Result<(), SourceError> {
     let start = match response.status() {
         StatusCode::PARTIAL_CONTENT => received,
-        // A server without range requests sends the whole file.
+        // A server that does not support range requests sends the whole file.
         StatusCode::OK => 0,
         status => return Err(SourceError::HttpStatus { status: status.as_u16() }),
     };
     if let Some(size) = total_size(&response, start).filter(|size| *size != model.size) {
-        // The partial data belongs to another file.
+        // The hub now has a file of another size, so the partial data is useless.
         let _ = fs::remove_file(partial);
         return Err(SourceError::WrongFile { reason: format!("{size} bytes in place of {}", model.size) });
     }
@@ -98,7 +98,7 @@ async fn receive(
     }
 }
 
-/// The size of the whole file, if a header has it.
+/// Returns the size of the whole file, or `None` if the headers do not contain it.
 fn total_size(response: &Response, start: u64) -> Option<u64> {
     let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     match range.and_then(|range| range.rsplit('/').next()) {
@@ -111,7 +111,7 @@ fn unreachable(error: reqwest::Error) -> SourceError {
     if error.is_timeout() && !error.is_connect() {
         return SourceError::TimedOut { after: IDLE };
     }
-    // The outermost error has the address, the innermost has the reason.
+    // The outermost error contains only the address. The innermost error contains the reason.
     let mut cause: &dyn std::error::Error = &error;
     while let Some(below) = cause.source() {
         cause = below;

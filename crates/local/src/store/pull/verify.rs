@@ -1,4 +1,4 @@
-//! Verification of a downloaded file.
+//! Verification of model files by size and SHA-256.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use crate::store::KnownModel;
 use crate::store::digest::sha256;
 use crate::store::stamp::Stamp;
 
-/// Renames a file to its final path if size and SHA-256 match. Removes it otherwise.
+/// Moves a downloaded file to its final path if its size and SHA-256 match. Removes it otherwise.
 pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     place: PathBuf,
@@ -26,12 +26,13 @@ pub(super) async fn verify_and_move(
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
-/// Accepts a file at its final path if size and SHA-256 match.
+/// Accepts a file at its final path if its size and SHA-256 match.
 pub(super) async fn verify_in_place(place: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
     let model = model.clone();
     let wrong = blocking(move || {
         Ok(check(&place, &model)?.map(|stamp| {
-            // In a read-only folder the file is verified each time.
+            // In a read-only folder the stamp cannot be written, and the file is verified at each
+            // pull.
             let _ = stamp.write(&place);
             place
         }))
@@ -39,13 +40,13 @@ pub(super) async fn verify_in_place(place: PathBuf, model: &KnownModel) -> Resul
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
-/// The stamp of a matching file, or the mismatch.
+/// Returns the stamp of the file if it matches the model, or a description of the mismatch.
 fn check(path: &Path, model: &KnownModel) -> io::Result<Result<Stamp, String>> {
     let found = path.metadata()?.len();
     if found != model.size {
         return Ok(Err(format!("{found} bytes in place of {}", model.size)));
     }
-    // Taken before hashing: a change during the hashing invalidates it.
+    // The stamp is taken before hashing, so a change of the file during hashing invalidates it.
     let stamp = Stamp::of(path, model)?;
     let (found, expected) = (sha256(path)?, model.sha256);
     Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} in place of {expected}")) })
