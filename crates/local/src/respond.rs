@@ -76,8 +76,8 @@ impl<'a> Writer<'a> {
         Self { engine, request, events, prompt, reasoning: String::new(), usage, left }
     }
 
-    /// Returns `true` if the reply may contain tool calls. Fails if the request requires a call of
-    /// a tool that it does not contain.
+    /// Returns `true` if the reply may contain tool calls. Fails if a call is required but the
+    /// request does not contain the tool.
     pub(crate) fn may_call(&self) -> Result<bool, ModelError> {
         let tools = &self.request.tools;
         match &self.request.tool_choice {

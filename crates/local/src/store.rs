@@ -77,8 +77,8 @@ impl ModelStore {
 
     /// Returns the path of a model's file if the file was verified and has not changed since.
     ///
-    /// Returns `None` for a file that was copied into the folder by other means.
-    /// [`Downloader::pull`](crate::Downloader::pull) verifies it without a download.
+    /// Returns `None` for a file that was copied into the folder by other means. A pull verifies
+    /// such a file without a download.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
         let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));

@@ -12,7 +12,8 @@ use crate::{McpSource, StdioServer};
 
 /// The servers of an `mcp.json` file, in the format that editors use.
 ///
-/// The root is an object with `mcpServers`, an object of entries by server name:
+/// The root is an object with the key `mcpServers`. Its value contains one entry per server, by
+/// name:
 ///
 /// | key | meaning |
 /// |---|---|
@@ -22,8 +23,8 @@ use crate::{McpSource, StdioServer};
 ///
 /// Other keys are ignored.
 ///
-/// Strings may contain environment variables, as `${NAME}` or `${NAME:-default}`. The default
-/// applies if the variable is undefined or empty, and may itself contain variables.
+/// Strings may contain environment variables, as `${NAME}` or `${NAME:-default}`. The default is
+/// used if the variable is undefined or empty. It may contain variables itself.
 ///
 /// All entries are validated before any server is started.
 ///
@@ -48,33 +49,33 @@ pub struct McpConfig {
     servers: Vec<(String, ServerConfig)>,
 }
 
-/// The configuration of one server.
+/// The configuration of one MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerConfig {
-    /// A child process.
+    /// A server that runs as a child process and communicates over standard input and output.
     Stdio(StdioServer),
-    /// A server at a URL. Not supported by [`McpConfig::start`] yet.
+    /// A server that is reached over HTTP. [`McpConfig::start`] does not support it yet.
     Http(HttpServer),
 }
 
-/// A server at a URL.
+/// The configuration of an MCP server that is reached over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpServer {
     /// The URL of the MCP endpoint.
     pub url: String,
-    /// HTTP headers of every request.
+    /// The HTTP headers that are sent with every request.
     pub headers: BTreeMap<String, String>,
 }
 
-/// An unreadable or invalid `mcp.json`.
+/// The error for an `mcp.json` that is unreadable or invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{problem}", .path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
 pub struct McpConfigError {
-    /// The path, if the configuration was read from a file.
+    /// The path of the file. `None` if the configuration was parsed from text.
     pub path: Option<PathBuf>,
-    /// The cause.
+    /// The cause of the error.
     pub problem: McpConfigProblem,
 }
 
@@ -85,28 +86,29 @@ pub enum McpConfigProblem {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Read(io::Error),
-    /// The file is not valid JSON. The message has line and column.
+    /// The text is not valid JSON. The message contains the line and the column.
     #[error("not JSON: {0}")]
     Syntax(serde_json::Error),
-    /// The root has no object `mcpServers`.
+    /// The root is not an object, or `mcpServers` is missing or not an object.
     #[error("the root must be an object with \"mcpServers\", an object of servers by name; {0}")]
     Root(String),
-    /// An entry is invalid.
+    /// The entry of a server is invalid.
     #[error("server \"{name}\": {reason}")]
     Entry {
-        /// The name of the entry.
+        /// The name of the server.
         name: String,
-        /// The cause, without values of the file, since these may be secrets.
+        /// The reason. It contains no values from the file, because these may be secrets.
         reason: String,
     },
 }
 
 impl McpConfig {
-    /// Reads an `mcp.json` file. `${NAME}` is expanded from the environment of this process.
+    /// Reads an `mcp.json` file. Variables are looked up in the environment of this process.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, and in the same cases as [`from_json`](Self::from_json).
+    /// Fails if the file cannot be read, and in all cases in which [`from_json`](Self::from_json)
+    /// fails.
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let path = path.as_ref();
         let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
@@ -115,22 +117,24 @@ impl McpConfig {
         Ok(Self { path: Some(path.to_owned()), servers })
     }
 
-    /// Parses JSON text. Variables are looked up in the environment of this process.
+    /// Parses the JSON text of an `mcp.json` file. Variables are looked up in the environment of
+    /// this process.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not JSON or has no `mcpServers`. Also fails if an entry has neither or
-    /// both of `command` and `url`, a value of the wrong type, or an undefined variable. The error
-    /// has the name of the entry.
+    /// Fails if the text is not valid JSON or has no `mcpServers`. Also fails if an entry has both
+    /// or neither of `command` and `url`, a value of the wrong type, or an undefined variable. The
+    /// error message contains the name of the entry.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
         Self::from_json_with(text, |name| env::var(name).ok())
     }
 
-    /// Parses JSON text. Variables are looked up with `lookup`, for example in a secret store.
+    /// Parses the JSON text of an `mcp.json` file. Variables are looked up with `lookup`, for
+    /// example in a secret store.
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`from_json`](Self::from_json).
+    /// Fails in all cases in which [`from_json`](Self::from_json) fails.
     pub fn from_json_with(
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
@@ -149,7 +153,7 @@ impl McpConfig {
         self.servers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Starts all servers in the background. See [`McpSource::start`].
+    /// Starts all servers in the background and returns their sources. See [`McpSource::start`].
     ///
     /// # Errors
     ///
@@ -209,9 +213,9 @@ fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String
     }
 }
 
-/// A reader for the keys of an entry. Expands variables, and treats `null` as absent.
+/// Reads the keys of a server entry. Expands variables, and treats `null` as absent.
 ///
-/// Errors contain the key but not the value, which may be a secret.
+/// Errors contain the key, but not the value, because the value may be a secret.
 struct Entry<'a> {
     fields: &'a Map<String, Value>,
     lookup: Lookup<'a>,
@@ -282,7 +286,7 @@ fn keys(object: &Map<String, Value>) -> String {
     object.keys().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// Omits possible secrets: the values of the headers, and all of the URL except its origin.
+/// Omits possible secrets: the header values, and all of the URL except its origin.
 impl std::fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let headers: Vec<_> = self.headers.keys().collect();

@@ -1,4 +1,4 @@
-//! Requests to a server, with an idle timeout and cancellation on drop.
+//! MCP requests to a server, with an idle timeout and cancellation on drop.
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
@@ -17,39 +17,40 @@ use tokio::{
 
 use crate::transport::{self, ServerEvents};
 
-/// Maximum time from a failed write until the end of the server's output is detected.
+/// The maximum time between a failed write and the detection that the server closed its output.
 const CLOSE_DETECTION: Duration = Duration::from_millis(500);
 
-/// A connection to a server. Cheap to clone.
+/// A connection to an MCP server. Clones share the connection.
 #[derive(Clone)]
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     monitor: Option<Monitor>,
 }
 
-/// Transport state, available if the connection uses our own transport.
+/// The state of our own transport. A connection that uses another transport has no monitor.
 #[derive(Clone)]
 struct Monitor {
     events: Arc<ServerEvents>,
     idle_timeout: Duration,
 }
 
-/// The error of a request.
+/// An error of a request to the server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The connection closed before the request was written. A retry is safe.
+    /// The connection was closed before the request was written. A retry is safe.
     #[error("the connection is closed")]
     NotSent,
-    /// The connection closed before the response. The server may have processed the request.
+    /// The connection was closed before the response arrived. The server may have processed the
+    /// request.
     #[error("the connection was lost")]
     Lost,
-    /// Neither a response nor a progress notification arrived in time.
+    /// Neither a response nor a progress notification arrived within the idle timeout.
     #[error("no message from the server for {} s", .0.as_secs_f32())]
     IdleTimeout(Duration),
-    /// A JSON-RPC error response.
+    /// The server returned a JSON-RPC error.
     #[error("{} (code {}){}", .0.message, .0.code.0, error_data(.0))]
     Rejected(ErrorData),
-    /// A response that rmcp could not process.
+    /// The server returned a response that rmcp could not process.
     #[error("{0}")]
     InvalidResponse(String),
 }
@@ -60,10 +61,10 @@ impl Connection {
         Self { peer, monitor: Some(Monitor { events, idle_timeout }) }
     }
 
-    /// Wraps a connection that the caller owns.
+    /// Creates a connection over a transport that belongs to the caller.
     ///
-    /// Progress notifications are not available, so only the absolute deadline of a call applies,
-    /// not the idle timeout.
+    /// Progress notifications are not available on it, so requests have no idle timeout. Only the
+    /// deadline of the whole call applies.
     pub(crate) fn external(peer: Peer<RoleClient>) -> Self {
         Self { peer, monitor: None }
     }
@@ -73,16 +74,17 @@ impl Connection {
         closed || self.peer.is_transport_closed()
     }
 
-    /// Waits up to 500 ms until [`is_closed`](Self::is_closed) is `true`.
+    /// Waits until [`is_closed`](Self::is_closed) returns `true`, for at most 500 ms.
     ///
-    /// After a failed write, the end of the server's output may be detected a moment later.
+    /// The transport may detect the end of the server's output a moment after a failed write.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {
             let _ = timeout(CLOSE_DETECTION, monitor.events.closed.cancelled()).await;
         }
     }
 
-    /// Sends a request and returns the result as JSON. Progress is passed to `report`.
+    /// Sends a request and returns the result as JSON. Calls `report` with each progress
+    /// notification.
     ///
     /// # Cancellation
     ///
@@ -121,8 +123,9 @@ impl Connection {
         match response {
             Ok(result) => serde_json::to_value(result).map_err(|error| invalid(&error)),
             Err(ServiceError::McpError(error)) => Err(RequestError::Rejected(error)),
-            // With our own transport, no complete message was written. The HTTP transport of rmcp
-            // also returns this error if the request was sent but the response could not be read.
+            // Our own transport returns this error only if the message was not written completely.
+            // The HTTP transport of rmcp also returns it if the request was sent but the response
+            // was lost.
             Err(ServiceError::TransportSend(_)) if self.monitor.is_some() => Err(RequestError::NotSent),
             Err(
                 ServiceError::TransportSend(_)
@@ -134,7 +137,8 @@ impl Connection {
     }
 }
 
-/// Formats the `data` of a JSON-RPC error.
+/// Formats the `data` of a JSON-RPC error as a suffix of the message. The result is empty if there
+/// is no data.
 fn error_data(error: &ErrorData) -> String {
     error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
@@ -148,7 +152,7 @@ async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress
     future::pending().await
 }
 
-/// An open request. Dropping it before the response sends `notifications/cancelled`.
+/// A request that waits for its response. Dropping it earlier sends `notifications/cancelled`.
 struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
 
 impl CancelOnDrop {

@@ -1,4 +1,4 @@
-//! The handle through which tools reach the current connection of their source.
+//! The handle that gives tools access to the current connection of their source.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
 
-/// The state of a source.
+/// The status of an [`McpSource`](crate::McpSource).
 #[derive(Clone)]
 pub(crate) enum SourceStatus {
-    /// The first start is in progress.
+    /// The server is being started for the first time.
     Starting,
     /// The server is connected.
     Ready { connection: Connection, tools: ToolList },
-    /// The server is being restarted. Its last tool list stays available.
+    /// The server is being restarted. The last tool list remains available.
     Restarting { tools: ToolList },
-    /// The last start failed. The next attempt follows after a backoff.
+    /// The last attempt to start the server failed. The next attempt follows after a backoff.
     Failed { reason: String },
 }
 
-/// A handle to the current connection of a source. Cheap to clone, and valid across restarts.
+/// A handle to the current connection of a source. It remains valid when the server is restarted.
+/// Clones refer to the same source.
 #[derive(Clone)]
 pub(crate) struct ConnectionHandle {
     label: String,
@@ -30,13 +31,14 @@ pub(crate) struct ConnectionHandle {
     start_timeout: Duration,
 }
 
-/// A call was not sent, because there is no connection to the server.
+/// The error for a call that was not sent because there was no connection to the server.
 ///
-/// The source was dropped or closed, an external connection ended, or the server is not running.
+/// This happens if the source was dropped or closed, if the server is not running, or if the
+/// connection passed to [`McpSource::from_service`](crate::McpSource::from_service) has ended.
 ///
-/// This is the source of the [`ToolError::Failed`] of the call, which distinguishes it from a
-/// failure of the tool. If the connection is lost *during* a call, the error is
-/// [`ToolError::Unconfirmed`], since the server may have executed the call.
+/// It is the source of a [`ToolError::Failed`], which distinguishes the error from a failure of the
+/// tool itself. If the connection is lost *during* a call, the error is [`ToolError::Unconfirmed`],
+/// because the server may have executed the call.
 ///
 /// # Examples
 ///
@@ -56,14 +58,14 @@ pub(crate) struct ConnectionHandle {
 pub struct NotConnected {
     /// The label of the source, such as `mcp:files`.
     pub source_label: String,
-    /// The cause, for people and logs.
+    /// The reason, for people and logs.
     ///
-    /// It may quote output of the server, so do not send it to a model.
+    /// It may contain output of the server, so do not send it to a model.
     pub reason: String,
 }
 
 impl ConnectionHandle {
-    /// Creates a handle. Calls during a start wait for at most `start_timeout`.
+    /// Creates a handle. A call waits for at most `start_timeout` while the server starts.
     pub(crate) fn new(
         label: String,
         status: watch::Receiver<SourceStatus>,
@@ -83,7 +85,7 @@ impl ConnectionHandle {
         Self { label, status, closed: CancellationToken::new(), start_timeout: Duration::ZERO }
     }
 
-    /// Returns the current connection. Waits while the source starts.
+    /// Returns the current connection. Waits while the server starts or restarts.
     pub(crate) async fn connection(&self) -> Result<Connection, ToolError> {
         let wait = async {
             let mut status = self.status.clone();
@@ -113,7 +115,7 @@ impl ConnectionHandle {
         self.unavailable("is closed", "the source or its connection is closed")
     }
 
-    /// Returns the error of a call that was not sent.
+    /// Creates the error for a call that was not sent.
     pub(crate) fn unavailable(&self, state: &str, reason: &str) -> ToolError {
         let source_label = self.label.clone();
         tracing::debug!(source = source_label, reason, "a call was not sent: no connection to the server");

@@ -1,4 +1,5 @@
-//! The tool list of a server. An invalid tool is skipped with a diagnostic.
+//! Fetches and parses the tool list of a server. Invalid tools are skipped and reported in a
+//! diagnostic.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -18,19 +19,20 @@ use crate::{
     tool::McpTool,
 };
 
-/// Maximum length of a quoted schema, in bytes.
+/// The maximum length of a schema that is quoted in a diagnostic, in bytes.
 const EXCERPT: usize = 60;
 
-/// A `tools/list` result.
+/// The complete tool list of a server.
 #[derive(Clone)]
 pub(crate) struct Listing {
-    /// The tools as JSON, to detect changes.
+    /// The tools as the server sent them. Used to detect changes.
     json: Vec<Value>,
     pub(crate) tools: ToolList,
 }
 
 impl Listing {
-    /// Fetches all pages. If nothing has changed, `tools` is the snapshot of `previous`.
+    /// Fetches all pages of the tool list. If the list has not changed, returns `previous` with its
+    /// tool snapshot.
     pub(crate) async fn fetch(
         connection: &Connection,
         handle: &ConnectionHandle,
@@ -50,12 +52,12 @@ impl Listing {
     }
 }
 
-/// Limits of a tool list.
+/// Limits for fetching a tool list.
 #[derive(Clone, Copy)]
 pub(crate) struct ListLimits {
-    /// Maximum time for all pages together.
+    /// The maximum time for all pages together.
     pub(crate) timeout: Duration,
-    /// Maximum number of pages.
+    /// The maximum number of pages.
     pub(crate) pages: usize,
 }
 
@@ -65,7 +67,7 @@ impl Default for ListLimits {
     }
 }
 
-/// The error of [`Listing::fetch`].
+/// An error of [`Listing::fetch`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
     #[error("the server did not list its tools within {0:?}")]
@@ -137,11 +139,11 @@ fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
     ToolList::gather(tools, diagnostics)
 }
 
-/// Parses an entry of a tool list. Returns the original name and the definition.
+/// Parses an entry of a tool list. Returns the name that the server uses and the definition.
 ///
 /// # Errors
 ///
-/// Returns the reason for the diagnostic.
+/// Returns the reason why the tool is skipped, for a diagnostic.
 pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;

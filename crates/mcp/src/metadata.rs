@@ -1,8 +1,9 @@
-//! The mapping of `_meta`, `annotations` and other extra fields of a result to
+//! Stores the `_meta` of a result and the extra fields of its content blocks in
 //! [`ToolOutput::metadata`].
 //!
-//! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list with the extra
-//! fields of content blocks. The `index` of an entry is the index of its block in the content.
+//! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list of the extra
+//! fields of content blocks, such as `annotations`. The `index` of an entry is the position of its
+//! block in the content.
 //!
 //! [`ToolOutput::metadata`]: haft_core::ToolOutput::metadata
 
@@ -14,7 +15,8 @@ const META: &str = "_meta";
 const CONTENT: &str = "content";
 const INDEX: &str = "index";
 
-/// Builds the entry of a content block. Returns `None` if the block has no extra fields.
+/// Builds the metadata entry of a content block from its extra fields. Returns `None` if there are
+/// none.
 pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Value> {
     let mut entry: Map<_, _> = extra.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if entry.is_empty() {
@@ -24,7 +26,8 @@ pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Val
     Some(Value::Object(entry))
 }
 
-/// Builds the metadata of an output.
+/// Builds the metadata of a tool output from the `_meta` of the result and the entries of its
+/// blocks.
 pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTreeMap<String, Value> {
     let meta = meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()));
     let entries = Some(entries).filter(|entries| !entries.is_empty()).map(Value::Array);
@@ -34,12 +37,13 @@ pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTree
         .collect()
 }
 
-/// Removes and returns the `_meta` of the result.
+/// Removes the `_meta` of the result from the metadata and returns it.
 pub(crate) fn take_result_meta(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
     metadata.remove(META)
 }
 
-/// Removes the entries of the content blocks. Returns their indices and extra fields.
+/// Removes the entries of the content blocks from the metadata. Returns the index and the extra
+/// fields of each block.
 pub(crate) fn take_block_entries(
     metadata: &mut BTreeMap<String, Value>,
 ) -> impl Iterator<Item = (usize, Map<String, Value>)> {

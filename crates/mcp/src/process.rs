@@ -1,4 +1,4 @@
-//! The process group of a server. It ends when its owner drops it, exits or crashes.
+//! The process group of a server. It is terminated when its owner drops it, exits or crashes.
 
 mod stderr;
 
@@ -13,17 +13,18 @@ use tokio::{
 use crate::StdioServer;
 pub(crate) use stderr::StderrTail;
 
-/// Grace period after the input is closed, and again after `SIGTERM`.
+/// The time for the server to exit after its input is closed, and again after `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A shell script that terminates its process group when its standard input closes.
 ///
-/// The input closes when the owner drops it, exits, panics or is killed. The watchdog is the group
-/// leader, so the group id cannot be reused until the watchdog is reaped, even if the server exited
-/// long before. It ignores `SIGTERM`, which it sends to its own group.
+/// The input closes when the owner drops it, exits, panics or is killed. The watchdog is the leader
+/// of the process group. The group id can therefore not be reused until the watchdog is reaped,
+/// even if the server exited long before. The watchdog ignores `SIGTERM`, because it sends this
+/// signal to its own group.
 const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
-/// The processes of a server and its descendants. Dropping the group terminates them.
+/// The processes of a server, including its descendants. Dropping the value terminates them.
 ///
 /// A process that leaves the group with `setsid` is not terminated.
 pub(crate) struct ProcessGroup {
@@ -53,14 +54,15 @@ impl ProcessGroup {
         Ok((group, StdioStreams { stdin, stdout, stderr: StderrTail::read(stderr) }))
     }
 
-    /// Waits until the server exits.
+    /// Waits until the server process exits.
     pub(crate) async fn exited(&mut self) -> io::Result<ExitStatus> {
         self.server.wait().await
     }
 
-    /// Terminates the group: waits, then sends `SIGTERM`, then `SIGKILL`.
+    /// Terminates all processes of the group. Waits for the server to exit, then sends `SIGTERM`,
+    /// and finally `SIGKILL`.
     ///
-    /// The caller closes the standard input of the server first.
+    /// The caller must close the standard input of the server first.
     pub(crate) async fn terminate(mut self) {
         if timeout(GRACE, self.server.wait()).await.is_err() {
             self.signal(Signal::TERM);
@@ -70,7 +72,7 @@ impl ProcessGroup {
         let _ = self.server.wait().await;
         self.is_reaped = true;
         let _ = self.watchdog.wait().await;
-        // Descendants of the server are reaped by init, which takes a moment.
+        // The descendants of the server are reaped by init, which takes a moment.
         let exited = async {
             while test_kill_process_group(self.id).is_ok() {
                 sleep(Duration::from_millis(2)).await;
@@ -80,15 +82,16 @@ impl ProcessGroup {
     }
 
     fn signal(&self, signal: Signal) {
-        // Fails if the group has already exited.
+        // An error means that the group has already exited.
         let _ = kill_process_group(self.id, signal);
     }
 }
 
-/// Sends `SIGTERM`. The watchdog, whose input closes here, sends `SIGKILL` later.
+/// Sends `SIGTERM` to the group. Dropping also closes the input of the watchdog, which then sends
+/// `SIGKILL`.
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // After the watchdog is reaped, the id may belong to another group.
+        // When the watchdog is reaped, the group id may be reused for another group.
         if !self.is_reaped {
             self.signal(Signal::TERM);
         }

@@ -1,4 +1,5 @@
-//! Conversion of `tools/call` results to tool outputs. Unknown fields become metadata.
+//! Conversion of `tools/call` results to tool outputs. Fields without a counterpart become
+//! metadata.
 
 use crate::metadata;
 use haft_core::{
@@ -9,11 +10,11 @@ use haft_core::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Converts a `CallToolResult`.
+/// Converts a `CallToolResult` to a tool response.
 ///
 /// # Errors
 ///
-/// Fails if `isError` is set, and for other result types than `complete`.
+/// Fails if `isError` is `true`, or if `resultType` is present and not `complete`.
 pub(crate) fn outcome(mut result: Value) -> Result<ToolResponse, ToolError> {
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
@@ -25,7 +26,7 @@ pub(crate) fn outcome(mut result: Value) -> Result<ToolResponse, ToolError> {
     let Some(fields) = result.as_object_mut() else {
         return Err(failed("invalid response: the result is not an object".to_owned()));
     };
-    // `null` is a value here. Only an absent key is `None`.
+    // `null` is a valid value of `structuredContent`. Only a missing key is `None`.
     let structured = fields.remove("structuredContent");
     let blocks = match fields.remove("content") {
         None | Some(Value::Null) => Vec::new(),
@@ -57,11 +58,12 @@ fn failed(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-/// Joins content, structured content and warnings, because a [`ToolError`] has only a message.
+/// Joins the content, the structured content and the warnings to one text, because a [`ToolError`]
+/// contains only a message.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
-        // MCP recommends to repeat the structured content as text.
+        // MCP recommends that servers repeat the structured content as text.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
         text = lines([text, structured.to_string()]);
@@ -75,7 +77,8 @@ fn lines(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// A content block. `extra` has all other fields, such as `annotations`, `_meta` and `icons`.
+/// A content block of a result. `extra` contains the other fields, such as `annotations`, `_meta`
+/// and `icons`.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block {
@@ -125,15 +128,15 @@ struct Resource {
     extra: Map<String, Value>,
 }
 
-/// A parsed content block.
+/// The result of parsing a content block.
 struct ParsedBlock {
-    /// Two items for a resource with both `text` and `blob`, otherwise one.
+    /// Contains two items for a resource with both `text` and `blob`, otherwise one.
     content: Vec<Content>,
     extra: Map<String, Value>,
     warning: Option<String>,
 }
 
-/// Parses a content block. Unknown and invalid blocks are kept as JSON, with a warning.
+/// Parses a content block. An unknown or invalid block is kept as JSON, with a warning.
 fn parse_block(block: Value) -> ParsedBlock {
     match Block::deserialize(&block).map_err(|error| error.to_string()).and_then(into_content) {
         Ok((content, extra)) => ParsedBlock { content, extra, warning: None },
@@ -174,7 +177,7 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
     })
 }
 
-/// Decodes base64, with or without line breaks and padding.
+/// Decodes base64 text. Line breaks are ignored, and padding is optional.
 fn bytes(mut base64: String) -> Result<Bytes, String> {
     base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
     let padding = base64.len().wrapping_neg() % 4;

@@ -1,4 +1,4 @@
-//! A toolset as an MCP server.
+//! Serves a toolset as an MCP server.
 
 mod call;
 mod content;
@@ -29,13 +29,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::transport::ServerTransport;
 
-/// The error of [`serve`] and [`serve_stdio`].
+/// An error of [`serve`] or [`serve_stdio`].
 ///
-/// A client that closes the connection is not an error.
+/// It is not an error if the client closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The first messages of the client are not valid in any supported protocol revision.
+    /// The first messages of the client are invalid in all supported protocol revisions.
     #[error("the MCP handshake failed")]
     Handshake(#[source] Box<ServerInitializeError>),
     /// The server task panicked or was aborted.
@@ -43,24 +43,26 @@ pub enum ServeError {
     Ended(#[source] tokio::task::JoinError),
 }
 
-/// Time for open calls to finish after the end of the input.
+/// The time for open calls to finish after the end of the input.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves tools over standard input and output until the input ends.
+/// Serves a toolset over standard input and output until the input ends.
 ///
 /// Supports the protocol revisions 2026-07-28, and 2025-11-25 and earlier.
 ///
 /// Calls run through the toolset's pipeline, which validates and repairs arguments, catches panics
-/// and limits the size of results. Failures, panics and invalid arguments are returned as results
-/// with `isError`. An unknown tool is a JSON-RPC error. `notifications/cancelled` drops the call.
+/// and limits the size of results. If a call fails or panics, or if its arguments are invalid, the
+/// client receives a result with `isError`. A call of an unknown tool is answered with a JSON-RPC
+/// error. The notification `notifications/cancelled` drops the call.
 ///
 /// # Shutdown
 ///
-/// At the end of the input, open calls have one second to finish before they are cancelled. A
-/// client can therefore write a request, close its side and read the response.
+/// After the end of the input, open calls have one second to finish before they are cancelled. A
+/// client can therefore write a request, close its side of the connection and still read the
+/// response.
 ///
-/// When the future is done, exit the process: a blocking thread of tokio may still be waiting for
-/// standard input.
+/// Exit the process when the future completes, because a blocking thread of tokio may still be
+/// waiting for standard input.
 ///
 /// # Standard output
 ///
@@ -91,7 +93,7 @@ pub async fn serve_stdio(tools: Toolset) -> Result<(), ServeError> {
     serve(tools, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
-/// Serves tools over a pair of byte streams. See [`serve_stdio`].
+/// Serves a toolset over a pair of byte streams. See [`serve_stdio`].
 ///
 /// # Errors
 ///
@@ -123,7 +125,7 @@ where
 
 struct Server {
     tools: Toolset,
-    /// Cancelled at the end of the input.
+    /// Cancelled when the input of the server ends.
     input_closed: CancellationToken,
 }
 
@@ -175,12 +177,12 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The pipeline parses arguments from text.
+        // The pipeline parses and repairs the arguments as JSON text.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
         self.call(&request.name, arguments, cx).await.map(CallToolResponse::from)
     }
 
-    /// Handles `tools/call` requests that rmcp could not parse, such as a list as arguments.
+    /// Handles `tools/call` requests that rmcp cannot parse, for example with a list as arguments.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -194,9 +196,9 @@ impl ServerHandler for Server {
         let Some(name) = field("name").and_then(Value::as_str) else {
             return Err(ErrorData::invalid_params("`tools/call` without `name`", None));
         };
-        // The pipeline repairs or rejects the arguments, with an error that the model can read.
+        // The pipeline repairs the arguments or rejects them with an error for the model.
         let arguments = field("arguments").unwrap_or(&Value::Null).to_string();
-        // `resultType` was added in revision 2026-07-28.
+        // Only clients of revision 2026-07-28 or later support `resultType`.
         let has_result_type = cx.protocol_version().is_some_and(|version| !version.has_initialize());
         let mut result = self.call(name, arguments, cx).await?;
         if !has_result_type {
@@ -207,7 +209,7 @@ impl ServerHandler for Server {
     }
 }
 
-/// Converts a panic to an error response. Without it, rmcp would never respond to the request.
+/// Converts a panic to a JSON-RPC error. Otherwise rmcp would never respond to the request.
 async fn catch_panic<F: Future>(work: F) -> Result<F::Output, ErrorData> {
     let internal = |_panic| ErrorData::internal_error(Cow::Borrowed("the server panicked"), None);
     AssertUnwindSafe(work).catch_unwind().await.map_err(internal)

@@ -1,4 +1,4 @@
-//! A single run of a server: start, handshake, and requests until it exits.
+//! A run of a server process: its start, the handshake, and the requests until the process exits.
 
 use std::{
     io,
@@ -25,49 +25,51 @@ use crate::{
     transport::{ClientTransport, ServerEvents, TransportLimits},
 };
 
-/// Maximum time for the response to `server/discover`, which only revision 2026-07-28 defines.
+/// The maximum time to wait for the response to `server/discover`. Servers before revision
+/// 2026-07-28 may never respond to it.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum time to read the remaining output of a server that exited.
+/// The maximum time to read the remaining output of a server that exited.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A server after a successful handshake.
+/// A running server after a successful handshake.
 pub(crate) struct Session {
     pub(crate) process: ServerProcess,
     pub(crate) client: Client,
 }
 
-/// The process side of a session.
+/// The process of a session.
 pub(crate) struct ServerProcess {
     group: ProcessGroup,
     stderr: StderrTail,
     events: Arc<ServerEvents>,
 }
 
-/// The protocol side of a session.
+/// The protocol connection of a session.
 pub(crate) struct Client {
     service: RunningService<RoleClient, ClientConfig>,
     events: Arc<ServerEvents>,
     pub(crate) connection: Connection,
 }
 
-/// The handshake of a session.
+/// The kind of handshake with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handshake {
-    /// `server/discover` (revision 2026-07-28), with a fallback to `initialize`.
+    /// Sends `server/discover` (revision 2026-07-28) first and falls back to `initialize`.
     Auto,
-    /// `initialize` (revisions up to 2025-11-25).
+    /// Sends `initialize` (revisions up to 2025-11-25).
     Initialize,
 }
 
-/// A failed start.
+/// The error for a server that could not be started.
 pub(crate) struct StartError {
     pub(crate) reason: String,
-    /// Processes that the caller must terminate.
+    /// The processes of the server. The caller must terminate them.
     pub(crate) group: Option<ProcessGroup>,
 }
 
 impl Session {
-    /// Starts a server and performs the handshake. Returns the handshake to use for the next start.
+    /// Starts a server and performs the handshake. Also returns the kind of handshake for the next
+    /// start.
     ///
     /// Some servers exit if the first request is not `initialize`. The server is then started a
     /// second time with [`Handshake::Initialize`].
@@ -86,7 +88,8 @@ impl Session {
         }
     }
 
-    /// Closes the connection: open calls fail and the server's input closes. Returns the processes.
+    /// Closes the connection, so that open calls fail and the server's input closes. Returns the
+    /// process group, which the caller must terminate.
     pub(crate) fn disconnect(self) -> ProcessGroup {
         drop(self.client);
         self.process.group
@@ -94,11 +97,12 @@ impl Session {
 }
 
 impl ServerProcess {
-    /// Waits until the server exits or closes its output. Returns the reason.
+    /// Waits until the server exits or closes its standard output. Returns a message with the
+    /// reason.
     pub(crate) async fn exited(&mut self) -> String {
         let status = tokio::select! {
             status = self.group.exited() => {
-                // Responses may still be buffered in the pipe.
+                // The pipe may still contain responses.
                 let _ = timeout(DRAIN_TIMEOUT, self.events.closed.cancelled()).await;
                 status.ok()
             }
@@ -109,12 +113,12 @@ impl ServerProcess {
 }
 
 impl Client {
-    /// Waits for `notifications/tools/list_changed`.
+    /// Waits for the notification `notifications/tools/list_changed`.
     pub(crate) async fn list_changed(&self) {
         self.events.list_changed.notified().await;
     }
 
-    /// Returns `true` if list changes are only sent to subscribers.
+    /// Returns `true` if the server sends list changes only to subscribers.
     ///
     /// Revision 2026-07-28 requires `subscriptions/listen`. Up to 2025-11-25, servers with the
     /// capability `tools.listChanged` notify every client.
@@ -125,16 +129,18 @@ impl Client {
         })
     }
 
-    /// Subscribes to list changes and waits for the end of the subscription.
+    /// Subscribes to list changes and waits until the subscription ends.
     ///
-    /// Returns `false` if the server rejects it, or does not respond within `ack_timeout`.
+    /// Returns `false` if the server rejects the subscription or does not respond within
+    /// `ack_timeout`.
     pub(crate) async fn subscribe(&self, ack_timeout: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
                 // The list may have changed before the subscription was active.
                 self.events.list_changed.notify_one();
-                // The transport handles the notifications. This loop drains the queue of rmcp.
+                // The transport has already handled the notifications. This loop only empties the
+                // queue of rmcp.
                 while let Ok(Some(_)) = subscription.next().await {}
                 return true;
             }
@@ -145,10 +151,10 @@ impl Client {
     }
 }
 
-/// The error of a start or a handshake.
+/// An error while a server is started or during its handshake.
 enum HandshakeError {
     NotStarted(io::Error),
-    /// The server exited before it responded.
+    /// The server exited before it responded to the handshake.
     Exited {
         group: ProcessGroup,
         reason: String,
@@ -207,10 +213,12 @@ async fn start(
     Err(HandshakeError::Failed { group, reason })
 }
 
-/// Performs the handshake, and a second one if the server supports only the other kind:
+/// Performs the handshake. If the server supports only the other kind of handshake, performs a
+/// second one:
 ///
-/// - `server/discover` after a failed `initialize`, if the probe timed out but was answered later.
-/// - `initialize` after `server/discover`, if the server listed only revisions up to 2025-11-25.
+/// - `server/discover` after a failed `initialize`, if the server responded to the first
+///   `server/discover` only after the probe timeout
+/// - `initialize` after `server/discover`, if the server supports only revisions up to 2025-11-25
 async fn negotiate(
     handshake: Handshake,
     transport: ClientTransport<ChildStdout, ChildStdin>,
@@ -259,7 +267,8 @@ impl Handshake {
         }
     }
 
-    /// Returns the handshake for the next start: `Initialize` if the server negotiated it.
+    /// Returns the kind of handshake for the next start: `Initialize` if the server negotiated a
+    /// revision with `initialize`, otherwise the same kind.
     fn for_restart(self, peer: &Peer<RoleClient>) -> Self {
         match peer.peer_info() {
             Some(info) if info.protocol_version.has_initialize() => Self::Initialize,
@@ -268,7 +277,7 @@ impl Handshake {
     }
 }
 
-/// Protocol revisions without `initialize`.
+/// Returns the supported protocol revisions that use `server/discover`.
 fn discover_versions() -> Vec<ProtocolVersion> {
     vec![ProtocolVersion::V_2026_07_28]
 }
@@ -279,12 +288,13 @@ fn config() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-/// Returns the exit status of a server that closed its output. `None` if it is still running.
+/// Returns the exit status of a server that closed its output, or `None` if it is still running.
 async fn exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
     timeout(DRAIN_TIMEOUT, group.exited()).await.ok().and_then(Result::ok)
 }
 
-/// Formats the exit of a server in `phase`, with the last lines of its standard error.
+/// Formats a message about the exit of a server, with the last lines of its standard error. `phase`
+/// is an addition such as ` during the handshake`.
 async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
         Some(status) => format!("the server exited{phase} ({status})"),
@@ -295,7 +305,7 @@ async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut Stde
         text += "; stderr:\n";
         text += &last_lines;
     }
-    // Shells exit with 127 for "command not found".
+    // A shell exits with 127 if it does not find a command.
     if status.and_then(|status| status.code()) == Some(127) {
         text += "\nset `PATH` in the server's `env`, or use an absolute path";
     }

@@ -21,22 +21,25 @@ use crate::{
     listing::{ListLimits, Listing},
 };
 
-/// An MCP server as a source of tools.
+/// A tool source that runs an MCP server.
 ///
 /// The source owns the server process. It starts the server, negotiates the protocol revision
 /// (2026-07-28, or 2025-11-25 and earlier), restarts the server after a crash, and terminates it
 /// when the source is dropped.
 ///
-/// Tools stay valid across restarts. After the source is dropped, their calls fail.
+/// The tools remain valid across restarts. After the source is dropped, calls of its tools fail.
 ///
 /// # Failures
 ///
-/// - **The server does not start:** the source retries, with a backoff from 250 ms to 30 s.
+/// - **The server does not start:** the source tries again, with a backoff from 250 ms to 30 s.
 /// - **The server exits during a call:** the call fails with
 ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed). It is never repeated.
-/// - **A call during a restart:** it waits for the server, for at most the handshake timeout.
-/// - **No server is running:** the source of the error is [`NotConnected`](crate::NotConnected).
-/// - **A tool has an invalid definition:** the tool list omits it and has a diagnostic.
+/// - **A tool is called during a restart:** the call waits for the server, for at most the
+///   handshake timeout.
+/// - **No server is running:** the call fails. The source of the error is a
+///   [`NotConnected`](crate::NotConnected).
+/// - **A tool has an invalid definition:** the tool is omitted from the list and reported in a
+///   diagnostic.
 ///
 /// # Processes
 ///
@@ -62,7 +65,7 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The error after the background task has ended.
+    /// The error message of all requests after the background task has ended.
     task_ended: &'static str,
 }
 
@@ -76,9 +79,10 @@ pub(crate) fn label(name: &str) -> String {
 impl McpSource {
     /// Starts a server in the background.
     ///
-    /// Until the server has listed its tools, [`tools`](ToolSource::tools) returns an error.
+    /// Until the tools of the server are listed, [`tools`](ToolSource::tools) returns an error.
     ///
-    /// Requires a tokio runtime with I/O and time enabled. The server ends with the runtime.
+    /// Requires a tokio runtime with I/O and time enabled. The server is terminated when the
+    /// runtime is shut down.
     pub fn start(name: &str, server: StdioServer) -> Self {
         let label = label(name);
         let (sender, status) = watch::channel(SourceStatus::Starting);
@@ -92,7 +96,7 @@ impl McpSource {
         Self { label, status, shutdown: closed.drop_guard(), task_ended: NO_RUNTIME }
     }
 
-    /// Starts a server and waits for its tools.
+    /// Starts a server and waits until its tools are listed.
     ///
     /// # Errors
     ///
@@ -108,10 +112,11 @@ impl McpSource {
         Ok(source)
     }
 
-    /// Creates a source from an existing connection, which is closed when the source is dropped.
+    /// Creates a source from an existing rmcp connection. The connection is closed when the source
+    /// is dropped.
     ///
-    /// The tool list is fetched once. Change notifications are delivered to the handler of the
-    /// service, not to the source.
+    /// The tool list is fetched only once, because change notifications are delivered to the
+    /// handler of `service` and not to the source.
     ///
     /// # Errors
     ///
@@ -126,7 +131,7 @@ impl McpSource {
         let connection = Connection::external(service.peer().clone());
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
-        // The connection cannot be reopened, so calls do not wait for it.
+        // The connection cannot be reopened, so calls do not wait for a new connection.
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
         let listing = Listing::fetch(&connection, &handle, None, ListLimits::default()).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
@@ -136,7 +141,7 @@ impl McpSource {
         Ok(Self { label, status, shutdown: closed.drop_guard(), task_ended })
     }
 
-    /// Waits for the end of the first attempt to start the server.
+    /// Waits until the first attempt to start the server succeeds or fails.
     ///
     /// # Errors
     ///
@@ -155,7 +160,7 @@ impl McpSource {
         SourceError::new(&self.label, self.task_ended)
     }
 
-    /// Terminates the server and waits until its process group has exited.
+    /// Terminates the server and waits until all its processes have exited.
     ///
     /// A source from [`from_service`](Self::from_service) closes its connection instead.
     pub async fn close(self) {
@@ -166,7 +171,7 @@ impl McpSource {
     }
 }
 
-/// Owns an external connection until it closes or its source is dropped.
+/// Holds an external connection open until it closes or its source is dropped.
 async fn hold_connection<S: Service<RoleClient>>(
     service: RunningService<RoleClient, S>,
     _status: watch::Sender<SourceStatus>,

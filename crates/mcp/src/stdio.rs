@@ -2,18 +2,19 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use haft_core::limits;
 
-/// The command of an MCP server that communicates over standard input and output.
+/// The configuration of an MCP server that communicates over standard input and output.
 ///
 /// The command is started directly, without a shell, in its own process group.
 ///
 /// # Environment
 ///
-/// The child gets only the variables of [`env`](Self::env). It inherits nothing from this process,
-/// not even `PATH` and `HOME`, so an API key of this process is not visible to servers by default.
+/// The server gets only the variables in [`env`](Self::env). It inherits no variables of this
+/// process, not even `PATH` and `HOME`, so the API keys of this process are not visible to it by
+/// default.
 ///
 /// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
-/// if `env` has none. Launchers that start other programs (`npx`, `uvx`) need `PATH` in their own
-/// environment: use [`with_inherited`](Self::with_inherited).
+/// if `env` does not contain one. Launchers that start other programs (`npx`, `uvx`) need `PATH` in
+/// their own environment. Pass it with [`with_inherited`](Self::with_inherited).
 ///
 /// # Examples
 ///
@@ -29,30 +30,30 @@ use haft_core::limits;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioServer {
-    /// The program: a path, or a name to look up in `PATH`.
+    /// The program, as a path or as a name that is looked up in `PATH`.
     pub command: String,
-    /// Arguments of the program.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// The complete environment of the child.
+    /// All environment variables of the server.
     pub env: BTreeMap<String, String>,
-    /// Working directory. Default: the working directory of this process.
+    /// The working directory of the server. Default: the working directory of this process.
     pub cwd: Option<PathBuf>,
-    /// Maximum duration of the handshake. Default: [`limits::HANDSHAKE_TIMEOUT`].
+    /// The maximum duration of the handshake. Default: [`limits::HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
-    /// Maximum time of a call without a response or a progress notification.
+    /// The maximum time that a call may wait for a response or a progress notification.
     ///
     /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
-    /// Maximum time to list the tools. Default: [`limits::LIST_TIMEOUT`].
+    /// The maximum time for listing the tools. Default: [`limits::LIST_TIMEOUT`].
     pub list_timeout: Duration,
-    /// Maximum number of pages of the tool list. Default: [`limits::LIST_PAGES`].
+    /// The maximum number of pages in the tool list. Default: [`limits::LIST_PAGES`].
     pub list_pages: usize,
-    /// Maximum length of a message from the server, in bytes. Default: [`limits::LINE_BYTES`].
+    /// The maximum length of a message from the server, in bytes. Default: [`limits::LINE_BYTES`].
     pub line_bytes: usize,
 }
 
 impl StdioServer {
-    /// Creates the configuration of a command without arguments, with an empty environment.
+    /// Creates a configuration for a command without arguments and environment variables.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -67,21 +68,21 @@ impl StdioServer {
         }
     }
 
-    /// Appends arguments.
+    /// Appends arguments to the command.
     #[must_use]
     pub fn with_args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Sets an environment variable of the child.
+    /// Sets an environment variable of the server.
     #[must_use]
     pub fn with_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Copies environment variables of this process to the child.
+    /// Copies environment variables of this process to the environment of the server.
     ///
     /// Variables that are not set or not valid Unicode are skipped.
     #[must_use]
@@ -92,7 +93,7 @@ impl StdioServer {
         self
     }
 
-    /// Sets the working directory.
+    /// Sets the working directory of the server.
     #[must_use]
     pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = Some(cwd.into());
@@ -101,31 +102,32 @@ impl StdioServer {
 
     /// Sets the maximum duration of the handshake.
     ///
-    /// Calls during a start wait for at most this time.
+    /// A call waits for at most this time while the server starts.
     ///
-    /// The first request is `server/discover` of revision 2026-07-28. If the server does not
-    /// respond within a third of this time, at most three seconds, `initialize` follows.
+    /// The handshake begins with `server/discover` of revision 2026-07-28. If the server does not
+    /// respond within a third of `timeout`, or within three seconds if that is shorter,
+    /// `initialize` follows.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
         self
     }
 
-    /// Sets the maximum time of a call without a response or a progress notification.
+    /// Sets the maximum time that a call may wait for a response or a progress notification.
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Sets the maximum time to list the tools.
+    /// Sets the maximum time for listing the tools.
     #[must_use]
     pub fn with_list_timeout(mut self, timeout: Duration) -> Self {
         self.list_timeout = timeout;
         self
     }
 
-    /// Sets the maximum number of pages of the tool list.
+    /// Sets the maximum number of pages in the tool list.
     #[must_use]
     pub fn with_list_pages(mut self, pages: usize) -> Self {
         self.list_pages = pages;
@@ -134,7 +136,7 @@ impl StdioServer {
 
     /// Sets the maximum length of a message from the server, in bytes.
     ///
-    /// A longer response fails its call.
+    /// If a response is longer, its call fails.
     #[must_use]
     pub fn with_line_bytes(mut self, bytes: usize) -> Self {
         self.line_bytes = bytes;
@@ -142,7 +144,7 @@ impl StdioServer {
     }
 }
 
-/// Writes the command line, with all arguments.
+/// Writes the command and all its arguments, separated by spaces.
 impl fmt::Display for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.command)?;
@@ -150,7 +152,7 @@ impl fmt::Display for StdioServer {
     }
 }
 
-/// Omits the arguments and the values of the environment, since these may be secrets.
+/// Omits the arguments and the values of the environment variables, because these may be secrets.
 impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioServer")

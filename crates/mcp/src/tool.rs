@@ -12,29 +12,30 @@ use crate::{
     listing, result,
 };
 
-/// Maximum number of attempts to send a call. Only calls that were not sent are retried.
+/// The maximum number of attempts to send a call. Only a call that was not sent is attempted again.
 const SEND_ATTEMPTS: usize = 3;
 
-/// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or [`mcp_tool`].
+/// A tool of an MCP server. It comes from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
 ///
-/// The name in the definition is adapted to the rules of all model providers: `get.weather` becomes
-/// `get_weather_` followed by a hash. Calls to the server use the original name.
+/// The name in its definition is adapted to the rules of all model providers: `get.weather` becomes
+/// `get_weather_` followed by a hash. Requests to the server use the original name.
 pub struct McpTool {
     definition: ToolDefinition,
     original_name: String,
     handle: ConnectionHandle,
 }
 
-/// Creates a tool from an entry of a tool list, on an existing connection.
+/// Creates a tool from an entry of a server's tool list, on an existing rmcp connection.
 ///
-/// The connection stays open when the tool is dropped. If it closes, calls of the tool fail.
+/// Dropping the tool does not close the connection. If the connection is closed, calls of the tool
+/// fail.
 ///
-/// Progress notifications are delivered to the handler of the connection. Calls therefore have no
-/// idle timeout, only the timeout of the tool's policy.
+/// Progress notifications are delivered to the handler of the connection and not to the tool. Calls
+/// therefore have no idle timeout. Only the timeout in the tool's policy applies.
 ///
 /// # Errors
 ///
-/// Fails if the tool has no name, or if one of its schemas is invalid.
+/// Fails if the tool has no name or an invalid schema.
 ///
 /// # Examples
 ///

@@ -24,8 +24,8 @@ impl Architecture {
         }
     }
 
-    /// Returns `true` if the file stores the two halves of a rotation interleaved. Llama files do
-    /// so, because the converter reorders their rows.
+    /// Returns `true` if the file interleaves the two halves of a rotation. Converted llama files
+    /// do; files of the other architectures store the halves separately.
     pub(super) fn rotates_neighbours(self) -> bool {
         self == Self::Llama
     }

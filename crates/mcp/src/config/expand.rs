@@ -1,15 +1,16 @@
-/// Maximum nesting of variables in defaults.
+/// The maximum depth of variables within default values.
 const MAX_DEPTH: usize = 16;
 
-/// Expands `${NAME}` and `${NAME:-default}`.
+/// Expands the variables `${NAME}` and `${NAME:-default}` in a text.
 ///
-/// The default applies if the variable is undefined or empty. It may contain variables, which are
-/// only looked up if the default is used. A `$` without `{` is literal.
+/// The default is used if the variable is undefined or empty. It may contain variables, which are
+/// looked up only if the default is used. A `$` without `{` is copied unchanged.
 ///
 /// # Errors
 ///
-/// Fails on an undefined variable without a default, a missing `}`, and nesting deeper than 16.
-/// Errors name the variable but never quote the text, which may contain a secret.
+/// Fails on an undefined variable without a default, on a missing `}`, and on variables nested
+/// deeper than 16 levels. Errors contain the name of the variable, but never the text, because it
+/// may contain a secret.
 pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     expand_within(MAX_DEPTH, text, lookup)
 }
@@ -31,7 +32,8 @@ fn expand_within(
     Ok(expanded + rest)
 }
 
-/// Splits at the matching `}` of a variable. The default may contain nested variables.
+/// Splits `text` at the `}` that closes the variable. The default of the variable may contain
+/// variables.
 fn split_at_end(text: &str) -> Option<(&str, &str)> {
     let mut nesting = 0_usize;
     for (index, character) in text.char_indices() {

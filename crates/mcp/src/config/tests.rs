@@ -16,8 +16,8 @@ fn check_error(text: &str, expected: &Expect) {
     expected.assert_eq(&error.to_string());
 }
 
-/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
-/// and the entry.
+/// Behaviour F53: an `mcp.json` file in the format of editors is parsed, with the variables
+/// `${VAR}` and `${VAR:-default}`. Unknown keys are ignored.
 #[test]
 fn file_of_an_editor_is_parsed() {
     let config = McpConfig::from_json_with(
@@ -51,7 +51,7 @@ fn file_of_an_editor_is_parsed() {
     assert_eq!(search.headers["Authorization"], "Bearer s3cret");
 }
 
-/// Behaviour X3: debug output and errors contain no secrets.
+/// Behaviour X3: debug output and error messages contain no values that may be secrets.
 #[test]
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},
@@ -86,7 +86,7 @@ fn default_may_contain_variables() {
     assert_eq!(expanded(&deep).unwrap_err(), "variables are nested too deeply");
 }
 
-/// Behaviour F53: disabled entries are skipped, and `null` counts as absent.
+/// Behaviour F53: disabled entries are skipped, and a key with the value `null` counts as absent.
 #[test]
 fn entry_may_be_disabled_and_values_null() {
     let config = McpConfig::from_json_with(
@@ -101,8 +101,7 @@ fn entry_may_be_disabled_and_values_null() {
     assert_eq!(config.names().collect::<Vec<_>>(), ["on", "far"]);
 }
 
-/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
-/// and the entry.
+/// Behaviour F53: the error for an undefined variable names the server and the key.
 #[test]
 fn undefined_variable_is_reported_with_its_entry() {
     check_error(
@@ -117,8 +116,7 @@ fn undefined_variable_is_reported_with_its_entry() {
     );
 }
 
-/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
-/// and the entry.
+/// Behaviour F53: the error for an invalid entry names the server and the reason.
 #[test]
 fn invalid_entry_is_reported_with_its_name() {
     let neither = expect![[r#"server "files": neither "command" nor "url": add one of them"#]];
@@ -134,8 +132,7 @@ fn invalid_entry_is_reported_with_its_name() {
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
-/// Behaviour F53: `mcp.json` is read with `${VAR}` and `${VAR:-default}`; an error names the file
-/// and the entry.
+/// Behaviour F53: the error for an invalid root describes the value that was found instead.
 #[test]
 fn invalid_root_is_described() {
     let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";
@@ -153,7 +150,7 @@ fn invalid_root_is_described() {
     );
 }
 
-/// Behaviour F53: an entry with a `url` is parsed, but `start` rejects it.
+/// Behaviour F53: an entry with a `url` is parsed, but [`McpConfig::start`] rejects it.
 #[test]
 fn start_rejects_an_entry_with_a_url() {
     let config = McpConfig::from_json(r#"{"mcpServers": {"search": {"url": "http://localhost"}}}"#).unwrap();

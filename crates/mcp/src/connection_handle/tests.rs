@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ConnectionHandle, NotConnected, SourceStatus};
 
-/// A call during a restart waits for at most the start timeout.
+/// A call during a restart must not wait longer than the start timeout.
 #[tokio::test(start_paused = true)]
 async fn call_during_a_restart_fails_after_the_start_timeout() {
     let (_sender, status) = watch::channel(SourceStatus::Restarting { tools: ToolList::default() });

@@ -7,7 +7,8 @@ fn rejection(tool: &Value) -> String {
     definition(tool).map(|(name, _)| name.to_owned()).unwrap_err()
 }
 
-/// Behaviour F44: the input schema is unchanged, including `$ref`, `$defs` and `required`.
+/// Behaviour F44: the input schema is passed on unchanged, including `$ref`, `$defs` and
+/// `required`.
 #[test]
 fn input_schema_is_unchanged() {
     let schema = json!({
@@ -31,7 +32,7 @@ fn input_schema_is_unchanged() {
     assert!(!input.is_valid(&json!({"name": "x"})));
 }
 
-/// Behaviour F81: a missing or invalid description is an empty one.
+/// Behaviour F81: a tool with a missing or invalid description gets an empty description.
 #[test]
 fn missing_description_is_empty() {
     for description in [json!({}), json!({"description": null}), json!({"description": 7})] {
@@ -41,7 +42,7 @@ fn missing_description_is_empty() {
     }
 }
 
-/// Behaviour F45: an invalid entry is rejected with a reason.
+/// Behaviour F45: an invalid tool is rejected with a reason that names the faulty field.
 #[test]
 fn invalid_definition_has_a_reason() {
     assert_eq!(rejection(&json!({"inputSchema": {}})), "no `name`");
@@ -57,7 +58,7 @@ fn invalid_definition_has_a_reason() {
     assert!(rejection(&output).starts_with("`outputSchema`: "), "{}", rejection(&output));
 }
 
-/// Behaviour F46: annotations are kept and do not change the policy.
+/// Behaviour F46: annotations are kept in the definition, but do not change the tool's policy.
 #[test]
 fn annotations_are_kept_and_not_trusted() {
     let tool = json!({

@@ -11,14 +11,15 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// Bytes of standard error that are kept.
+/// The number of bytes of standard error that are kept.
 const TAIL_BYTES: usize = 16 << 10;
-/// Number of lines of standard error in an error message.
+/// The maximum number of lines of standard error in an error message.
 const ERROR_LINES: usize = 5;
 
 /// The last 16 KiB of a server's standard error.
 ///
-/// A task drains the pipe, so that the server never blocks on it. Dropping this ends the task.
+/// A task reads the pipe, so that the server never blocks when it writes to it. Dropping the value
+/// ends the task.
 pub(crate) struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
     reader: AbortOnDropHandle<()>,
@@ -31,9 +32,9 @@ impl StderrTail {
         Self { tail, reader: AbortOnDropHandle::new(reader) }
     }
 
-    /// Returns the last five lines, for an error message.
+    /// Returns the last five lines that are not empty, for an error message.
     ///
-    /// Waits for the end of the stream first, for at most `drain_timeout`.
+    /// First waits for the end of the stream, for at most `drain_timeout`.
     pub(crate) async fn last_lines(&mut self, drain_timeout: Duration) -> String {
         if !self.reader.is_finished() {
             let _ = timeout(drain_timeout, &mut self.reader).await;

@@ -19,7 +19,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Behaviour F42: the value is a string for one text, and a list for several.
+/// Behaviour F42: one text block becomes a string, and several become a list of strings.
 #[test]
 fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": [text("a")]})).to_value(), json!("a"));
@@ -27,7 +27,7 @@ fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": []})).to_value(), json!(""));
 }
 
-/// Behaviour F42: every type of content block is converted, in order.
+/// Behaviour F42: content blocks of all types are converted, in the order of the result.
 #[test]
 fn every_type_of_content_is_kept_in_order() {
     let result = json!({"content": [
@@ -64,7 +64,8 @@ fn every_type_of_content_is_kept_in_order() {
     assert!(output.warnings.is_empty());
 }
 
-/// Behaviour F42: `null` is not the same as absent, and `1.0` is not `1`.
+/// Behaviour F42: structured content is not modified. `null` differs from a missing key, and `1.0`
+/// differs from `1`.
 #[test]
 fn structured_content_is_unchanged() {
     assert_eq!(output(json!({"content": [], "structuredContent": null})).structured, Some(Value::Null));
@@ -74,14 +75,14 @@ fn structured_content_is_unchanged() {
     assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
 }
 
-/// Behaviour F42: without text, structured content is also the text for the model.
+/// Behaviour F42: if a result contains only structured content, the model gets it as text.
 #[test]
 fn structured_content_alone_becomes_text() {
     let alone = output(json!({"structuredContent": {"sum": 42}}));
     assert_eq!((alone.text().as_ref(), &alone.structured), (r#"{"sum":42}"#, &Some(json!({"sum": 42}))));
 }
 
-/// Behaviour F43: the message has the text, the structured content and the warnings.
+/// Behaviour F43: the error message contains the text, the structured content and the warnings.
 #[test]
 fn error_result_fails_the_call_with_its_text() {
     let failed = |result| {
@@ -107,7 +108,8 @@ fn error_result_fails_the_call_with_its_text() {
     assert_eq!(failed(json!([1])), "invalid response: the result is not an object");
 }
 
-/// Behaviour F46: extra fields of a result are metadata for programs, not text for the model.
+/// Behaviour F46: extra fields of a result are metadata for programs and not part of the text for
+/// the model.
 #[test]
 fn extra_fields_are_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [
@@ -152,7 +154,7 @@ fn extra_fields_are_metadata() {
     .assert_eq(&serde_json::to_string_pretty(&output.metadata).unwrap());
 }
 
-/// Some servers break base64 into lines, or omit the padding.
+/// Some servers insert line breaks into base64 or omit the padding. Both must be decoded.
 #[test]
 fn base64_may_have_line_breaks_and_no_padding() {
     for data in ["aGFmdA==", "aGFmdA", "aG\r\nFm\ndA==\n"] {
@@ -161,7 +163,7 @@ fn base64_may_have_line_breaks_and_no_padding() {
     }
 }
 
-/// Behaviour P9: unknown and invalid blocks are kept as JSON, with a warning.
+/// Behaviour P9: unknown and invalid content blocks are kept as JSON, with a warning.
 #[test]
 fn unknown_content_is_kept_as_json() {
     let video = json!({"type": "video", "data": "AAAA"});
@@ -176,7 +178,7 @@ fn unknown_content_is_kept_as_json() {
     );
 }
 
-/// Behaviour P9 and P10: `input_required` fails the call.
+/// Behaviour P9 and P10: a result of the unsupported type `input_required` fails the call.
 #[test]
 fn unsupported_result_type_fails_the_call() {
     let error = outcome(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();

@@ -14,10 +14,12 @@ use rmcp::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Buffered progress reports per call. If the buffer is full, new reports are dropped.
+/// The maximum number of queued progress reports per call. If the queue is full, new reports are
+/// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Runs a call through the pipeline. Progress is sent to the client until its input closes.
+/// Runs a call through the pipeline. Progress is sent to the client until the client closes the
+/// input.
 pub(super) async fn run(
     pipeline: &Pipeline,
     tools: ToolList,
@@ -34,13 +36,13 @@ pub(super) async fn run(
         done.cancel();
         outcomes
     };
-    // After the end of the input, rmcp sends only responses.
+    // When the input has ended, rmcp sends only responses.
     let forwarding = input_closed.run_until_cancelled(forward_progress(&cx.peer, reports, &done));
     let (outcomes, _) = tokio::join!(running, forwarding);
     outcomes.into_iter().next().map(CallOutcome::into_result)
 }
 
-/// Sends progress notifications until the call is done and the buffer is empty.
+/// Forwards progress reports to the client until the call is done and the queue is empty.
 async fn forward_progress(
     client: &Peer<RoleServer>,
     mut reports: mpsc::Receiver<ProgressNotificationParam>,
@@ -53,12 +55,12 @@ async fn forward_progress(
             () = done.cancelled() => None,
         };
         let Some(report) = report else { return };
-        // Fails only if the connection is closed.
+        // This fails only if the connection is closed.
         let _ = client.notify_progress(report).await;
     }
 }
 
-/// A progress sink for a request with a progress token.
+/// A progress sink that queues the reports of a call whose request has a progress token.
 struct ChannelSink {
     token: ProgressToken,
     sender: mpsc::Sender<ProgressNotificationParam>,

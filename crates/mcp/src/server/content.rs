@@ -39,7 +39,8 @@ pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToo
     }
 }
 
-/// Adds extra fields such as `annotations` to a block. Fields that MCP does not define are dropped.
+/// Adds extra fields such as `annotations` to a content block. Fields that MCP does not define are
+/// dropped.
 fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     let Ok(mut json) = serde_json::to_value(&*block) else { return };
     merge(&mut json, Value::Object(extra));
@@ -48,7 +49,7 @@ fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     }
 }
 
-/// Merges objects recursively. Existing values are kept.
+/// Merges `from` into `into` recursively. Existing values are kept.
 fn merge(into: &mut Value, from: Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {
@@ -59,7 +60,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Wraps values other than objects in `{"result": …}`, because MCP requires an object.
+/// Wraps a value that is not an object in `{"result": …}`, because MCP requires an object.
 ///
 /// [`definition`](super::definition) wraps the output schema in the same way.
 fn with_object_root(definition: &ToolDefinition, value: Value) -> Value {
@@ -72,7 +73,7 @@ fn encode_block(index: usize, content: Content) -> ContentBlock {
         Content::Text { text } => ContentBlock::text(text),
         Content::Image { data, media_type } => ContentBlock::image(data.to_base64(), media_type),
         Content::Audio { data, media_type } => ContentBlock::audio(data.to_base64(), media_type),
-        // MCP has no block for other binary data except a resource, which needs a URI.
+        // MCP has no content block for other binary data. A resource fits, but needs a URI.
         Content::Blob { data, media_type } => {
             let contents = ResourceContents::blob(data.to_base64(), format!("result://content/{index}"));
             ContentBlock::resource(contents.with_mime_type(media_type))

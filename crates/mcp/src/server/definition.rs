@@ -4,7 +4,7 @@ use haft_core::{Schema, ToolDefinition};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
-/// Encodes a definition as an entry of the tool list.
+/// Encodes a tool definition as an entry of the tool list.
 pub(super) fn encode(definition: &ToolDefinition) -> Tool {
     let description = Some(definition.description()).filter(|text| !text.is_empty());
     let description = description.map(|text| Cow::Owned(text.to_owned()));
@@ -31,7 +31,8 @@ pub(super) fn is_object(schema: &Schema) -> bool {
     schema.as_value().get("type").is_some_and(|root| root == "object")
 }
 
-/// Returns an object schema, as MCP requires. Other schemas become the property `result`.
+/// Returns the schema as an object schema, because MCP requires one. Any other schema becomes the
+/// schema of a property `result`.
 fn with_object_root(schema: &Schema) -> Value {
     if is_object(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
 }
@@ -39,7 +40,7 @@ fn with_object_root(schema: &Schema) -> Value {
 fn object(schema: Value) -> Arc<JsonObject> {
     match schema {
         Value::Object(schema) => Arc::new(schema),
-        // A boolean schema: `true` accepts any value, as `{}` does.
+        // The schema `true` is encoded as `{}`, which also accepts any value.
         _ => Arc::default(),
     }
 }

@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{ServeError, serve};
 
-/// A client without `rmcp`: each test writes its own messages.
+/// A client that does not use `rmcp`, so that each test controls the messages.
 struct Client {
     output: WriteHalf<DuplexStream>,
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -77,9 +77,9 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) })
 }
 
-/// A tool that never finishes.
+/// Creates a tool that never finishes.
 ///
-/// It notifies `started` when it is called, and `ended` when the call is dropped.
+/// The tool notifies `started` when it is called, and `ended` when the call is dropped.
 fn forever(started: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
     struct NotifyOnDrop(Arc<Notify>);
     impl Drop for NotifyOnDrop {
@@ -98,7 +98,7 @@ fn forever(started: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
     })
 }
 
-/// The `_meta` of every request in revision 2026-07-28.
+/// Returns the `_meta` that every request contains in revision 2026-07-28.
 fn request_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -107,7 +107,7 @@ fn request_meta() -> Value {
     })
 }
 
-/// Behaviour F56 (stdio).
+/// Behaviour F56 (stdio): the tools of a toolset are listed and can be called.
 #[tokio::test]
 async fn tools_are_listed_and_called() {
     let mut client = Client::initialized(Toolset::new().with(add())).await;
@@ -156,7 +156,7 @@ async fn tools_are_listed_and_called() {
     .assert_eq(&sum["result"].to_string());
 }
 
-/// Behaviour F56: revision 2026-07-28, without `initialize`.
+/// Behaviour F56: a client of revision 2026-07-28 is served without `initialize`.
 #[tokio::test]
 async fn client_without_initialize_is_served() {
     let mut client = Client::connect(Toolset::new().with(add()));
@@ -171,7 +171,8 @@ async fn client_without_initialize_is_served() {
     assert_eq!(sum["result"]["resultType"], "complete");
 }
 
-/// Behaviour F56: a panic and invalid arguments are results, an unknown tool is a JSON-RPC error.
+/// Behaviour F56: a panic and invalid arguments are returned as results with `isError`. An unknown
+/// tool is a JSON-RPC error.
 #[tokio::test]
 async fn failures_are_results_or_protocol_errors() {
     let panics = tool_fn("panics", "", |Nothing {}| async move {
@@ -191,7 +192,8 @@ async fn failures_are_results_or_protocol_errors() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// Behaviour F56: arguments other than an object fail the call, in all protocol revisions.
+/// Behaviour F56: arguments that are not an object fail the call with `isError`, in all protocol
+/// revisions.
 #[tokio::test]
 async fn arguments_other_than_an_object_fail_the_call() {
     let mut client = Client::initialized(Toolset::new().with(add())).await;
@@ -217,7 +219,7 @@ async fn arguments_other_than_an_object_fail_the_call() {
     );
 }
 
-/// Behaviour F56: one second after the client closes the input, its calls are cancelled.
+/// Behaviour F56: open calls are cancelled one second after the client closes the input.
 #[tokio::test(start_paused = true)]
 async fn end_of_input_cancels_calls_after_one_second() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -234,7 +236,7 @@ async fn end_of_input_cancels_calls_after_one_second() {
     assert_eq!(closed.elapsed().as_secs(), 1);
 }
 
-/// A client may write a request, close its side and read the response.
+/// A client may write a request, close its side of the connection and still read the response.
 #[tokio::test(start_paused = true)]
 async fn short_call_finishes_after_the_end_of_input() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
@@ -251,7 +253,7 @@ async fn short_call_finishes_after_the_end_of_input() {
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// Behaviour F56: a cancelled call is dropped.
+/// Behaviour F56: a call that the client cancels is dropped, and no response is sent.
 #[tokio::test]
 async fn cancelled_call_is_dropped_without_a_response() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -269,7 +271,7 @@ async fn cancelled_call_is_dropped_without_a_response() {
     );
 }
 
-/// The server ends at the end of its input, also before the handshake.
+/// The server ends at the end of its input, even before the handshake.
 #[tokio::test]
 async fn end_of_input_ends_the_server() {
     let mut client = Client::initialized(Toolset::new().with(add())).await;
@@ -280,7 +282,7 @@ async fn end_of_input_ends_the_server() {
     timeout(Duration::from_secs(5), uninitialized.server).await.unwrap().unwrap().unwrap();
 }
 
-/// Progress notifications are sent before the response.
+/// All progress notifications of a call must be sent before its response.
 #[tokio::test]
 async fn progress_is_sent_before_the_response() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
@@ -300,7 +302,7 @@ async fn progress_is_sent_before_the_response() {
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// Every type of content, every warning and the metadata are sent to the client.
+/// All types of content, the warnings and the metadata of an output are sent to the client.
 #[tokio::test]
 async fn content_and_metadata_are_encoded() {
     let content = vec![
@@ -347,7 +349,8 @@ async fn content_and_metadata_are_encoded() {
     .assert_eq(&blocks.join("\n"));
 }
 
-/// An output schema other than an object schema is wrapped, and its `$ref`s are adjusted.
+/// MCP requires an object as structured content. Any other output schema must be wrapped in an
+/// object schema, and its `$ref`s must be adjusted.
 #[tokio::test]
 async fn output_schema_is_wrapped_in_an_object() {
     let node = json!({

@@ -14,19 +14,20 @@ use crate::{
     session::{Client, Handshake, Session, StartError},
 };
 
-/// Delays between attempts: 250 ms, doubled each time up to 30 s, without a limit on the number.
+/// The delays between attempts: 250 ms at first, doubled each time up to 30 s. The number of
+/// attempts is unlimited.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(250))
     .with_max_delay(Duration::from_secs(30))
     .without_max_times();
 
-/// Minimum duration of a session that resets the backoff.
+/// The minimum duration of a successful attempt that resets the backoff.
 const BACKOFF_RESET: Duration = Duration::from_secs(10);
 
-/// Minimum time between two `tools/list` requests.
+/// The minimum time between two refreshes of the tool list.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Keeps a server running until its source is dropped.
+/// Starts a server and restarts it whenever it exits, until the source is dropped.
 pub(super) async fn run(
     server: StdioServer,
     handle: ConnectionHandle,
@@ -56,10 +57,10 @@ struct Supervisor {
     listing: Option<Listing>,
 }
 
-/// The result of an attempt to run the server, or to subscribe.
+/// The result of an attempt to run the server, or to subscribe to list changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// The tools were listed, or the subscription was active.
+    /// The server listed its tools, or the subscription was active.
     Succeeded,
     Failed,
 }
@@ -111,7 +112,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Keeps a session until the server exits or the source is dropped.
+    /// Keeps a session open until the server exits or the source is dropped, and then terminates
+    /// the server.
     async fn serve(&mut self, mut session: Session) {
         let closed = self.closed.clone();
         let Session { process, client } = &mut session;
@@ -128,7 +130,8 @@ impl Supervisor {
         session.disconnect().terminate().await;
     }
 
-    /// Fetches the list after each change notification. An error leaves the list unchanged.
+    /// Fetches the tool list after each change notification. If this fails, the list is left
+    /// unchanged.
     async fn refresh(&mut self, client: &Client) -> Infallible {
         let ack_timeout = self.server.list_timeout;
         let refresh = async {
@@ -137,7 +140,7 @@ impl Supervisor {
                 if let Err(error) = self.list(client).await {
                     tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");
                 }
-                // Notifications during the pause are coalesced.
+                // Further notifications during the pause cause only one refresh.
                 sleep(REFRESH_INTERVAL).await;
             }
         };
@@ -146,7 +149,8 @@ impl Supervisor {
     }
 }
 
-/// Subscribes to list changes if the protocol revision requires it, and renews the subscription.
+/// Subscribes to list changes if the protocol revision requires it, and renews the subscription
+/// when it ends.
 async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     let mut backoff = Backoff::default();
     while client.needs_subscription() {
@@ -157,7 +161,7 @@ async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     }
 }
 
-/// Computes the delay before the next attempt.
+/// Computes the delay before the next attempt to run the server or to subscribe.
 struct Backoff {
     delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
     has_failed: bool,
@@ -175,7 +179,7 @@ impl Backoff {
             *self = Self::default();
         }
         let delay = self.delays.next().unwrap_or_default();
-        // The first retry after a successful attempt is immediate.
+        // After a successful attempt, the first retry is immediate.
         let is_immediate = attempt == Attempt::Succeeded && !self.has_failed;
         self.has_failed = true;
         if is_immediate { Duration::ZERO } else { delay }

@@ -29,53 +29,54 @@ use super::{
     writer::Writer,
 };
 
-/// Maximum length of quoted server output, in bytes.
+/// The maximum length of server output that is quoted in logs and errors, in bytes.
 const EXCERPT: usize = 200;
 
-/// Limits of a client connection.
+/// Limits of the client side of the transport.
 #[derive(Clone, Copy)]
 pub(crate) struct TransportLimits {
-    /// Maximum length of a message from the server, in bytes.
+    /// The maximum length of a message from the server, in bytes.
     pub(crate) line_bytes: usize,
-    /// Maximum time for the response to `server/discover`.
+    /// The maximum time to wait for the response to `server/discover`.
     ///
-    /// After that, the server is assumed to use a protocol revision with `initialize`.
+    /// After this time, the server is assumed to use a protocol revision with `initialize`.
     pub(crate) probe_timeout: Duration,
 }
 
 /// The client side of the stdio transport.
 ///
-/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates another one
-/// for the same streams, so that a second handshake needs no new process.
+/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates another
+/// transport over the same streams, so that a second handshake does not need a new process.
 pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
     writer: Writer<W>,
     open_requests: HashMap<RequestId, OpenRequest>,
-    /// Id and deadline of an open `server/discover` request.
+    /// The id and the deadline of a `server/discover` request without a response.
     probe: Option<(RequestId, Instant)>,
     events: Arc<ServerEvents>,
     limits: TransportLimits,
     has_stray_output: bool,
 }
 
-/// A request without a response.
+/// A request that was sent and has no response yet.
 struct OpenRequest {
     response: ResponseKind,
     subscriber: Option<ProgressSubscriber>,
 }
 
-/// The way to parse a response.
+/// The way in which a response is parsed.
 #[derive(Clone, Copy)]
 enum ResponseKind {
-    /// Kept as JSON, because the types of rmcp drop unknown fields.
+    /// The result is kept as JSON, because the types of rmcp drop unknown fields.
     Raw,
-    /// Parsed by rmcp.
+    /// The result is parsed by rmcp.
     Typed,
-    /// Parsed by rmcp. The request stays open for as long as the subscription.
+    /// The result is parsed by rmcp. The request stays open until its subscription ends.
     Subscription,
-    /// Parsed by rmcp. An invalid response counts as "method not found".
+    /// The result is parsed by rmcp. An invalid response is treated as the error "method not
+    /// found".
     Probe,
-    /// A probe that timed out. Its response is recorded and not passed on.
+    /// The response to a probe that timed out. It is recorded, but not passed to rmcp.
     LateProbe,
 }
 
@@ -85,7 +86,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Self::over(lines, Writer::new(writer), events, limits)
     }
 
-    /// Creates a transport without open requests over the same streams.
+    /// Creates a transport over the same streams, without open requests.
     pub(crate) fn reopen(&self) -> Self {
         Self::over(Arc::clone(&self.lines), self.writer.clone(), Arc::clone(&self.events), self.limits)
     }
@@ -127,7 +128,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         }
     }
 
-    /// Parses a line. Returns `None` for stray output and for responses without an open request.
+    /// Parses a line of output. Returns `None` for lines that are not messages and for responses
+    /// without an open request.
     fn parse(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
         if !line.start().trim_ascii_start().starts_with(b"{") {
             self.log_stray_output(line.start());
@@ -145,7 +147,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             return self.fail_request(salvage_id(&line), "not UTF-8", &line);
         };
         match serde_json::from_str::<Envelope<'_>>(text) {
-            // Many programs log as JSON, and a log record may have an `id` or an `error`.
+            // Many programs write logs as JSON, and a log record may contain an `id` or an `error`.
             Ok(envelope) if envelope.jsonrpc.is_none() => {
                 self.log_stray_output(&line);
                 None
@@ -160,7 +162,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let error = envelope.error.map(parse_error);
         let id = match (&envelope.id, &error) {
             (Some(id), _) => id.clone(),
-            // JSON-RPC 2.0, section 5: `id` is null if the id of the request was unreadable.
+            // JSON-RPC 2.0, section 5: `id` is null if the server could not read the id of the
+            // request.
             (None, Some(Ok(_))) => self.only_open_request()?,
             (None, _) => return None,
         };
@@ -181,7 +184,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         })
     }
 
-    /// Fails the request with this id. Without an id, the line is stray output.
+    /// Fails the open request with the id `id`. If there is no id, the line is logged as stray
+    /// output.
     fn fail_request(
         &mut self,
         id: Option<RequestId>,
@@ -196,7 +200,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some(invalid_response(id, kind, reason))
     }
 
-    /// Removes the open request of a response. Some servers return a number as a string (`"1"`).
+    /// Removes the open request with the id of a response. Some servers return a numeric id as a
+    /// string (`"1"`).
     fn take_request(&mut self, id: RequestId) -> Option<(RequestId, ResponseKind)> {
         let id = match id {
             RequestId::String(text) if !self.open_requests.contains_key(&RequestId::String(text.clone())) => {
@@ -212,7 +217,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some((id, response))
     }
 
-    /// Returns the open request if there is exactly one. Subscriptions do not count.
+    /// Returns the id of the open request if there is exactly one. Subscriptions do not count.
     fn only_open_request(&self) -> Option<RequestId> {
         let mut open = self
             .open_requests
@@ -222,7 +227,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         open.next().is_none().then(|| id.clone())
     }
 
-    /// Parses a notification or a request from the server.
+    /// Parses a notification or a request from the server. Progress notifications are forwarded to
+    /// their subscribers and not returned.
     fn parse_server_message(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
         match (envelope.method.as_deref(), envelope.params) {
             (Some("notifications/progress"), Some(params)) => {
@@ -234,7 +240,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                 }
                 return None;
             }
-            // Also passed on: rmcp routes it to a subscription if there is one.
+            // The notification is also passed to rmcp, which routes it to a subscription if there
+            // is one.
             (Some("notifications/tools/list_changed"), _) => self.events.list_changed.notify_one(),
             _ => {}
         }
@@ -243,7 +250,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             .ok()
     }
 
-    /// Logs the first non-empty line that is not a message. Later lines are dropped silently.
+    /// Logs the first non-empty line that is not a message. Later lines are dropped without a log
+    /// entry.
     fn log_stray_output(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() || self.has_stray_output {
             return;
@@ -286,8 +294,8 @@ fn invalid_response(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJs
 
 /// Parses a JSON-RPC error object.
 ///
-/// Some servers send a string or another object as `error`. It is returned as `Err`, with an
-/// excerpt of the value as the message.
+/// Some servers send a string or an unknown object as `error`. The function then returns `Err` with
+/// an excerpt of this value as the message.
 fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
     serde_json::from_str(error.get())
         .map_err(|_other| ErrorData::internal_error(truncate(error.get(), EXCERPT).to_owned(), None))

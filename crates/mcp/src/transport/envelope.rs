@@ -26,15 +26,15 @@ pub(crate) struct Envelope<'a> {
 
 /// Finds the `id` of a message that is truncated, too long, too deeply nested or not UTF-8.
 ///
-/// Returns `None` for a complete object without `jsonrpc`, since it is not a message.
+/// Returns `None` for a complete object without the key `jsonrpc`, because it is not a message.
 pub(crate) fn salvage_id(bytes: &[u8]) -> Option<RequestId> {
     let mut id = None;
-    // The error is expected. The visitor stores the id as soon as it reads it.
+    // Parsing is expected to fail. The visitor stores the id as soon as it has read it.
     let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(IdVisitor(&mut id));
     id
 }
 
-/// Stores the value of `id` before the rest of the object is parsed.
+/// A visitor that stores the value of `id` before the rest of the object is parsed.
 struct IdVisitor<'a>(&'a mut Option<RequestId>);
 
 impl<'de> Visitor<'de> for IdVisitor<'_> {
@@ -59,9 +59,9 @@ impl<'de> Visitor<'de> for IdVisitor<'_> {
     }
 }
 
-/// Finds an `id` that is the last key of a message, given the end of the message.
+/// Finds the `id` of a message in `tail`, the end of the message. `id` must be the last key.
 ///
-/// JSON-RPC does not fix the key order, so `result` may precede `id`.
+/// JSON-RPC does not define the order of keys, so a long `result` may precede `id`.
 pub(crate) fn salvage_last_id(tail: &[u8]) -> Option<RequestId> {
     let text = String::from_utf8_lossy(tail);
     let (_, last) = text.rsplit_once("\"id\":")?;

@@ -1,18 +1,20 @@
 use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// Bytes kept from each end of an oversized line. The `id` of the message is read from them.
+/// The number of bytes that are kept from each end of an oversized line. They may contain the `id`
+/// of the message.
 const EXCERPT_BYTES: usize = 1024;
 
 /// A line of input.
 pub(crate) enum Line {
     /// A complete line, without the newline.
     Complete(Vec<u8>),
-    /// A line over the limit. Only its first and last bytes were kept; `length` is in bytes.
+    /// A line longer than the limit. Only the first and the last bytes are kept; `length` is in
+    /// bytes.
     TooLong { head: Vec<u8>, tail: Vec<u8>, length: usize },
 }
 
 impl Line {
-    /// The first bytes of the line.
+    /// Returns the beginning of the line.
     pub(crate) fn start(&self) -> &[u8] {
         match self {
             Self::Complete(line) => line,
@@ -43,7 +45,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     /// Reads the next line. Returns `None` at the end of the input.
     ///
-    /// Cancel safe: a partial line is kept for the next call.
+    /// The method is cancel safe: a partial line is kept for the next call.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             let chunk = self.reader.fill_buf().await?;

@@ -4,24 +4,26 @@ use rmcp::model::{
 };
 use tokio::sync::mpsc;
 
-/// Buffered progress reports per request. If the buffer is full, new reports are dropped.
+/// The maximum number of queued progress reports per request. If the queue is full, new reports are
+/// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
 /// Subscribes to the progress notifications of a request.
 ///
-/// Must be called before the request is sent: the first notification may arrive immediately.
-/// All reports are delivered before the response.
+/// Must be called before the request is sent, because the first notification may arrive
+/// immediately. All reports are delivered before the response.
 pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
     let (sender, reports) = mpsc::channel(PROGRESS_BUFFER);
     request.extensions_mut().insert(ProgressSender(sender));
     reports
 }
 
-/// A request extension, read by the transport. Extensions are not serialized.
+/// A request extension that passes the sender of progress reports to the transport. Extensions are
+/// not serialized.
 #[derive(Clone)]
 struct ProgressSender(mpsc::Sender<Progress>);
 
-/// The receiver of the progress notifications of a request that was sent.
+/// The recipient of the progress notifications of an open request.
 pub(super) struct ProgressSubscriber {
     token: ProgressToken,
     sender: mpsc::Sender<Progress>,
@@ -33,7 +35,7 @@ impl ProgressSubscriber {
         Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
     }
 
-    /// Forwards a notification if its token matches.
+    /// Forwards a progress notification if its token is the token of the request.
     pub(super) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {
             let ProgressNotificationParam { progress, total, message, .. } = report;

@@ -20,21 +20,21 @@ use super::{
 
 /// The server side of the stdio transport.
 ///
-/// Responds to invalid messages with a JSON-RPC error.
+/// It responds to invalid messages with a JSON-RPC error.
 pub(crate) struct ServerTransport<R, W> {
     lines: Lines<R>,
     writer: Writer<W>,
-    /// Cancelled at the end of the input.
+    /// Cancelled when the input ends.
     input_closed: CancellationToken,
-    /// The write of an error response to an unreadable message.
+    /// The task that writes an error response to an invalid message.
     ///
-    /// It runs in its own task because rmcp may drop the `receive` future at any time, and a
-    /// partial line would corrupt the stream.
+    /// It is a separate task because rmcp may drop the `receive` future at any time, and a
+    /// partially written line would corrupt the stream.
     error_response: Option<JoinHandle<io::Result<()>>>,
     /// Set by the first request other than `ping` and `server/discover`.
     ///
-    /// Until then, other messages than requests are dropped: rmcp 3.9 ends the session with
-    /// `ExpectedInitializeRequest` if it receives one.
+    /// Until then, messages that are not requests are dropped. rmcp 3.9 would end the session with
+    /// `ExpectedInitializeRequest` if it received one.
     session_started: bool,
 }
 
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
         }
     }
 
-    /// Waits until the error response is written. Returns `None` if the write failed.
+    /// Waits until the pending error response is written. Returns `None` if writing failed.
     async fn flush_error_response(&mut self) -> Option<()> {
         if let Some(task) = &mut self.error_response {
             let written = task.await;
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
     }
 }
 
-/// Parses a line, or returns the error response for its sender.
+/// Parses a line. If it is invalid, returns the error response for the client.
 fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let response = |error, id: Option<RequestId>| Box::new(ServerJsonRpcMessage::error(error, id));
     let line = match line {
@@ -95,7 +95,7 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
     }
 }
 
-/// Returns `true` for requests other than `ping` and `server/discover`.
+/// Returns `true` for all requests except `ping` and `server/discover`.
 fn starts_session(message: &ClientJsonRpcMessage) -> bool {
     let JsonRpcMessage::Request(request) = message else { return false };
     !matches!(request.request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_))

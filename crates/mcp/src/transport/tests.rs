@@ -84,7 +84,8 @@ async fn receive(client: &mut Client) -> Value {
     serde_json::to_value(message).unwrap()
 }
 
-/// Behaviour P4 and P5: stray output and unmatched responses are dropped.
+/// Behaviour P4 and P5: lines that are not messages, and responses without an open request, are
+/// dropped.
 #[tokio::test]
 async fn stray_output_and_unmatched_responses_are_dropped() {
     let (mut client, mut server) = connect();
@@ -101,7 +102,7 @@ async fn stray_output_and_unmatched_responses_are_dropped() {
     );
 }
 
-/// Behaviour P4: a log line is not taken for the response to the only open request.
+/// Behaviour P4: a line of a log must not be mistaken for the response to the only open request.
 #[tokio::test]
 async fn log_lines_on_standard_output_fail_no_call() {
     let (mut client, mut server) = connect();
@@ -133,7 +134,7 @@ async fn log_lines_on_standard_output_fail_no_call() {
     assert_eq!(received.to_string(), response);
 }
 
-/// A subscription stays open, so it does not count as the only open request.
+/// A subscription must not count as the only open request, because it stays open.
 #[tokio::test]
 async fn error_without_an_id_does_not_end_a_subscription() {
     let (mut client, mut server) = connect();
@@ -171,7 +172,7 @@ async fn id_may_be_returned_as_a_string() {
     assert_eq!(receive(&mut client).await["id"], json!(1));
 }
 
-/// The server answers an unreadable message with an error and continues.
+/// The server responds to an invalid message with an error and continues to read.
 #[tokio::test]
 async fn server_rejects_unreadable_messages() {
     let (ours, theirs) = duplex(1 << 16);
@@ -192,7 +193,8 @@ async fn server_rejects_unreadable_messages() {
     assert_eq!(errors, [(&Value::Null, &json!(-32700)), (&json!(5), &json!(-32700))]);
 }
 
-/// rmcp drops the `receive` future at every other event. The error response is still written.
+/// rmcp may drop the `receive` future whenever another event occurs. The error response must still
+/// be written completely.
 #[tokio::test]
 async fn error_response_is_complete_if_receive_is_dropped() {
     let (ours, theirs) = duplex(8);

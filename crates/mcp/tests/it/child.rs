@@ -1,4 +1,5 @@
-//! Child processes: this test binary, started as a server or as the owner of a server.
+//! Child processes of the tests. They run this test binary as a server, or as the owner of a
+//! server.
 
 mod owner;
 mod responses;
@@ -16,7 +17,8 @@ use serde_json::{Value, json};
 
 const MODE: &str = "mode:";
 
-/// Arguments that make the test binary run only [`child`], without captured output.
+/// Returns the arguments with which the test binary runs only [`child`], without capturing the
+/// output.
 pub(crate) fn arguments(mode: &str) -> Vec<String> {
     ["child::child", "--exact", "--nocapture", "--test-threads=1"]
         .map(str::to_owned)
@@ -25,13 +27,13 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
         .collect()
 }
 
-/// The entry point of a child process. Without a mode it does nothing.
+/// The entry point of a child process. It returns immediately if no mode is given.
 #[test]
 fn child() {
     let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
         return;
     };
-    // End the line that the test harness may have started.
+    // The test harness may have started a line, so this ends it.
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
@@ -41,22 +43,22 @@ fn child() {
     process::exit(0);
 }
 
-/// A server without `rmcp`, with the faults of `mode`.
+/// Runs a server that does not use `rmcp` and has the faults of `mode`.
 ///
 /// | mode | behaviour |
 /// |---|---|
-/// | `legacy` | only `initialize`, as in all modes below without a revision |
+/// | `legacy` | only `initialize`, like all modes below that name no revision |
 /// | `modern`, `slow_modern` | only revision 2026-07-28; slow: the first response takes 3.5 s |
-/// | `exits_on_discover`, `ignores_discover` | exits on, or ignores, `server/discover` |
+/// | `exits_on_discover`, `ignores_discover` | exits on `server/discover`, or ignores it |
 /// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 |
-/// | `no_response`, `no_list_response` | responds to no request, or not to `tools/list` |
+/// | `no_response`, `no_list_response` | responds to no request at all, or not to `tools/list` |
 /// | `subscriptions` | revision 2026-07-28; rejects the first subscription |
-/// | `growing` | each `tools/list` result has one tool more |
-/// | `always_changing` | as `growing`, and sends `list_changed` before each result |
+/// | `growing` | adds one tool to each `tools/list` result |
+/// | `always_changing` | like `growing`, and sends `list_changed` before each result |
 /// | `rejects_refresh` | rejects the second `tools/list` |
-/// | `circular`, `endless`, `empty_cursor` | faults of the pagination |
-/// | `bad_tools` | invalid definitions |
-/// | `noisy` | stray output on standard output and standard error |
+/// | `circular`, `endless`, `empty_cursor` | paginates the tool list in an unusual or invalid way |
+/// | `bad_tools` | lists tools with invalid definitions |
+/// | `noisy` | writes other text to standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
     match mode {

@@ -36,7 +36,7 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds.", |Add { x, y }| async move { x + y })
 }
 
-/// An rmcp connection to a served toolset, and the server task.
+/// Serves a toolset and connects an rmcp client to it. Returns the connection and the server task.
 async fn connect(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<Result<(), ServeError>>) {
     let (client, server) = duplex(1 << 16);
     let (reader, writer) = split(server);
@@ -48,7 +48,7 @@ async fn running() -> RunningService<RoleClient, ()> {
     connect(Toolset::new().with(add())).await.0
 }
 
-/// Behaviour F80: an existing connection is a source.
+/// Behaviour F80: an existing rmcp connection can be used as a source.
 #[tokio::test]
 async fn existing_connection_is_a_source() {
     let source = McpSource::from_service(running().await).await.unwrap();
@@ -61,7 +61,7 @@ async fn existing_connection_is_a_source() {
     assert_eq!((failure.kind, &*failure.message), (FailureKind::Failed, "mcp:haft is closed"));
 }
 
-/// `close` waits until the external connection is closed.
+/// `close` must wait until the connection is closed on both sides.
 #[tokio::test]
 async fn close_waits_for_the_connection() {
     let (service, server) = connect(Toolset::new()).await;
@@ -70,7 +70,7 @@ async fn close_waits_for_the_connection() {
     timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
 }
 
-/// Behaviour F43: after a lost connection, calls fail immediately with a typed error.
+/// Behaviour F43: after the connection is lost, calls fail immediately with a typed error.
 #[tokio::test]
 async fn lost_connection_fails_calls_immediately() {
     let (service, server) = connect(Toolset::new().with(add())).await;
@@ -96,9 +96,9 @@ async fn lost_connection_fails_calls_immediately() {
     }
 }
 
-/// A transport that sends a call and then returns an error.
+/// A transport that sends a call and then returns an error as if it had not.
 ///
-/// The HTTP transport of rmcp does the same if the response is lost.
+/// The HTTP transport of rmcp does the same if the response to a call is lost.
 struct SendThenFail {
     inner: AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>,
     calls: Arc<AtomicU32>,
@@ -129,7 +129,7 @@ impl Transport<RoleClient> for SendThenFail {
     }
 }
 
-/// Behaviour F50: a call that may have been received is not repeated.
+/// Behaviour F50: a call that the server may have received is not repeated.
 #[tokio::test]
 async fn possibly_received_call_is_not_repeated() {
     let (client, server) = duplex(1 << 16);
@@ -145,7 +145,7 @@ async fn possibly_received_call_is_not_repeated() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour F80: one tool on an existing connection.
+/// Behaviour F80: a single tool can be created on an existing rmcp connection.
 #[tokio::test]
 async fn mcp_tool_calls_one_tool_of_a_connection() {
     let service = running().await;

@@ -21,7 +21,8 @@ async fn file_with_calls() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
-/// Behaviour F50 and P1: the call is `Unconfirmed` and not repeated. The server is restarted.
+/// Behaviour F50 and P1: a call during a crash is `Unconfirmed` and not repeated. The server is
+/// restarted.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_during_a_call_restarts_the_server() {
     let (_folder, file) = file_with_calls().await;
@@ -44,12 +45,13 @@ async fn crash_during_a_call_restarts_the_server() {
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
-/// Behaviour F50: all open calls fail.
+/// Behaviour F50: if the server crashes, all open calls fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_fails_every_open_call() {
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();
     let tools = Toolset::new().with_source(source);
-    // The server handles calls one by one. The first crashes it, so it never reads the others.
+    // The server handles calls one at a time. The first call crashes it, so it never reads the
+    // others.
     let calls = (0..3).map(|_| tools.call("die", json!({"pause": 200})));
     let outcomes = timeout(Duration::from_secs(10), futures::future::join_all(calls)).await.unwrap();
     for outcome in outcomes {
@@ -57,7 +59,7 @@ async fn crash_fails_every_open_call() {
     }
 }
 
-/// Behaviour P2: the handshake has a deadline.
+/// Behaviour P2: if the server does not respond, the handshake fails at its deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn handshake_without_a_response_times_out() {
     let mute = server("no_response").with_handshake_timeout(Duration::from_millis(300));
@@ -65,7 +67,7 @@ async fn handshake_without_a_response_times_out() {
     assert_eq!(error.to_string(), "tool source mcp:mute: no response to the handshake within 300ms");
 }
 
-/// Behaviour P2: other servers are usable while a server starts.
+/// Behaviour P2: the tools of other servers can be used while a server starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn starting_server_does_not_delay_others() {
     let mute = McpSource::start("mute", server("no_response"));
@@ -77,7 +79,7 @@ async fn starting_server_does_not_delay_others() {
     assert_eq!(reasons, ["tool source mcp:mute has no tools: the server is still starting"]);
 }
 
-/// Behaviour F49: the error names the missing program.
+/// Behaviour F49: if the program does not exist, the error names it.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_program_is_reported() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
@@ -85,7 +87,8 @@ async fn missing_program_is_reported() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Behaviour F49: a failed start is retried in the background. Other servers are usable.
+/// Behaviour F49: a failed start is retried in the background. The tools of other servers can be
+/// used meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_start_is_retried_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
@@ -114,7 +117,7 @@ async fn failed_start_is_retried_in_the_background() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F49: the error has the exit status and the last lines of standard error.
+/// Behaviour F49: the error contains the exit status and the last lines of standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_during_the_handshake_is_reported_with_stderr() {
     let server = StdioServer::new("sh").with_args(["-c", "echo 'no licence' >&2; exit 3"]);
@@ -133,7 +136,7 @@ async fn dropping_the_source_leaves_no_process() {
     assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: `close` returns after all processes have exited.
+/// Behaviour F51: `close` returns only after all processes have exited.
 #[tokio::test(flavor = "multi_thread")]
 async fn close_waits_for_all_processes() {
     let marker = unique_marker();
@@ -144,7 +147,7 @@ async fn close_waits_for_all_processes() {
     assert_eq!(processes.count(), 0);
 }
 
-/// Behaviour P3: cancelling `connect` terminates the server.
+/// Behaviour P3: dropping the future of `connect` terminates the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_connect_future_leaves_no_process() {
     let marker = unique_marker();
@@ -165,7 +168,7 @@ async fn dropping_the_connect_future_leaves_no_process() {
     assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: the server ends with its owner, also after `SIGKILL`, `exit` and a panic.
+/// Behaviour F51: the server ends with its owner, even if the owner is killed, exits or panics.
 #[tokio::test(flavor = "multi_thread")]
 async fn end_of_the_owner_leaves_no_process() {
     let ends = ["waits", "exits", "panics", "returns"].map(async |how| {
@@ -189,7 +192,7 @@ async fn end_of_the_owner_leaves_no_process() {
     futures::future::join_all(ends).await;
 }
 
-/// Tools may outlive their source. Their calls fail with a typed error.
+/// Tools may outlive their source. Their calls must then fail with a typed error.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_fail_after_the_source_is_dropped() {
     let source = McpSource::connect("short", server("legacy")).await.unwrap();

@@ -4,8 +4,8 @@ use tokio::time::{Instant, sleep};
 
 /// Finds the processes of a server in `/proc`.
 ///
-/// These are the processes with a marker in their command line, and all processes in the same
-/// groups. The watchdog of a group has no marker.
+/// They are the processes that have a marker in their command line, and all other processes in the
+/// same process groups. The watchdog of a group does not have the marker.
 pub(crate) struct ServerProcesses {
     marker: String,
     groups: HashSet<String>,
@@ -16,7 +16,7 @@ impl ServerProcesses {
         Self { marker: marker.to_owned(), groups: HashSet::new() }
     }
 
-    /// Counts the running processes. The groups are remembered for later calls.
+    /// Counts the running processes of the server. Remembers their process groups for later calls.
     pub(crate) fn count(&mut self) -> usize {
         let (own, _) = group_and_state("self").unwrap();
         let ids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
@@ -32,12 +32,14 @@ impl ServerProcesses {
             String::from_utf8_lossy(&line).contains(&self.marker)
         };
         let marked: HashSet<_> = running.iter().filter(|(id, _)| marked(id)).cloned().collect();
-        // The owner of a server has the marker too, but is in the group of this process.
+        // The owner of a server also has the marker, but it belongs to the process group of this
+        // test.
         self.groups.extend(marked.iter().map(|(_, group)| group.clone()).filter(|group| *group != own));
         running.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
     }
 
-    /// Waits up to five seconds for all processes to exit. Returns the number still running.
+    /// Waits for at most five seconds until all processes have exited. Returns the number of
+    /// processes that are still running.
     pub(crate) async fn remaining(&mut self) -> usize {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
@@ -52,7 +54,7 @@ impl ServerProcesses {
 
 fn group_and_state(id: &str) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The process name in parentheses may contain spaces.
+    // The second field is the process name in parentheses, which may contain spaces.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?.to_owned();
     Some((fields.nth(1)?.to_owned(), state))

@@ -19,7 +19,7 @@ struct Add {
 #[derive(serde::Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// Runs in the child process: serves two tools.
+/// Serves two tools over standard input and output. Runs in the child process.
 pub(crate) fn child() {
     let tools = Toolset::new()
         .with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))
@@ -32,7 +32,8 @@ pub(crate) fn child() {
     runtime.block_on(serve_stdio(tools)).unwrap();
 }
 
-/// Behaviour F56 (stdio), F41: our client calls our server in another process.
+/// Behaviour F56 (stdio), F41: our client can list and call the tools of our server in another
+/// process.
 #[tokio::test(flavor = "multi_thread")]
 async fn toolset_is_served_to_a_source() {
     let source = McpSource::connect("haft", server("toolset")).await.unwrap();

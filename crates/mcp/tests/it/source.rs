@@ -21,11 +21,11 @@ async fn tools_of(mode: &str) -> Toolset {
     Toolset::new().with_source(McpSource::connect("faulty", server(mode)).await.unwrap())
 }
 
-/// Behaviour F41 (stdio): the protocol revision is detected.
+/// Behaviour F41 (stdio): the source detects the protocol revision of the server. The modes are:
 ///
-/// - `legacy`: only `initialize`; rejects `server/discover`
-/// - `modern`: only revision 2026-07-28; rejects `initialize`
-/// - `slow_modern`: as `modern`, but the first response comes after the probe timeout
+/// - `legacy`: supports only `initialize`, and rejects `server/discover`
+/// - `modern`: supports only revision 2026-07-28, and rejects `initialize`
+/// - `slow_modern`: like `modern`, but sends its first response after the probe timeout
 /// - `exits_on_discover`: exits on `server/discover`
 /// - `ignores_discover`: never responds to `server/discover`
 /// - `discover_2025`: responds to `server/discover` with revision 2025-11-25
@@ -51,7 +51,7 @@ async fn server_errors_fail_the_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour F45, F81 and F46: an invalid tool is quarantined, and the others are listed.
+/// Behaviour F45, F81 and F46: invalid tools are quarantined, and the other tools are listed.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_tools_are_quarantined() {
     let list = tools_of("bad_tools").await.list(&ListContext::default()).await;
@@ -98,7 +98,8 @@ async fn invalid_tools_are_quarantined() {
     .assert_eq(&prefixes.join("\n"));
 }
 
-/// Behaviour F47: all pages are fetched, except after a repeated cursor or 100 pages.
+/// Behaviour F47: all pages of the tool list are fetched. A repeated cursor and more than 100 pages
+/// are errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn pagination_ends() {
     let names = tools_of("empty_cursor").await.names().await;
@@ -111,12 +112,12 @@ async fn pagination_ends() {
     }
 }
 
-/// The number of `tools/list` requests that the server has received.
+/// Returns the number of `tools/list` requests that the server has received.
 async fn list_requests(tools: &ToolList) -> u32 {
     tools.get("listed").unwrap().invoke(json!({})).await.model_text().parse().unwrap()
 }
 
-/// Waits until the server has received this many `tools/list` requests.
+/// Waits until the server has received `count` requests for `tools/list`.
 async fn wait_for_list_requests(tools: &ToolList, count: u32) {
     let reached = async {
         while list_requests(tools).await < count {
@@ -126,7 +127,7 @@ async fn wait_for_list_requests(tools: &ToolList, count: u32) {
     timeout(Duration::from_secs(10), reached).await.unwrap();
 }
 
-/// Waits until the source lists a tool.
+/// Waits until the source lists the tool with the name `tool`.
 async fn wait_for_tool(source: &McpSource, tool: &str) {
     let listed = async {
         while source.tools(&ListContext::default()).await.unwrap().get(tool).is_none() {
@@ -136,7 +137,8 @@ async fn wait_for_tool(source: &McpSource, tool: &str) {
     timeout(Duration::from_secs(10), listed).await.unwrap();
 }
 
-/// Behaviour F48: an unchanged list keeps its snapshot, and so does a failed refresh.
+/// Behaviour F48: the snapshot of the tools is kept if the list is unchanged or cannot be
+/// refreshed.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_without_a_change_keeps_the_snapshot() {
     for mode in ["legacy", "rejects_refresh"] {
@@ -150,7 +152,7 @@ async fn notification_without_a_change_keeps_the_snapshot() {
     }
 }
 
-/// Behaviour F48: a changed list is a new snapshot.
+/// Behaviour F48: if the tool list has changed, the source returns a new snapshot.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_updates_the_tool_list() {
     let source = McpSource::connect("faulty", server("growing")).await.unwrap();
@@ -160,7 +162,7 @@ async fn notification_updates_the_tool_list() {
     wait_for_tool(&source, "new_0").await;
 }
 
-/// Behaviour F48: 1,000 notifications cause at most ten list requests per second.
+/// Behaviour F48: a flood of 1,000 notifications causes at most ten list requests per second.
 #[tokio::test(flavor = "multi_thread")]
 async fn flood_of_notifications_is_coalesced() {
     let source = McpSource::connect("faulty", server("legacy")).await.unwrap();
@@ -172,7 +174,8 @@ async fn flood_of_notifications_is_coalesced() {
     assert!(u128::from(count) <= 3 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a notification during a refresh causes another one, at most ten times per second.
+/// Behaviour F48: a notification during a refresh causes another refresh, but at most ten per
+/// second.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_during_a_refresh_causes_another_refresh() {
     let started = Instant::now();
@@ -184,14 +187,15 @@ async fn notification_during_a_refresh_causes_another_refresh() {
     assert!(u128::from(count) <= 2 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a rejected subscription is retried. The list is fetched once it is active.
+/// Behaviour F48: a rejected subscription is retried. When it is active, the list is fetched once
+/// more.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_before_the_subscription_is_detected() {
     let source = McpSource::connect("faulty", server("subscriptions")).await.unwrap();
     wait_for_tool(&source, "new_0").await;
 }
 
-/// The limits of [`StdioServer`](haft_mcp::StdioServer) are applied.
+/// The limits in [`StdioServer`](haft_mcp::StdioServer) replace the defaults.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_configurable() {
     let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
@@ -199,7 +203,7 @@ async fn limits_are_configurable() {
     assert_eq!(pages, "the tool list has more than 2 pages");
     let slow = reason(server("no_list_response").with_list_timeout(Duration::from_millis(100))).await;
     assert_eq!(slow, "the server did not list its tools within 100ms");
-    // The default probe timeout alone is 3 s.
+    // With the default timeout, the probe alone would take 3 s.
     let hasty = server("ignores_discover").with_handshake_timeout(Duration::from_millis(2900));
     let narrow = hasty.with_line_bytes(4000);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
@@ -208,7 +212,7 @@ async fn limits_are_configurable() {
     assert!(failure.message.ends_with("exceed the limit of 4000 (code -32700)"), "{}", failure.message);
 }
 
-/// Behaviour F52: a child gets only the configured environment variables.
+/// Behaviour F52: the server process gets only the configured environment variables.
 #[tokio::test(flavor = "multi_thread")]
 async fn child_gets_only_the_configured_environment() {
     let path = std::env::var("PATH").expect("the parent has an environment");
@@ -218,14 +222,15 @@ async fn child_gets_only_the_configured_environment() {
     assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));
 }
 
-/// Behaviour P4: 2,001 stray lines on standard output, and 2 MiB on standard error.
+/// Behaviour P4: a call succeeds although the server writes 2,001 other lines to standard output
+/// and 2 MiB to standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn stray_output_does_not_break_the_connection() {
     let sum = tools_of("noisy").await.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(sum.model_text(), "42");
 }
 
-/// Behaviour P5: the connection stays usable.
+/// Behaviour P5: an invalid response fails only its own call, and the connection stays usable.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_response_fails_only_its_call() {
     let tools = tools_of("legacy").await;
@@ -246,7 +251,7 @@ async fn invalid_response_fails_only_its_call() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour P5: a response with a wrong id is ignored, so the idle timeout applies.
+/// Behaviour P5: a response with an unknown id is ignored, so the call fails at the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_response_hits_the_idle_timeout() {
     let server = server("legacy").with_idle_timeout(Duration::from_millis(200));
@@ -256,7 +261,8 @@ async fn missing_response_hits_the_idle_timeout() {
     assert_eq!(tools.call("add", json!({"x": 1, "y": 2})).await.model_text(), "3");
 }
 
-/// Behaviour P7: a timed-out call is cancelled at the server, and its late response is ignored.
+/// Behaviour P7: a call that times out is cancelled on the server, and its late response is
+/// ignored.
 #[tokio::test(flavor = "multi_thread")]
 async fn timed_out_call_is_cancelled_at_the_server() {
     let tools = tools_of("legacy").await;
@@ -264,7 +270,8 @@ async fn timed_out_call_is_cancelled_at_the_server() {
     let deadline = ToolContext::default().with_deadline(Instant::now() + Duration::from_millis(50));
     let result = wait.invoke_with(json!({"pause": 300}), &deadline).await.into_result();
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
-    // The server reads the cancellation after it has sent its late response.
+    // The server handles requests one at a time, so it reads the cancellation only after its late
+    // response.
     let cancelled = async {
         while tools.call("cancelled", json!({})).await.model_text() != "1" {
             sleep(Duration::from_millis(10)).await;
@@ -273,7 +280,7 @@ async fn timed_out_call_is_cancelled_at_the_server() {
     timeout(Duration::from_secs(5), cancelled).await.unwrap();
 }
 
-/// Collects progress reports.
+/// A progress sink that collects the reports.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<Progress>>>);
 
@@ -284,7 +291,7 @@ impl ProgressSink for Reports {
     }
 }
 
-/// Behaviour F41: progress is reported in order and resets the idle timeout.
+/// Behaviour F41: progress is reported in order, and each report resets the idle timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_reported_and_resets_the_idle_timeout() {
     let server = server("legacy").with_idle_timeout(Duration::from_millis(800));
@@ -299,7 +306,7 @@ async fn progress_is_reported_and_resets_the_idle_timeout() {
     assert_eq!(steps, [(1.0, Some(3.0)), (2.0, Some(3.0)), (3.0, Some(3.0))]);
 }
 
-/// Behaviour F42: structured content is unchanged over a real connection.
+/// Behaviour F42: structured content is transferred unchanged over a real connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_content_is_unchanged() {
     let tools = tools_of("legacy").await;

@@ -2,7 +2,7 @@ use std::{future, io::Write as _, process};
 
 use haft_mcp::{McpSource, StdioServer};
 
-/// A program that owns a server and then waits, exits, panics or returns.
+/// Runs a program that owns a server and then waits, exits, panics or returns.
 pub(super) fn run(how: &str) {
     let (how, marker) = how.split_once(',').unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -18,7 +18,8 @@ pub(super) fn run(how: &str) {
     });
 }
 
-/// A shell that starts a server, and a background process that ignores `SIGTERM`.
+/// Returns a configuration that runs a shell. The shell starts a server, and a background process
+/// that ignores `SIGTERM`.
 pub(crate) fn launcher(marker: &str) -> StdioServer {
     let program = std::env::current_exe().unwrap();
     let arguments = super::arguments("legacy").join(" ");

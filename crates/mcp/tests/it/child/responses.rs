@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::{pause, reject, reply, write, write_line};
 
 const CHANGED: &str = "notifications/tools/list_changed";
-/// Number of `tools/list` requests.
+/// The number of `tools/list` requests received so far.
 static LISTED: AtomicU32 = AtomicU32::new(0);
-/// Number of `subscriptions/listen` requests.
+/// The number of `subscriptions/listen` requests received so far.
 static SUBSCRIBED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn list(mode: &str, request: &Value) {
@@ -56,7 +56,7 @@ pub(super) fn list(mode: &str, request: &Value) {
     reply(request, page);
 }
 
-/// Rejects the first subscription and accepts the second.
+/// Rejects the first subscription and accepts later ones.
 pub(super) fn listen(request: &Value) {
     if SUBSCRIBED.fetch_add(1, Ordering::Relaxed) == 0 {
         return reject(request, -32603, "not now");
@@ -124,7 +124,7 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
     }
 }
 
-/// Writes an invalid response.
+/// Writes the kind of invalid response that `how` names.
 fn invalid_response(how: &str, request: &Value) {
     let id = &request["id"];
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
@@ -152,7 +152,7 @@ fn text(request: &Value, text: &str) {
     reply(request, json!({"content": [{"type": "text", "text": text}]}));
 }
 
-/// Appends a line to the `file` of the arguments.
+/// Appends the line `called` to the file in the argument `file`, if there is one.
 fn log_call(arguments: &Value) {
     let Some(path) = arguments["file"].as_str() else { return };
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(b"called\n").unwrap();
