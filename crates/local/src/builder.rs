@@ -12,7 +12,8 @@ use crate::OpenError;
 use crate::store::{Downloader, KnownModel, ModelStore, PullEvent, configured_file};
 use crate::{LoadError, LocalModel, PromptProfile};
 
-/// Opens a [`LocalModel`] with options, such as a progress observer or a prompt profile.
+/// A builder that opens a [`LocalModel`] with options, such as a progress observer or a prompt
+/// profile.
 ///
 /// # Examples
 ///

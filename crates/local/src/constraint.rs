@@ -42,7 +42,7 @@ pub(crate) struct Constraint {
 
 impl Constraint {
     /// Consumes and returns the tokens that the grammar forces next. They need no sampling.
-    pub(crate) fn forced(&mut self) -> Result<Vec<u32>, String> {
+    pub(crate) fn take_forced_tokens(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();
         // A failed matcher returns no tokens. Its error is available only from `get_error`.
         self.matcher.get_error().map_or(Ok(forced), Err)
@@ -50,7 +50,7 @@ impl Constraint {
 
     /// Returns the set of tokens that may come next. It contains the end-of-sequence token if the
     /// grammar may end here.
-    pub(crate) fn allowed(&mut self) -> Result<SimpleVob, String> {
+    pub(crate) fn allowed_tokens(&mut self) -> Result<SimpleVob, String> {
         self.matcher.compute_mask().map_err(|error| error.to_string())
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
 
 /// Converts a conversation without tools to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
-    turns(request, |message| match message.body() {
+    convert(request, |message| match message.body() {
         MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
         _ => Turn::new(Role::User, message.text()),
     })
@@ -29,7 +29,7 @@ pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
 /// Converts a conversation to turns for a chat template that supports tools.
 pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     let mut ids = CallIds::default();
-    turns(request, |message| match message.body() {
+    convert(request, |message| match message.body() {
         MessageBody::Assistant(reply) => {
             let calls = reply.tool_calls.iter().map(|call| turn_call(call, &mut ids)).collect();
             Turn { calls, ..Turn::new(Role::Assistant, reply.text()) }
@@ -45,7 +45,7 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
 /// Converts a conversation to turns for a chat template that does not support tools. Tools, calls
 /// and results are rendered as text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
-    let mut turns = turns(request, |message| match message.body() {
+    let mut turns = convert(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
         MessageBody::Tool(result) => {
             let result = without_tags(&result.model_text());
@@ -113,11 +113,11 @@ fn definition(tool: &dyn Tool) -> Value {
 /// Converts a conversation to turns: the leading instructions become one system turn, and `turn`
 /// converts each remaining message. Adjacent turns of the same role are joined, because most
 /// templates require alternating roles.
-fn turns(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
+fn convert(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
     let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
     let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);
     let system = (!system.is_empty()).then(|| Turn::new(Role::System, system.join("\n\n")));
-    joined(system.into_iter().chain(rest))
+    join_turns(system.into_iter().chain(rest))
 }
 
 fn leading_instructions(request: &ChatRequest) -> impl Iterator<Item = &Message> {
@@ -125,7 +125,7 @@ fn leading_instructions(request: &ChatRequest) -> impl Iterator<Item = &Message>
     messages.take_while(|message| matches!(message.body(), MessageBody::System { .. }))
 }
 
-fn joined(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
+fn join_turns(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
     let mut joined: Vec<Turn> = Vec::new();
     for turn in turns {
         match joined.last_mut() {

@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     cached_tokens: Vec<u32>,
 }
 
-/// The parameters of one generation: constraint, sampling and limits.
+/// The parameters of one call of [`Engine::write`]: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) json: bool,
 }
 
-/// The output of one generation.
+/// The output of one call of [`Engine::write`].
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
@@ -84,7 +84,7 @@ pub(crate) enum Next {
 /// A callback that receives each piece of output, and an empty piece before each evaluation.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Next;
 
-/// An error during a generation.
+/// An error while a prompt is encoded or text is generated.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
     /// The receiver of the reply was dropped.
@@ -99,7 +99,7 @@ pub(crate) enum EngineError {
     /// The grammar engine failed.
     #[error("the constraint failed: {0}")]
     Constraint(String),
-    /// The tensor library failed.
+    /// An operation of the tensor library failed.
     #[error("the model could not be evaluated")]
     Evaluation(#[from] candle_core::Error),
 }
@@ -174,7 +174,7 @@ impl Engine {
             }
             let mut logits = self.evaluate(&mut pending, listener)?;
             if written.tokens.is_empty() {
-                self.tokenizer.ends().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
+                self.tokenizer.end_tokens().for_each(|end| add_bias(&mut logits, end, job.eos_bias));
             }
             job.banned_tokens.iter().for_each(|token| add_bias(&mut logits, *token, f32::NEG_INFINITY));
             let Some(token) = self.choose(&logits, &mut job, &written, &mut closing)? else { break false };
@@ -241,7 +241,7 @@ impl Engine {
         listener: Listener<'_>,
     ) -> Result<Option<bool>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(None) };
-        let forced = constraint.forced().map_err(EngineError::Constraint)?;
+        let forced = constraint.take_forced_tokens().map_err(EngineError::Constraint)?;
         let room = limit.saturating_sub(written.tokens.len());
         let fitting = forced.get(..room).unwrap_or(&forced);
         self.append(fitting, pending, written, listener)?;
@@ -261,9 +261,9 @@ impl Engine {
         closing: &mut CloseGrammar,
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
-        let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
-        let state = JsonState::of(&written.bytes);
-        let allowed = number::bound(&written.bytes, state, allowed, &self.tokenizer);
+        let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
+        let state = JsonState::at_end_of(&written.bytes);
+        let allowed = number::exclude_too_long(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.json {
             true => stray_space::exclude(state, allowed, &self.tokenizer),
             false => allowed,

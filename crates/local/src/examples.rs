@@ -20,17 +20,17 @@ pub(crate) use self::demonstration::turns as demonstration;
 use self::dialogue::{ANSWER, Dialogue, NEED, NO_TOOL, TOOL};
 use self::mention::mentions_all;
 use self::plan::{Decision, Stage};
-use self::question::{FREE, OpenQuestion};
+use self::question::{FREE_NEED_RULE, OpenQuestion};
 use crate::engine::{Engine, EngineError, Output};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, Prose, Writer};
 
 /// The minimum number of tokens left for the reply. If the demonstration leaves fewer, it is
 /// dropped.
-const MIN_ROOM: usize = 256;
+const MIN_REPLY_TOKENS: usize = 256;
 /// A bias larger than any logit. Subtracted from the logit of the end-of-sequence token, it
 /// prevents the end of the reply.
-const NEVER: f32 = 1e6;
+const PREVENT_END_BIAS: f32 = 1e6;
 
 /// Generates the reply to a chat request with tools.
 pub(crate) fn respond(
@@ -41,14 +41,14 @@ pub(crate) fn respond(
 ) -> Result<ChatResponse, ModelError> {
     let mut dialogue = Dialogue::new(request, (profile.demonstration)());
     let mut prompt = engine.prompt(&dialogue.turns)?;
-    if prompt.len() + MIN_ROOM > engine.context() {
+    if prompt.len() + MIN_REPLY_TOKENS > engine.context() {
         dialogue.drop_demonstration();
         prompt = engine.prompt(&dialogue.turns)?;
     }
     let stage = if dialogue.results.is_empty() { Stage::Question } else { Stage::Results };
     let question = OpenQuestion::new(&dialogue.question);
     let writer = Writer::new(engine, request, events, prompt);
-    ExampleReply { writer, profile, results: dialogue.results }.write(stage, question)
+    ExampleReply { writer, profile, results: dialogue.results }.write_reply(stage, question)
 }
 
 struct ExampleReply<'a> {
@@ -60,31 +60,39 @@ struct ExampleReply<'a> {
 
 impl ExampleReply<'_> {
     /// Generates the next step of the conversation: tool calls or the answer.
-    fn write(mut self, mut stage: Stage, mut question: OpenQuestion) -> Result<ChatResponse, ModelError> {
+    fn write_reply(
+        mut self,
+        mut stage: Stage,
+        mut question: OpenQuestion,
+    ) -> Result<ChatResponse, ModelError> {
         if !self.writer.may_call()? {
             let lead = match stage {
                 Stage::Question => format!("{NEED}an answer\n{TOOL}{NO_TOOL}\n"),
                 Stage::Results | Stage::Call => String::new(),
             };
-            return self.answer(&lead);
+            return self.write_answer(&lead);
         }
         let mut tool_calls = Vec::new();
         while tool_calls.len() < self.writer.max_calls() {
             if stage == Stage::Call && !question.is_open() {
                 break;
             }
-            let Some(decision) = self.decide(stage, &question)? else { return Ok(self.writer.truncated()) };
+            let Some(decision) = self.decide(stage, &question)? else {
+                return Ok(self.writer.truncated_response());
+            };
             let (need, tool) = match decision {
                 Decision::Call { need, tool } => (need, tool),
                 Decision::Answer { need } if tool_calls.is_empty() => {
                     let lead = need.as_deref().map(|need| format!("{NEED}{need}\n{TOOL}{NO_TOOL}\n"));
                     self.add_reasoning(need);
-                    return self.answer(&lead.unwrap_or_default());
+                    return self.write_answer(&lead.unwrap_or_default());
                 }
                 Decision::Answer { .. } | Decision::Enough => break,
             };
             self.writer.prefill(&format!("{NEED}{need}\n{TOOL}{tool}"));
-            let Some(call) = self.writer.call(&tool, "(", ")\n")? else { return Ok(self.writer.truncated()) };
+            let Some(call) = self.writer.write_call(&tool, "(", ")\n")? else {
+                return Ok(self.writer.truncated_response());
+            };
             // If a model repeats a call once, it repeats the call endlessly.
             let is_same =
                 |made: &haft_core::ToolCall| made.name == call.name && made.arguments == call.arguments;
@@ -96,7 +104,7 @@ impl ExampleReply<'_> {
             tool_calls.push(call);
             stage = Stage::Call;
         }
-        self.writer.calls(AssistantMessage::default(), tool_calls)
+        self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
 
     /// Generates the model's decision on its next call. Returns `None` if the token limit was
@@ -105,10 +113,10 @@ impl ExampleReply<'_> {
         let start = self.writer.prompt.len();
         let quotes = self.profile.needs_quote_question && stage != Stage::Results;
         let terminals = if quotes { question.terminals() } else { None };
-        let written = match terminals.map(|terminals| self.plan(stage, &terminals)) {
+        let written = match terminals.map(|terminals| self.write_plan(stage, &terminals)) {
             // If the grammar of the question is too large, the need is free text instead of a
             // quotation.
-            None | Some(Err(EngineError::Constraint(_))) => self.plan(stage, FREE)?,
+            None | Some(Err(EngineError::Constraint(_))) => self.write_plan(stage, FREE_NEED_RULE)?,
             Some(written) => written?,
         };
         // The caller appends the decision as text, so that it is tokenised together with the
@@ -117,7 +125,7 @@ impl ExampleReply<'_> {
         Ok(written.complete.then(|| plan::decision(&written.bytes)))
     }
 
-    fn plan(&mut self, stage: Stage, terminals: &str) -> Result<Output, EngineError> {
+    fn write_plan(&mut self, stage: Stage, terminals: &str) -> Result<Output, EngineError> {
         let grammar = plan::grammar(self.writer.request, stage, terminals);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let eos_bias = if stage == Stage::Call { self.profile.no_call_bias } else { 0.0 };
@@ -125,7 +133,7 @@ impl ExampleReply<'_> {
         self.writer.write(job)
     }
 
-    /// Adds the need for a call to the reasoning of the reply.
+    /// Adds the stated need for a call to the reasoning of the reply.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
@@ -133,18 +141,19 @@ impl ExampleReply<'_> {
         self.writer.events.reasoning(line);
     }
 
-    fn answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
+    fn write_answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
         // The space after `Answer:` is part of the token of the first word.
         self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
-        match self.writer.structured(" ")? {
+        match self.writer.write_structured(" ")? {
             Some(reply) => Ok(reply),
-            None => self.prose(),
+            None => self.write_prose(),
         }
     }
 
     /// Generates the answer as text. An answer that does not mention all tool results is continued.
-    fn prose(&mut self) -> Result<ChatResponse, ModelError> {
-        let mut prose = Prose::new(self.writer.events, self.writer.stops(), dialogue::LINES.to_vec());
+    fn write_prose(&mut self) -> Result<ChatResponse, ModelError> {
+        let mut prose =
+            Prose::new(self.writer.events, self.writer.stop_sequences(), dialogue::LINE_STARTS.to_vec());
         let start = self.writer.prompt.len();
         let mut eos_bias = 0.0;
         // Several tool results usually belong to several parts of the question.
@@ -156,11 +165,11 @@ impl ExampleReply<'_> {
             let job = self.writer.free_job(eos_bias);
             let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
             let is_finished = prose.is_stopped() || mentions_all(prose.text(), &self.results);
-            if !written.complete || is_finished || continuations == 0 || self.writer.left == 0 {
+            if !written.complete || is_finished || continuations == 0 || self.writer.tokens_left == 0 {
                 break written;
             }
             continuations -= 1;
-            eos_bias = -NEVER;
+            eos_bias = -PREVENT_END_BIAS;
             self.writer.prompt.truncate(start);
             let text = prose.resume().to_owned();
             self.writer.prefill(&text);

@@ -42,9 +42,9 @@ impl Gguf {
         &self.content
     }
 
-    /// Sets a metadata entry in memory. Used to replace a value by the equivalent name in the
-    /// tokenizer library.
-    pub(crate) fn put_text(&mut self, key: &str, text: &str) {
+    /// Sets a metadata entry in memory, for example to replace a value by an equivalent one that
+    /// the tokenizer library supports.
+    pub(crate) fn set_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
 
@@ -91,7 +91,7 @@ impl Gguf {
     }
 
     /// Reads a tensor in its quantised form.
-    pub(crate) fn quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
+    pub(crate) fn read_quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {
             return Err(self.missing_entry(name));
         }
@@ -100,8 +100,8 @@ impl Gguf {
     }
 
     /// Reads a tensor as 32-bit floats.
-    pub(crate) fn dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
-        let tensor = self.quantized(name)?;
+    pub(crate) fn read_dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
+        let tensor = self.read_quantized(name)?;
         tensor.dequantize(&Device::Cpu).map_err(|error| self.invalid_entry(name, &error))
     }
 

@@ -38,8 +38,8 @@ impl Detail {
         let in_outline =
             ["type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref"];
         match self {
-            Self::Full => !ANNOTATIONS.contains(&keyword),
-            Self::Unpatterned => Self::Full.keeps(keyword) && !PATTERNS.contains(&keyword),
+            Self::Full => !ANNOTATION_KEYWORDS.contains(&keyword),
+            Self::Unpatterned => Self::Full.keeps(keyword) && !PATTERN_KEYWORDS.contains(&keyword),
             Self::Outline => in_outline.contains(&keyword),
             Self::Root => keyword == "type",
         }
@@ -47,7 +47,7 @@ impl Detail {
 }
 
 /// Keywords that do not constrain values and are left out. The engine would interpret some of them.
-const ANNOTATIONS: [&str; 11] = [
+const ANNOTATION_KEYWORDS: [&str; 11] = [
     "$schema",
     "$id",
     "$defs",
@@ -61,7 +61,7 @@ const ANNOTATIONS: [&str; 11] = [
     "x-guidance",
 ];
 
-const PATTERNS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
+const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
 /// The maximum sum of the depths of all definitions. The engine resolves definitions recursively in
 /// any order, so their depths add up in the worst case. Definitions above the limit accept any
@@ -70,7 +70,7 @@ const MAX_DEPTH: usize = 1000;
 
 /// Keywords that may permit or require undeclared properties. A schema with one of them is not
 /// closed.
-const OPENERS: [&str; 13] = [
+const OPENING_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
     "allOf",
@@ -215,7 +215,7 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let mut required = required.into_iter().flatten().filter_map(Value::as_str);
     required.all(|name| properties.contains_key(name))
         && !keywords.contains_key("additionalProperties")
-        && !OPENERS.iter().any(|opener| keywords.contains_key(*opener))
+        && !OPENING_KEYWORDS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
 /// Resolves a reference within the document `root`. The reference is a percent-encoded JSON pointer

@@ -93,7 +93,7 @@ impl Network {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;
         let mask = causal_mask(tokens.len(), start)?;
-        let rotation = self.rotary.at(start, tokens.len())?;
+        let rotation = self.rotary.rotation(start, tokens.len())?;
         let mut hidden = self.embedding.lookup(&ids)?;
         for (layer, cache) in self.layers.iter().zip(&mut self.caches) {
             hidden = layer.forward(&hidden, cache, &rotation, mask.as_ref(), start)?;

@@ -29,7 +29,7 @@ use crate::{conversation, examples};
 const DEFAULT_MAX_TOKENS: usize = 2048;
 /// The number of tokens after which a JSON value is closed early if the request does not set
 /// `max_tokens`.
-const CLOSE_JSON_FROM: usize = 1024;
+const CLOSE_JSON_AFTER_TOKENS: usize = 1024;
 /// The maximum number of tool calls in a reply.
 const MAX_CALLS: usize = 16;
 
@@ -43,7 +43,7 @@ pub(crate) fn respond(
     let _span = info_span!("respond", tools = request.tools.len()).entered();
     if !conversation::mentions_tools(request) {
         let prompt = engine.prompt(&conversation::without_tools(request))?;
-        return Writer::new(engine, request, events, prompt).text(Vec::new());
+        return Writer::new(engine, request, events, prompt).write_text(Vec::new());
     }
     match &profile.0 {
         Strategy::Template => template_calls::respond(engine, request, events),
@@ -51,8 +51,8 @@ pub(crate) fn respond(
     }
 }
 
-/// Writes one reply as a sequence of generations. The output of each generation is appended to the
-/// prompt of the next.
+/// Writes one reply in several steps. Each step generates a part of the reply and appends it to the
+/// prompt of the next step.
 pub(crate) struct Writer<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,
@@ -61,7 +61,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) reasoning: String,
     usage: Usage,
     /// The number of tokens that may still be generated.
-    pub(crate) left: usize,
+    pub(crate) tokens_left: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -72,8 +72,8 @@ impl<'a> Writer<'a> {
         prompt: Vec<u32>,
     ) -> Self {
         let usage = Usage::of_request(prompt.len() as u64, 0);
-        let left = request.settings.max_tokens.map_or(DEFAULT_MAX_TOKENS, |limit| limit as usize);
-        Self { engine, request, events, prompt, reasoning: String::new(), usage, left }
+        let tokens_left = request.settings.max_tokens.map_or(DEFAULT_MAX_TOKENS, |limit| limit as usize);
+        Self { engine, request, events, prompt, reasoning: String::new(), usage, tokens_left }
     }
 
     /// Returns `true` if the reply may contain tool calls. Fails if a call is required but the
@@ -106,25 +106,25 @@ impl<'a> Writer<'a> {
     }
 
     /// Generates the arguments of a call to the tool `name`, between the fixed texts `before` and
-    /// `behind`. Returns `None` if the token limit was reached, because a partial call is never
+    /// `after`. Returns `None` if the token limit was reached, because a partial call is never
     /// returned.
-    pub(crate) fn call(
+    pub(crate) fn write_call(
         &mut self,
         name: &str,
         before: &str,
-        behind: &str,
+        after: &str,
     ) -> Result<Option<ToolCall>, ModelError> {
         let Some(tool) = self.request.tools.get(name) else {
             return Err(ModelError::failed(format!(
                 "the model chose tool \"{name}\", and the request does not have it"
             )));
         };
-        let arguments = self.json(tool.definition().input_schema(), before, behind)?;
+        let arguments = self.write_json(tool.definition().input_schema(), before, after)?;
         Ok(arguments.map(|arguments| ToolCall::new(call_id(), name, arguments)))
     }
 
     /// Emits the tool calls and adds them to `message`. Fails if there are no calls.
-    pub(crate) fn calls(
+    pub(crate) fn finish_with_calls(
         &self,
         message: AssistantMessage,
         tool_calls: Vec<ToolCall>,
@@ -141,11 +141,11 @@ impl<'a> Writer<'a> {
 
     /// Generates a text reply without the tokens in `banned_tokens`, or a JSON reply if the request
     /// has a JSON response format.
-    pub(crate) fn text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
-        if let Some(reply) = self.structured("")? {
+    pub(crate) fn write_text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
+        if let Some(reply) = self.write_structured("")? {
             return Ok(reply);
         }
-        let mut prose = Prose::new(self.events, self.stops(), Vec::new());
+        let mut prose = Prose::new(self.events, self.stop_sequences(), Vec::new());
         let job = Job { banned_tokens, ..self.free_job(0.0) };
         let written = self.run(job, &mut |bytes| prose.push(bytes))?;
         self.finish_text(prose.finish(), written.complete)
@@ -153,14 +153,16 @@ impl<'a> Writer<'a> {
 
     /// Generates a JSON reply in the requested response format, preceded by `space`. Returns `None`
     /// if the requested format is text.
-    pub(crate) fn structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
+    pub(crate) fn write_structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
         let schema = match &self.request.response_format {
             ResponseFormat::Text => return Ok(None),
             ResponseFormat::JsonObject => object()?,
             ResponseFormat::JsonSchema { schema, .. } => schema.clone(),
         };
-        let Some(text) = self.json(&schema, space, "")? else { return Ok(Some(self.truncated())) };
+        let Some(text) = self.write_json(&schema, space, "")? else {
+            return Ok(Some(self.truncated_response()));
+        };
         self.events.text(&text);
         Ok(Some(self.response(AssistantMessage::from(text), FinishReason::Stop)))
     }
@@ -176,16 +178,16 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns the stop sequences of the request that are not empty.
-    pub(crate) fn stops(&self) -> Vec<&'a str> {
+    pub(crate) fn stop_sequences(&self) -> Vec<&'a str> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
 
-    /// Creates a generation without a constraint, for the remaining tokens.
+    /// Creates a [`Job`] without a constraint. It may use all remaining tokens of the reply.
     pub(crate) fn free_job(&self, eos_bias: f32) -> Job {
         Job {
             constraint: None,
             sampler: self.sampler(0),
-            limit: self.left,
+            limit: self.tokens_left,
             close_from: usize::MAX,
             eos_bias,
             stop_tokens: Vec::new(),
@@ -194,9 +196,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates a generation under a grammar, for the remaining tokens.
+    /// Creates a [`Job`] with a grammar constraint. It may use all remaining tokens of the reply.
     pub(crate) fn grammar_job(&self, constraint: Constraint, eos_bias: f32) -> Job {
-        let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_FROM, |_| usize::MAX);
+        let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
     }
 
@@ -213,20 +215,20 @@ impl<'a> Writer<'a> {
         self.prompt.extend(tokens);
     }
 
-    /// Runs a generation without emitting deltas and appends its output to the prompt.
+    /// Runs a job without emitting deltas, and appends its output to the prompt.
     pub(crate) fn write(&mut self, job: Job) -> Result<Output, EngineError> {
         let events = self.events;
         self.run(job, &mut |_| events.next())
     }
 
-    /// Runs a generation with a listener for its bytes, and appends its output to the prompt.
+    /// Runs a job, passes the generated bytes to `listener`, and appends the output to the prompt.
     pub(crate) fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Output, EngineError> {
         let written = self.engine.write(&self.prompt, job, listener)?;
         if self.usage.output_tokens == 0 {
             self.usage.cached_input_tokens = written.cached as u64;
         }
         self.usage.output_tokens += written.tokens.len() as u64;
-        self.left = self.left.saturating_sub(written.tokens.len());
+        self.tokens_left = self.tokens_left.saturating_sub(written.tokens.len());
         self.prompt.extend(&written.tokens);
         Ok(written)
     }
@@ -249,7 +251,7 @@ impl<'a> Writer<'a> {
 
     /// Creates the response for a reply that reached the token limit before any part of it was
     /// complete.
-    pub(crate) fn truncated(&self) -> ChatResponse {
+    pub(crate) fn truncated_response(&self) -> ChatResponse {
         self.response(AssistantMessage::default(), FinishReason::Length)
     }
 

@@ -81,8 +81,8 @@ impl ModelStore {
     /// such a file without a download.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
-        let is_right = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
-        is_right.then_some(path)
+        let is_verified = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
+        is_verified.then_some(path)
     }
 
     /// Removes the record that a model's file was verified. The next pull verifies the file again.

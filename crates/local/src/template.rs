@@ -93,7 +93,7 @@ impl Template {
         let begin = named("tokenizer.ggml.bos_token_id").unwrap_or_default();
         let end = named("tokenizer.ggml.eos_token_id").unwrap_or_default();
         let mut template = Self::new(source, begin, end)?;
-        let ends: Vec<_> = tokenizer.ends().filter_map(|token| tokenizer.spelling(token)).collect();
+        let ends: Vec<_> = tokenizer.end_tokens().filter_map(|token| tokenizer.spelling(token)).collect();
         template.call_format = CallFormat::detect(&template, &ends);
         Ok(template)
     }

@@ -19,7 +19,7 @@ const UNUSED: usize = 5;
 
 /// The maximum length of a token in bytes. The trie of the grammar engine rejects longer tokens, so
 /// they are never generated.
-const LONGEST_TOKEN: usize = 512;
+const MAX_TOKEN_BYTES: usize = 512;
 
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
@@ -49,10 +49,10 @@ impl Tokenizer {
         exact.with_normalizer(None::<NormalizerWrapper>).map_err(|error| unusable(&error))?;
 
         let end_of_turn = gguf.required_integer("tokenizer.ggml.eos_token_id")?;
-        let words = words(gguf)?;
+        let words = token_bytes(gguf)?;
         let end_of_turn = u32::try_from(end_of_turn).ok().filter(|id| (*id as usize) < words.len());
         let end_of_turn = end_of_turn.ok_or_else(|| unusable(&"its end token is not in its vocabulary"))?;
-        let end = ends(gguf, end_of_turn);
+        let end = end_tokens(gguf, end_of_turn);
         let info = TokRxInfo::new(words.len() as u32, end_of_turn);
         let trie = TokTrie::from(&info, &words).with_eos_tokens(&end);
         let quotes_space = |word: &[u8]| word.windows(2).any(|pair| pair == b"\" ");
@@ -80,7 +80,7 @@ impl Tokenizer {
     }
 
     /// Returns the end-of-turn tokens.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn end_tokens(&self) -> impl Iterator<Item = u32> {
         self.end.iter().copied()
     }
 
@@ -142,7 +142,7 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "smaug-bpe" | "lfm2" => "llama3",
         _ => return false,
     };
-    gguf.put_text(KEY, known);
+    gguf.set_text(KEY, known);
     true
 }
 
@@ -177,7 +177,7 @@ fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
 
 /// Returns the end-of-turn tokens: the `declared` end of sequence, and the end-of-turn and
 /// end-of-message tokens of chat models.
-fn ends(gguf: &Gguf, declared: u32) -> Vec<u32> {
+fn end_tokens(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
     let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
     let others = others.iter().filter_map(|key| gguf.integer(key));
@@ -192,14 +192,15 @@ fn tokens_where(words: &[Vec<u8>], test: impl Fn(&[u8]) -> bool) -> Vec<u32> {
 fn markup_edges(gguf: &Gguf) -> HashSet<char> {
     let tokens = gguf.array("tokenizer.ggml.tokens").unwrap_or_default();
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
-    let special = tokens.iter().zip(kinds).filter(|(_, value)| matches!(kind(value), CONTROL | USER_DEFINED));
+    let special =
+        tokens.iter().zip(kinds).filter(|(_, value)| matches!(token_type(value), CONTROL | USER_DEFINED));
     let spellings = special.filter_map(|(token, _)| token.to_string().ok());
     spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
 /// Returns the bytes of each token. Special tokens begin with a marker byte that is invalid in
 /// UTF-8.
-fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
+fn token_bytes(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
     let tokens =
         gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
     let kinds = gguf.array("tokenizer.ggml.token_type").unwrap_or_default();
@@ -208,7 +209,7 @@ fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
         let Ok(token) = token.to_string() else {
             return Err(gguf.invalid_entry("tokenizer.ggml.tokens", &format!("entry {index} is not text")));
         };
-        Ok(match kinds.get(index).map_or(1, kind) {
+        Ok(match kinds.get(index).map_or(1, token_type) {
             UNUSED => Vec::new(),
             CONTROL | USER_DEFINED => [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat(),
             _ => token
@@ -219,11 +220,11 @@ fn words(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
         })
     };
     let mut words: Vec<Vec<u8>> = tokens.iter().enumerate().map(word).collect::<Result<_, _>>()?;
-    words.iter_mut().filter(|word| word.len() > LONGEST_TOKEN).for_each(Vec::clear);
+    words.iter_mut().filter(|word| word.len() > MAX_TOKEN_BYTES).for_each(Vec::clear);
     Ok(words)
 }
 
-fn kind(value: &Value) -> usize {
+fn token_type(value: &Value) -> usize {
     match value {
         Value::I32(kind) => usize::try_from(*kind).unwrap_or_default(),
         other => other.to_u64().ok().and_then(|kind| usize::try_from(kind).ok()).unwrap_or_default(),

@@ -15,10 +15,10 @@ use crate::respond::{EventSender, Events, respond};
 use crate::store::identify;
 
 /// The capacity of the request queue. When the queue is full, [`Worker::submit`] waits.
-const QUEUE: usize = 16;
+const QUEUE_CAPACITY: usize = 16;
 /// The stack size of the thread in bytes. It is large because the grammar and schema libraries are
 /// recursive. Only the used part of the stack takes memory.
-const STACK: usize = 64 << 20;
+const STACK_BYTES: usize = 64 << 20;
 
 /// A handle to the thread of a model. The thread ends when the handle is dropped.
 pub(crate) struct Worker {
@@ -39,7 +39,7 @@ impl Worker {
         profile: Option<PromptProfile>,
         mut progress: impl FnMut(f32) + Send + 'static,
     ) -> Result<Self, LoadError> {
-        let (sender, queue) = mpsc::channel(QUEUE);
+        let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (loaded, loading) = oneshot::channel();
         let run = move || match Engine::load(&path, &mut progress) {
             Ok(engine) => {
@@ -53,7 +53,7 @@ impl Worker {
             }
             Err(error) => drop(loaded.send(Err(error))),
         };
-        let thread = thread::Builder::new().name("haft-local".to_owned()).stack_size(STACK);
+        let thread = thread::Builder::new().name("haft-local".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(run).map_err(|source| LoadError::Thread { source })?;
         let context = loading.await.unwrap_or(Err(LoadError::Crashed))?;
         Ok(Self { queue: sender, context })

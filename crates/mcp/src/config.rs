@@ -176,11 +176,11 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 fn parse(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, McpConfigProblem> {
     let root: Value = serde_json::from_str(text).map_err(McpConfigProblem::Syntax)?;
     let Value::Object(root) = root else {
-        return Err(McpConfigProblem::Root(format!("the root is {}", kind(&root))));
+        return Err(McpConfigProblem::Root(format!("the root is {}", type_name(&root))));
     };
     let servers = match root.get("mcpServers") {
         Some(Value::Object(servers)) => servers,
-        Some(other) => return Err(McpConfigProblem::Root(format!("\"mcpServers\" is {}", kind(other)))),
+        Some(other) => return Err(McpConfigProblem::Root(format!("\"mcpServers\" is {}", type_name(other)))),
         None => return Err(McpConfigProblem::Root(format!("the root has {}", keys(&root)))),
     };
     let servers = servers.iter().filter(|(_, entry)| entry.get("disabled") != Some(&Value::Bool(true)));
@@ -193,7 +193,10 @@ fn parse(text: &str, lookup: Lookup<'_>) -> Result<Vec<(String, ServerConfig)>, 
 
 fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String> {
     let Value::Object(fields) = entry else {
-        return Err(format!("the entry must be an object with \"command\" or \"url\", not {}", kind(entry)));
+        return Err(format!(
+            "the entry must be an object with \"command\" or \"url\", not {}",
+            type_name(entry)
+        ));
     };
     let entry = Entry { fields, lookup };
     match (entry.text("command")?, entry.text("url")?) {
@@ -235,7 +238,7 @@ impl Entry<'_> {
                 let texts = values.iter().enumerate();
                 texts.map(|(index, value)| self.expand(value, || path(index))).collect()
             }
-            Some(other) => Err(format!("\"{key}\" must be a list of strings, not {}", kind(other))),
+            Some(other) => Err(format!("\"{key}\" must be a list of strings, not {}", type_name(other))),
         }
     }
 
@@ -249,7 +252,7 @@ impl Entry<'_> {
                 });
                 texts.collect()
             }
-            Some(other) => Err(format!("\"{key}\" must be an object of strings, not {}", kind(other))),
+            Some(other) => Err(format!("\"{key}\" must be an object of strings, not {}", type_name(other))),
         }
     }
 
@@ -259,7 +262,7 @@ impl Entry<'_> {
 
     fn expand(&self, value: &Value, path: impl Fn() -> String) -> Result<String, String> {
         let text =
-            value.as_str().ok_or_else(|| format!("{} must be a string, not {}", path(), kind(value)))?;
+            value.as_str().ok_or_else(|| format!("{} must be a string, not {}", path(), type_name(value)))?;
         expand::expand(text, self.lookup).map_err(|reason| format!("{}: {reason}", path()))
     }
 }
@@ -268,7 +271,7 @@ fn entry_error(name: &str, reason: impl Into<String>) -> McpConfigProblem {
     McpConfigProblem::Entry { name: name.to_owned(), reason: reason.into() }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -18,7 +18,7 @@ use tokio::{
 use crate::transport::{self, ServerEvents};
 
 /// The maximum time between a failed write and the detection that the server closed its output.
-const CLOSE_DETECTION: Duration = Duration::from_millis(500);
+const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection to an MCP server. Clones share the connection.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl Connection {
     /// The transport may detect the end of the server's output a moment after a failed write.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {
-            let _ = timeout(CLOSE_DETECTION, monitor.events.closed.cancelled()).await;
+            let _ = timeout(CLOSE_DETECTION_TIMEOUT, monitor.events.closed.cancelled()).await;
         }
     }
 

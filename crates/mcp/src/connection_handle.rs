@@ -94,29 +94,31 @@ impl ConnectionHandle {
                     SourceStatus::Ready { connection, .. } if !connection.is_closed() => {
                         return Ok(connection.clone());
                     }
-                    SourceStatus::Failed { reason } => return Err(self.unavailable("is not running", reason)),
+                    SourceStatus::Failed { reason } => {
+                        return Err(self.unavailable_error("is not running", reason));
+                    }
                     _ => {}
                 }
                 if status.changed().await.is_err() {
-                    return Err(self.closed());
+                    return Err(self.closed_error());
                 }
             }
         };
         tokio::select! {
             biased;
-            () = self.closed.cancelled() => Err(self.closed()),
+            () = self.closed.cancelled() => Err(self.closed_error()),
             connection = timeout(self.start_timeout, wait) => {
-                connection.unwrap_or_else(|_| Err(self.unavailable("is not running", "the server is still starting")))
+                connection.unwrap_or_else(|_| Err(self.unavailable_error("is not running", "the server is still starting")))
             }
         }
     }
 
-    fn closed(&self) -> ToolError {
-        self.unavailable("is closed", "the source or its connection is closed")
+    fn closed_error(&self) -> ToolError {
+        self.unavailable_error("is closed", "the source or its connection is closed")
     }
 
     /// Creates the error for a call that was not sent.
-    pub(crate) fn unavailable(&self, state: &str, reason: &str) -> ToolError {
+    pub(crate) fn unavailable_error(&self, state: &str, reason: &str) -> ToolError {
         let source_label = self.label.clone();
         tracing::debug!(source = source_label, reason, "a call was not sent: no connection to the server");
         let message = format!("{source_label} {state}");

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The maximum length of a schema that is quoted in a diagnostic, in bytes.
-const EXCERPT: usize = 60;
+const MAX_EXCERPT_BYTES: usize = 60;
 
 /// The complete tool list of a server.
 #[derive(Clone)]
@@ -152,7 +152,7 @@ pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String>
         Some(other) => {
             return Err(format!(
                 "`inputSchema` must be an object, not {}",
-                truncate(&other.to_string(), EXCERPT)
+                truncate(&other.to_string(), MAX_EXCERPT_BYTES)
             ));
         }
         None => return Err("no `inputSchema`".to_owned()),

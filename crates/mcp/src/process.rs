@@ -14,7 +14,7 @@ use crate::StdioServer;
 pub(crate) use stderr::StderrTail;
 
 /// The time for the server to exit after its input is closed, and again after `SIGTERM`.
-const GRACE: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 
 /// A shell script that terminates its process group when its standard input closes.
 ///
@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// of the process group. The group id can therefore not be reused until the watchdog is reaped,
 /// even if the server exited long before. The watchdog ignores `SIGTERM`, because it sends this
 /// signal to its own group.
-const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
+const WATCHDOG_SCRIPT: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
 /// The processes of a server, including its descendants. Dropping the value terminates them.
 ///
@@ -64,9 +64,9 @@ impl ProcessGroup {
     ///
     /// The caller must close the standard input of the server first.
     pub(crate) async fn terminate(mut self) {
-        if timeout(GRACE, self.server.wait()).await.is_err() {
+        if timeout(EXIT_GRACE, self.server.wait()).await.is_err() {
             self.signal(Signal::TERM);
-            let _ = timeout(GRACE, self.server.wait()).await;
+            let _ = timeout(EXIT_GRACE, self.server.wait()).await;
         }
         self.signal(Signal::KILL);
         let _ = self.server.wait().await;
@@ -78,7 +78,7 @@ impl ProcessGroup {
                 sleep(Duration::from_millis(2)).await;
             }
         };
-        let _ = timeout(GRACE, exited).await;
+        let _ = timeout(EXIT_GRACE, exited).await;
     }
 
     fn signal(&self, signal: Signal) {
@@ -100,7 +100,7 @@ impl Drop for ProcessGroup {
 
 fn spawn_watchdog() -> io::Result<(Child, Pid)> {
     let watchdog = Command::new("/bin/sh")
-        .args(["-c", WATCHDOG])
+        .args(["-c", WATCHDOG_SCRIPT])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

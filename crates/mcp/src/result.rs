@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// # Errors
 ///
 /// Fails if `isError` is `true`, or if `resultType` is present and not `complete`.
-pub(crate) fn outcome(mut result: Value) -> Result<ToolResponse, ToolError> {
+pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolError> {
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
         Some(other) => {
@@ -66,14 +66,14 @@ fn error_text(output: &ToolOutput) -> String {
         // MCP recommends that servers repeat the structured content as text.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
-        text = lines([text, structured.to_string()]);
+        text = join_lines([text, structured.to_string()]);
     }
     let warnings = output.warnings.iter().map(|warning| format!("Warning: {warning}"));
-    let text = lines(std::iter::once(text).chain(warnings));
+    let text = join_lines(std::iter::once(text).chain(warnings));
     if text.is_empty() { "the tool failed without an error message".to_owned() } else { text }
 }
 
-fn lines(texts: impl IntoIterator<Item = String>) -> String {
+fn join_lines(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -153,14 +153,14 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
     Ok(match block {
         Block::Text { text, extra } => (vec![Content::Text { text }], extra),
         Block::Image { data, mime_type, extra } => {
-            (vec![Content::Image { data: bytes(data)?, media_type: mime_type }], extra)
+            (vec![Content::Image { data: decode_base64(data)?, media_type: mime_type }], extra)
         }
         Block::Audio { data, mime_type, extra } => {
-            (vec![Content::Audio { data: bytes(data)?, media_type: mime_type }], extra)
+            (vec![Content::Audio { data: decode_base64(data)?, media_type: mime_type }], extra)
         }
         Block::Resource { resource: Resource { uri, mime_type, text, blob, extra: inner }, mut extra } => {
             let text = text.map(ResourceBody::Text);
-            let blob = blob.map(bytes).transpose()?.map(ResourceBody::Blob);
+            let blob = blob.map(decode_base64).transpose()?.map(ResourceBody::Blob);
             let resource = |body| Content::Resource { uri: uri.clone(), media_type: mime_type.clone(), body };
             let content: Vec<_> = text.into_iter().chain(blob).map(resource).collect();
             if content.is_empty() {
@@ -178,7 +178,7 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
 }
 
 /// Decodes base64 text. Line breaks are ignored, and padding is optional.
-fn bytes(mut base64: String) -> Result<Bytes, String> {
+fn decode_base64(mut base64: String) -> Result<Bytes, String> {
     base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
     let padding = base64.len().wrapping_neg() % 4;
     base64.extend(std::iter::repeat_n('=', padding));

@@ -44,7 +44,7 @@ pub(crate) struct ServerProcess {
     events: Arc<ServerEvents>,
 }
 
-/// The protocol connection of a session.
+/// The MCP connection of a session.
 pub(crate) struct Client {
     service: RunningService<RoleClient, ClientConfig>,
     events: Arc<ServerEvents>,

@@ -83,7 +83,7 @@ impl McpTool {
     fn tool_error(&self, error: RequestError) -> ToolError {
         let label = self.handle.label();
         match error {
-            RequestError::NotSent => self.handle.unavailable("cannot be reached", &error.to_string()),
+            RequestError::NotSent => self.handle.unavailable_error("cannot be reached", &error.to_string()),
             RequestError::Rejected(_) => {
                 ToolError::Failed { message: error.to_string(), source: Some(error.into()) }
             }
@@ -114,7 +114,7 @@ impl Tool for McpTool {
             connection.wait_until_closed().await;
         }
         let result = response.map_err(|error| self.tool_error(error))?;
-        result::outcome(result)
+        result::convert_result(result)
     }
 }
 

@@ -20,6 +20,6 @@ fn constraint_is_complete_at_the_end_of_its_grammar() {
 fn failed_constraint_is_not_complete() {
     let mut constraint = constraint(r#"start: "a""#);
     constraint.accept(u32::from(b'b')).unwrap_err();
-    constraint.forced().unwrap_err();
+    constraint.take_forced_tokens().unwrap_err();
     constraint.is_complete().unwrap_err();
 }

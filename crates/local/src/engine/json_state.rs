@@ -15,13 +15,13 @@ pub(super) enum JsonState {
 impl JsonState {
     /// Returns the state after the last byte of `written`. Only the last line is read, because
     /// generated JSON has no line breaks and earlier lines are prose.
-    pub(super) fn of(written: &[u8]) -> Self {
+    pub(super) fn at_end_of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        line.iter().fold(Self::Between, |state, byte| state.after(*byte))
+        line.iter().fold(Self::Between, |state, byte| state.after_byte(*byte))
     }
 
     /// Returns the state that follows `self` after `byte`.
-    pub(super) fn after(self, byte: u8) -> Self {
+    pub(super) fn after_byte(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,
             (Self::StringStart | Self::InString, b'"') => Self::Between,

@@ -10,13 +10,13 @@ use crate::tokenizer::Tokenizer;
 
 /// The maximum length of a number with a fraction or an exponent, in bytes. The longest 64-bit
 /// float in decimal has this length, with sign, point and exponent.
-const MAX_LENGTH: usize = 24;
+const MAX_NUMBER_BYTES: usize = 24;
 /// The maximum number of digits in an exponent. `1e99` fits a 64-bit float, `1e999` does not.
-const EXPONENT_DIGITS: usize = 2;
+const MAX_EXPONENT_DIGITS: usize = 2;
 
 /// Excludes the tokens from `allowed` that would make the number at the end of `written` too long.
 /// If this excludes all tokens, `allowed` is returned unchanged.
-pub(super) fn bound(
+pub(super) fn exclude_too_long(
     written: &[u8],
     state: JsonState,
     allowed: SimpleVob,
@@ -42,8 +42,8 @@ fn is_too_long(number: &[u8]) -> bool {
     }
     let exponent = number.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let exponent = exponent.and_then(|place| number.get(place..)).unwrap_or_default();
-    number.len() > MAX_LENGTH
-        || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > EXPONENT_DIGITS
+    number.len() > MAX_NUMBER_BYTES
+        || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > MAX_EXPONENT_DIGITS
 }
 
 /// Returns `true` if `integer`, or the beginning of an integer, fits 64 bits.

@@ -41,7 +41,7 @@ fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
                 return true;
             }
         }
-        state = state.after(*byte);
+        state = state.after_byte(*byte);
     }
     false
 }

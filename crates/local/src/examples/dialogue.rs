@@ -9,9 +9,10 @@
 //! Tool: get_population({"country": "Japan"})
 //! ```
 //!
-//! Each call has a need, which precedes the tool name. Without needs, the model makes only one call
-//! for a question with two parts. The needs are the reasoning of the reply. Each line is complete
-//! before the next decision, so a rendered reply has the same tokens as the generated reply.
+//! Before each call, the model states the need for it, a part of the question. Without this line,
+//! the model makes only one call for a question with two parts. The needs become the reasoning of
+//! the reply. Each line is complete before the next decision, so a rendered reply has the same
+//! tokens as the generated reply.
 
 #[cfg(test)]
 mod tests;
@@ -36,13 +37,15 @@ pub(super) const NO_TOOL: &str = "none";
 /// The text before the answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// The beginnings of lines that can follow an answer.
-pub(super) const LINES: [&str; 5] = ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
+/// Line beginnings that end an answer, because they belong to the next part of the conversation.
+pub(super) const LINE_STARTS: [&str; 5] =
+    ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// The beginnings of the other lines in a conversation.
-const OTHER_LINES: [&str; 2] = ["\nInstructions:", "\nTools:"];
+/// The other line beginnings of a conversation. Like [`LINE_STARTS`], they are indented in
+/// untrusted text.
+const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
 /// A conversation with tools, rendered as turns.
 pub(super) struct Dialogue {
@@ -109,7 +112,7 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
 /// Indents the lines of untrusted text that begin like a line of the conversation. Otherwise a tool
 /// result could forge a question.
 fn indented(text: &str) -> String {
-    let lines = LINES.iter().chain(&OTHER_LINES);
+    let lines = LINE_STARTS.iter().chain(&OTHER_LINE_STARTS);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 

@@ -2,7 +2,7 @@
 
 /// The maximum number of words in an acknowledgement, such as `saved`. A result with a number is
 /// never an acknowledgement.
-const ACKNOWLEDGEMENT: usize = 3;
+const MAX_ACKNOWLEDGEMENT_WORDS: usize = 3;
 
 /// Returns `true` if the answer contains a word of each result. Acknowledgements such as `saved`
 /// are ignored.
@@ -12,8 +12,8 @@ pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
     let answer_words: Vec<_> = words(answer).collect();
     results.iter().all(|result| {
         let words: Vec<_> = words(result).collect();
-        let has_content =
-            words.len() > ACKNOWLEDGEMENT || words.iter().any(|word| word.contains(char::is_numeric));
+        let has_content = words.len() > MAX_ACKNOWLEDGEMENT_WORDS
+            || words.iter().any(|word| word.contains(char::is_numeric));
         !has_content
             || words.iter().any(|word| answer_words.iter().any(|answer_word| is_same(answer_word, word)))
     })

@@ -1,11 +1,11 @@
-//! The decision of the model on its next call.
+//! The model's decision to call a tool, to answer, or to end the reply.
 
 use haft_core::model::{ChatRequest, ToolChoice};
 use llguidance::api::TopLevelGrammar;
 
 use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 
-/// A decision of the model.
+/// The model's decision on the next step of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
     /// The model calls a tool.
@@ -16,7 +16,7 @@ pub(super) enum Decision {
     Enough,
 }
 
-/// The position of a decision within the conversation.
+/// The position in the conversation at which the model decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// At the beginning of a reply to a question.
@@ -27,7 +27,8 @@ pub(super) enum Stage {
     Call,
 }
 
-/// Creates the grammar of a decision. `terminals` defines the terminal `NEED` of the grammar.
+/// Creates the grammar for a decision of the model. `terminals` contains the grammar rules that
+/// define the terminal `NEED`.
 pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
@@ -49,7 +50,7 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> T
     ))
 }
 
-/// Parses a decision that was generated under the grammar.
+/// Parses a decision from the text that the model generated under [`grammar`].
 pub(super) fn decision(written: &[u8]) -> Decision {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {

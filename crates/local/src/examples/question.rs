@@ -1,12 +1,12 @@
-//! Grammars that restrict needs to quotations from the question.
+//! Grammar rules that restrict the stated need for a call to a quotation from the question.
 
 use serde_json::json;
 
 /// The part of a question for which no call is planned yet.
 ///
-/// A small model invents needs if it may use its own words. It may therefore quote only consecutive
-/// words of the question, and each need must follow the previous one. Planning ends at the end of
-/// the question.
+/// If a small model may state the need for a call in its own words, it invents needs. It may
+/// therefore quote only consecutive words of the question, and each quotation must follow the
+/// previous one. Planning ends at the end of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
@@ -14,13 +14,13 @@ pub(super) struct OpenQuestion {
 
 /// The maximum length of a question in bytes. Longer questions mostly contain material, and their
 /// grammar would be too large.
-const MAX_LENGTH: usize = 2000;
+const MAX_QUESTION_BYTES: usize = 2000;
 /// Punctuation that may follow a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
-        // A need is a single line with single spaces between words.
+        // The model states a need on a single line, with single spaces between words.
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
@@ -41,7 +41,7 @@ impl OpenQuestion {
     pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
             0 => None,
-            _ if self.text.len() > MAX_LENGTH => None,
+            _ if self.text.len() > MAX_QUESTION_BYTES => None,
             1 => Some(self.quoting(r"/\S+/")),
             _ => Some(self.quoting(r"/\S+ [^\n]*\S/")),
         }
@@ -70,4 +70,4 @@ impl OpenQuestion {
 
 /// The grammar rule for a need in the model's own words. It excludes brackets, because the model
 /// would otherwise begin a call with invented arguments.
-pub(super) const FREE: &str = r"NEED: /[^\n(){}_=]{1,80}/";
+pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";

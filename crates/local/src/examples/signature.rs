@@ -4,7 +4,7 @@ use haft_core::schema::{Property, Schema};
 use serde_json::Value;
 
 /// The maximum depth of a parameter's type. Deeper types are rendered as `any`.
-const DEPTH: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// Renders the parameters of a tool, for example `city: string, unit: "c" | "f" = "c" /* The unit
 /// */`.
@@ -19,7 +19,7 @@ fn parameter(root: &Value, property: &Property<'_>) -> String {
     let note = note.map(|note| note.split_whitespace().collect::<Vec<_>>().join(" "));
     let note = note.map(|note| format!(" /* {} */", note.trim_end_matches('.'))).unwrap_or_default();
     let default = property.schema.get("default").filter(|default| !default.is_null());
-    let kind = kind(root, property.schema, DEPTH);
+    let kind = kind(root, property.schema, MAX_DEPTH);
     match default {
         Some(default) => format!("{}: {kind} = {default}{note}", property.name),
         None if property.required => format!("{}: {kind}{note}", property.name),

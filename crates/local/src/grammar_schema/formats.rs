@@ -3,14 +3,14 @@
 use serde_json::{Map, Value};
 
 /// The formats that the grammar engine supports.
-const KNOWN: [&str; 8] = ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
+const SUPPORTED_FORMATS: [&str; 8] =
+    ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// A pattern for email addresses with limited lengths of the local part and the labels. The
 /// engine's own pattern has no limits, and validation then rejects long addresses.
 const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
-/// Returns a pattern for a format. The pattern may match only a part of the values that the format
-/// permits.
+/// Returns a regular expression for a string format. It may be stricter than the format.
 fn pattern(format: &str) -> Option<&'static str> {
     Some(match format {
         "uri" | "iri" => {
@@ -31,7 +31,7 @@ fn pattern(format: &str) -> Option<&'static str> {
 /// JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
-    if KNOWN.contains(&name) {
+    if SUPPORTED_FORMATS.contains(&name) {
         derived.insert("format".to_owned(), format.clone());
     } else if let Some(pattern) = pattern(name)
         && !derived.contains_key("pattern")

@@ -4,20 +4,21 @@
 use serde_json::{Map, Value, json};
 
 /// The largest integer up to which a 64-bit float represents all integers exactly.
-const EXACT: u64 = 1 << 53;
+const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// The smallest bound that the engine distinguishes from 0. It replaces exclusive bounds of 0,
 /// which the engine treats as inclusive.
-const TINY: f64 = 1e-12;
+const SMALLEST_BOUND: f64 = 1e-12;
 
 /// Rewrites numeric bounds that the engine does not support.
 pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
         // Without bounds, a number may reach its maximum length before it is a multiple of the
         // divisor.
-        for (keyword, exclusive, bound) in
-            [("minimum", "exclusiveMinimum", -(EXACT as i64)), ("maximum", "exclusiveMaximum", EXACT as i64)]
-        {
+        for (keyword, exclusive, bound) in [
+            ("minimum", "exclusiveMinimum", -(MAX_EXACT_INTEGER as i64)),
+            ("maximum", "exclusiveMaximum", MAX_EXACT_INTEGER as i64),
+        ] {
             if !derived.contains_key(exclusive) {
                 derived.entry(keyword).or_insert(Value::from(bound));
             }
@@ -27,7 +28,7 @@ pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
         return;
     }
     for (exclusive, keyword, bound) in
-        [("exclusiveMinimum", "minimum", TINY), ("exclusiveMaximum", "maximum", -TINY)]
+        [("exclusiveMinimum", "minimum", SMALLEST_BOUND), ("exclusiveMaximum", "maximum", -SMALLEST_BOUND)]
     {
         if derived.get(exclusive).and_then(Value::as_f64) == Some(0.0) && !derived.contains_key(keyword) {
             derived.remove(exclusive);
@@ -41,7 +42,7 @@ pub(super) fn are_inexact(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
             let size = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
-            size.is_some_and(|size| size > EXACT)
+            size.is_some_and(|size| size > MAX_EXACT_INTEGER)
         }
         Value::Array(items) => items.iter().any(are_inexact),
         Value::Object(object) => object.values().any(are_inexact),

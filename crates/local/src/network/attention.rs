@@ -18,7 +18,7 @@ impl Rotary {
     pub(super) fn new(gguf: &mut Gguf, config: &Config) -> std::result::Result<Self, LoadError> {
         // Llama files with a long context divide each frequency by a factor.
         let factors = match gguf.has_tensor("rope_freqs.weight") {
-            true => Some(gguf.dense("rope_freqs.weight")?),
+            true => Some(gguf.read_dense("rope_freqs.weight")?),
             false => None,
         };
         Self::of(config, factors.as_ref()).map_err(|error| gguf.invalid_entry("rope_freqs.weight", &error))
@@ -38,7 +38,7 @@ impl Rotary {
     }
 
     /// Returns the rotation of `tokens` tokens from position `start` on.
-    pub(super) fn at(&self, start: usize, tokens: usize) -> Result<Rotation> {
+    pub(super) fn rotation(&self, start: usize, tokens: usize) -> Result<Rotation> {
         let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
         Ok(Rotation { cos: angles.cos()?, sin: angles.sin()?, neighbours: self.neighbours })
@@ -54,7 +54,7 @@ pub(super) struct Rotation {
 
 impl Rotation {
     /// Rotates a tensor of the shape `[heads, tokens, size]`.
-    pub(super) fn turn(&self, input: &Tensor) -> Result<Tensor> {
+    pub(super) fn apply(&self, input: &Tensor) -> Result<Tensor> {
         let input = input.unsqueeze(0)?;
         let rotated = match self.neighbours {
             true => candle_nn::rotary_emb::rope_i(&input, &self.cos, &self.sin)?,

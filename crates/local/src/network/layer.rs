@@ -70,8 +70,8 @@ impl Layer {
         mask: Option<&Tensor>,
         start: usize,
     ) -> Result<Tensor> {
-        let query = rotation.turn(&self.query.forward(input)?)?;
-        let key = rotation.turn(&self.key.forward(input)?)?;
+        let query = rotation.apply(&self.query.forward(input)?)?;
+        let key = rotation.apply(&self.key.forward(input)?)?;
         let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
 
         // Query heads that share a key head are multiplied as rows of one matrix. This avoids a
@@ -111,7 +111,7 @@ impl Projection {
         let norm = format!("{name}_norm.weight");
         Ok(Self {
             weight: Weight::read(gguf, &format!("{name}.weight"))?,
-            bias: if gguf.has_tensor(&bias) { Some(gguf.dense(&bias)?) } else { None },
+            bias: if gguf.has_tensor(&bias) { Some(gguf.read_dense(&bias)?) } else { None },
             norm: if gguf.has_tensor(&norm) { Some(Norm::read(gguf, &norm, config.epsilon)?) } else { None },
             heads,
             size: config.head_size,

@@ -18,12 +18,12 @@ pub(super) struct Weight {
 
 impl Weight {
     pub(super) fn read(gguf: &mut Gguf, name: &str) -> std::result::Result<Self, LoadError> {
-        let tensor = gguf.quantized(name)?;
+        let tensor = gguf.read_quantized(name)?;
         Self::new(tensor).map_err(|error| gguf.invalid_entry(name, &error))
     }
 
     fn new(tensor: QTensor) -> Result<Self> {
-        let tensor = Arc::new(widened(tensor)?);
+        let tensor = Arc::new(widen_five_bit_blocks(tensor)?);
         let product = QMatMul::from_arc(tensor.clone())?;
         Ok(Self { tensor, product })
     }
@@ -46,7 +46,7 @@ pub(super) struct Norm {
 
 impl Norm {
     pub(super) fn read(gguf: &mut Gguf, name: &str, epsilon: f32) -> std::result::Result<Self, LoadError> {
-        Ok(Self { weight: gguf.dense(name)?, epsilon })
+        Ok(Self { weight: gguf.read_dense(name)?, epsilon })
     }
 
     pub(super) fn forward(&self, input: &Tensor) -> Result<Tensor> {
@@ -57,12 +57,12 @@ impl Norm {
 /// Converts five-bit blocks to eight-bit blocks with the same scale. The conversion is exact. Only
 /// eight-bit blocks have a vector kernel: they need 1.5 times the memory and are several times as
 /// fast.
-fn widened(tensor: QTensor) -> Result<QTensor> {
+fn widen_five_bit_blocks(tensor: QTensor) -> Result<QTensor> {
     if tensor.dtype() != GgmlDType::Q5_0 {
         return Ok(tensor);
     }
-    let mut wide = Vec::with_capacity(tensor.storage_size_in_bytes() / FIVE_BIT_BLOCK * EIGHT_BIT_BLOCK);
-    for block in tensor.data()?.as_chunks::<FIVE_BIT_BLOCK>().0 {
+    let mut wide = Vec::with_capacity(tensor.storage_size_in_bytes() / Q5_0_BLOCK_BYTES * Q8_0_BLOCK_BYTES);
+    for block in tensor.data()?.as_chunks::<Q5_0_BLOCK_BYTES>().0 {
         let [scale_low, scale_high, h0, h1, h2, h3, low @ ..] = block;
         let high = u32::from_le_bytes([*h0, *h1, *h2, *h3]);
         let value = |nibble: u8, bit: usize| (nibble | (((high >> bit) & 1) as u8) << 4).wrapping_sub(16);
@@ -75,6 +75,6 @@ fn widened(tensor: QTensor) -> Result<QTensor> {
 }
 
 /// The size of a `Q5_0` block in bytes: a half-precision scale, 32 high bits and 32 nibbles.
-const FIVE_BIT_BLOCK: usize = 22;
+const Q5_0_BLOCK_BYTES: usize = 22;
 /// The size of a `Q8_0` block in bytes: a half-precision scale and 32 signed bytes.
-const EIGHT_BIT_BLOCK: usize = 34;
+const Q8_0_BLOCK_BYTES: usize = 34;

@@ -14,7 +14,7 @@ pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
 /// The maximum number of events of a reply that are not text: the reasoning, the name and the
 /// arguments of each call, and the end of the reply.
-const OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
+const MAX_OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
 /// The sending end of the events of one reply. Dropping the receiver cancels the reply.
 pub(crate) struct EventSender {
@@ -22,11 +22,11 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// Creates both ends of the channel. Its capacity suffices for all events of a reply: one per
-    /// token of the context window, and the other events. The channel allocates memory only for
+    /// Creates both ends of the channel. It has room for all events of a reply: one text event per
+    /// token of the context window, and [`MAX_OTHER_EVENTS`]. The channel allocates memory only for
     /// queued events.
     pub(crate) fn new(context: usize) -> (Self, Events) {
-        let (sender, events) = mpsc::channel(context + OTHER_EVENTS);
+        let (sender, events) = mpsc::channel(context + MAX_OTHER_EVENTS);
         (Self { events: sender }, events)
     }
 

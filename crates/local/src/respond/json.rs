@@ -12,26 +12,26 @@ use crate::grammar_schema::{Detail, grammar_schema};
 
 /// The maximum number of attempts to generate a valid value. The grammar may permit values that the
 /// schema does not.
-const ATTEMPTS: u64 = 6;
+const MAX_ATTEMPTS: u64 = 6;
 
 impl Writer<'_> {
-    /// Generates a JSON value that matches `schema`, between the fixed texts `before` and `behind`.
+    /// Generates a JSON value that matches `schema`, between the fixed texts `before` and `after`.
     /// Returns `None` if the token limit was reached.
     ///
     /// The finished value is validated, because a grammar cannot express all of JSON Schema. An
     /// invalid value is discarded and another one is generated.
-    pub(crate) fn json(
+    pub(crate) fn write_json(
         &mut self,
         schema: &Schema,
         before: &str,
-        behind: &str,
+        after: &str,
     ) -> Result<Option<String>, ModelError> {
         let start = self.prompt.len();
         let mut violation = String::new();
         let mut details = Detail::ALL.as_slice();
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..MAX_ATTEMPTS {
             self.prompt.truncate(start);
-            let (constraint, simpler) = compile(self.engine.grammars(), schema, details, before, behind)?;
+            let (constraint, simpler) = compile(self.engine.grammars(), schema, details, before, after)?;
             let job = self.grammar_job(constraint, 0.0);
             let job = Job { sampler: self.sampler(attempt), json: true, ..job };
             let written = match self.write(job) {
@@ -48,7 +48,7 @@ impl Writer<'_> {
                 return Ok(None);
             }
             let text = String::from_utf8_lossy(&written.bytes);
-            let text = text.strip_prefix(before).and_then(|text| text.strip_suffix(behind));
+            let text = text.strip_prefix(before).and_then(|text| text.strip_suffix(after));
             let text = text.unwrap_or_default().trim();
             violation = match violation_of(text, schema) {
                 None => return Ok(Some(text.to_owned())),
@@ -57,7 +57,7 @@ impl Writer<'_> {
             debug!(attempt, %violation, "the value does not match its schema");
         }
         Err(ModelError::InvalidResponse(format!(
-            "no value matches the schema after {ATTEMPTS} attempts: {violation}"
+            "no value matches the schema after {MAX_ATTEMPTS} attempts: {violation}"
         )))
     }
 }
@@ -69,14 +69,14 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// Compiles the first of the given levels of detail that the grammar engine accepts. Returns the
-/// constraint and the remaining levels.
+/// Compiles `schema` with the first level of `details` that the grammar engine accepts. Returns the
+/// constraint and the remaining levels, which are less detailed.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
     details: &'a [Detail],
     before: &str,
-    behind: &str,
+    after: &str,
 ) -> Result<(Constraint, &'a [Detail]), EngineError> {
     let mut error = String::new();
     let mut left = details.iter();
@@ -86,7 +86,7 @@ fn compile<'a>(
             ..GrammarWithLexer::from_json_schema(grammar_schema(schema.as_value(), *detail))
         };
         let frame =
-            GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(behind)));
+            GrammarWithLexer::from_lark(format!("start: {} @value {}", quoted(before), quoted(after)));
         match grammars.compile(TopLevelGrammar { grammars: vec![frame, value], max_tokens: None }) {
             Ok(constraint) => return Ok((constraint, left.as_slice())),
             Err(reason) => error = reason,

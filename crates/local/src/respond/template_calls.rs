@@ -24,9 +24,9 @@ use crate::template::CallFormat;
 /// A special token that Llama 3 generates before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
 /// Texts that models generate before a call when they omit the opening tag.
-const BEFORE_BARE_CALL: [&str; 4] = ["", "[", "```json", "```"];
+const BARE_CALL_PREFIXES: [&str; 4] = ["", "[", "```json", "```"];
 /// The number of tokens within which a call must begin if the request has a JSON response format.
-const PEEK: usize = 24;
+const MAX_PEEK_TOKENS: usize = 24;
 
 pub(super) fn respond(
     engine: &mut Engine,
@@ -38,15 +38,15 @@ pub(super) fn respond(
         None => (CallFormat::hermes(), false, text_prompt(engine, request)?),
     };
     let writer = Writer::new(engine, request, events, prompt);
-    let first = conversation::call_count(request);
-    let mut reply = TemplateCalls { writer, format, is_native, first };
+    let first_call = conversation::call_count(request);
+    let mut reply = TemplateCalls { writer, format, is_native, first_call };
     match reply.writer.may_call()? {
-        true => reply.write(),
+        true => reply.write_reply(),
         // The prompt contains the tools even if the tool choice forbids calls. The cached prefix of
         // the conversation then remains valid.
         false => {
             let opening = reply.opening();
-            reply.writer.text(opening.tokens)
+            reply.writer.write_text(opening.tokens)
         }
     }
 }
@@ -84,8 +84,9 @@ struct TemplateCalls<'a> {
     format: CallFormat,
     /// Set if the chat template defines the format. Its markup then contains special tokens.
     is_native: bool,
-    /// The index in the conversation of the first call in this reply.
-    first: usize,
+    /// The position of this reply's first call among all calls of the conversation. Call ids are
+    /// derived from it.
+    first_call: usize,
 }
 
 /// The part of a reply that precedes the first call.
@@ -96,7 +97,7 @@ enum Lead {
     Answer(Box<ChatResponse>),
 }
 
-/// The tokens and texts that open a call.
+/// The tokens and texts with which the model can open a call.
 struct Opening {
     tokens: Vec<u32>,
     /// A text that opens a call anywhere in the reply.
@@ -106,19 +107,19 @@ struct Opening {
 }
 
 impl TemplateCalls<'_> {
-    fn write(mut self) -> Result<ChatResponse, ModelError> {
+    fn write_reply(mut self) -> Result<ChatResponse, ModelError> {
         let message = match self.writer.request.tool_choice {
-            ToolChoice::Auto => match self.lead()? {
+            ToolChoice::Auto => match self.write_lead()? {
                 Lead::Answer(reply) => return Ok(*reply),
                 Lead::Call(message) => message,
             },
             _ => AssistantMessage::default(),
         };
-        let open = self.with_ids(&self.format.open, self.first);
+        let open = self.with_ids(&self.format.open, self.first_call);
         self.prefill(&open);
         let mut calls = Vec::new();
         loop {
-            let Some(call) = self.call()? else { return Ok(self.truncated(message)) };
+            let Some(call) = self.write_call()? else { return Ok(self.truncated_response(message)) };
             // If a model repeats a call once, it repeats the call endlessly.
             let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
             if calls.iter().any(is_same) {
@@ -131,26 +132,26 @@ impl TemplateCalls<'_> {
             match self.has_next_call(calls.len())? {
                 Some(true) => {}
                 Some(false) => break,
-                None => return Ok(self.truncated(message)),
+                None => return Ok(self.truncated_response(message)),
             }
         }
-        self.writer.calls(message, calls)
+        self.writer.finish_with_calls(message, calls)
     }
 
     /// Generates free text up to the first call.
-    fn lead(&mut self) -> Result<Lead, ModelError> {
+    fn write_lead(&mut self) -> Result<Lead, ModelError> {
         let opening = self.opening();
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
         let start = self.writer.prompt.len();
         let markers = opening.marker.iter().map(String::as_str).collect();
-        let mut prose = Prose::new(self.writer.events, self.writer.stops(), markers)
+        let mut prose = Prose::new(self.writer.events, self.writer.stop_sequences(), markers)
             .with_leading_markers(opening.leading.clone());
         let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
         if !is_text {
             // If the model does not open a call, the text is discarded and the reply is generated
             // again as JSON.
             prose = prose.muted();
-            job.limit = job.limit.min(PEEK);
+            job.limit = job.limit.min(MAX_PEEK_TOKENS);
         }
         let written = self.writer.run(job, &mut |bytes| prose.push(bytes))?;
         let is_bare = prose.end() == Some(ProseEnd::LeadingMarker);
@@ -161,8 +162,8 @@ impl TemplateCalls<'_> {
         }
         self.writer.prompt.truncate(start);
         if !is_call {
-            let reply = self.writer.structured("")?;
-            return Ok(Lead::Answer(Box::new(reply.unwrap_or_else(|| self.writer.truncated()))));
+            let reply = self.writer.write_structured("")?;
+            return Ok(Lead::Answer(Box::new(reply.unwrap_or_else(|| self.writer.truncated_response()))));
         }
         if is_text && !prose.text().trim().is_empty() {
             self.writer.prefill(prose.text());
@@ -181,7 +182,7 @@ impl TemplateCalls<'_> {
 
     /// Generates the name and the arguments of a call. Returns `None` if the token limit was
     /// reached.
-    fn call(&mut self) -> Result<Option<ToolCall>, ModelError> {
+    fn write_call(&mut self) -> Result<Option<ToolCall>, ModelError> {
         let middle = self.format.middle.clone();
         // White space before the arguments is part of the first token of the arguments.
         let (gap, space) = match middle.trim_end() {
@@ -191,7 +192,7 @@ impl TemplateCalls<'_> {
         let gap = self.encode(gap);
         let names = self.writer.callable_names();
         let alternatives: Vec<_> = names.iter().map(|name| quoted(name)).collect();
-        let grammar = format!("start: ({}) {}", alternatives.join(" | "), self.pattern(&gap));
+        let grammar = format!("start: ({}) {}", alternatives.join(" | "), self.grammar_pattern(&gap));
         let written = self.write_grammar(grammar)?;
         if !written.complete {
             return Ok(None);
@@ -201,14 +202,14 @@ impl TemplateCalls<'_> {
         let Some(name) = name else {
             return Err(ModelError::InvalidResponse("the model wrote no tool name".to_owned()));
         };
-        self.writer.call(name, space, "")
+        self.writer.write_call(name, space, "")
     }
 
     /// Lets the model decide on another call after `written` calls. Returns `None` if the token
     /// limit was reached.
     fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
-        let index = self.first + written - 1;
+        let index = self.first_call + written - 1;
         let next = self.encode(&self.with_ids(&next, index));
         let close = self.encode(&self.with_ids(&self.format.close, index));
         let common = next.iter().zip(&close).take_while(|(next, close)| next == close).count();
@@ -219,12 +220,12 @@ impl TemplateCalls<'_> {
         }
         self.writer.prompt.extend(shared);
         let grammar = match close {
-            [] => format!("start: ({})?", self.pattern(next)),
-            close => format!("start: ({}) | ({})", self.pattern(next), self.pattern(close)),
+            [] => format!("start: ({})?", self.grammar_pattern(next)),
+            close => format!("start: ({}) | ({})", self.grammar_pattern(next), self.grammar_pattern(close)),
         };
         let written = self.write_grammar(grammar)?;
-        let (specials, bytes) = (self.specials(next), self.bytes(next));
-        let is_next = written.bytes == bytes && self.specials(&written.tokens) == specials;
+        let (specials, bytes) = (self.special_tokens(next), self.bytes(next));
+        let is_next = written.bytes == bytes && self.special_tokens(&written.tokens) == specials;
         Ok(written.complete.then_some(is_next && !written.tokens.is_empty()))
     }
 
@@ -265,7 +266,7 @@ impl TemplateCalls<'_> {
         let names = self.writer.callable_names();
         let calls = names
             .iter()
-            .flat_map(|name| BEFORE_BARE_CALL.map(|before| format!("{before}{object}{name}{quote}")));
+            .flat_map(|name| BARE_CALL_PREFIXES.map(|before| format!("{before}{object}{name}{quote}")));
         calls.collect()
     }
 
@@ -276,7 +277,7 @@ impl TemplateCalls<'_> {
         !first.is_some_and(|token| tokenizer.is_special(token))
     }
 
-    fn truncated(&self, message: AssistantMessage) -> ChatResponse {
+    fn truncated_response(&self, message: AssistantMessage) -> ChatResponse {
         self.writer.response(message, FinishReason::Length)
     }
 
@@ -297,7 +298,7 @@ impl TemplateCalls<'_> {
     }
 
     /// Converts tokens to an expression of the grammar language.
-    fn pattern(&self, tokens: &[u32]) -> String {
+    fn grammar_pattern(&self, tokens: &[u32]) -> String {
         let tokenizer = self.writer.engine.tokenizer();
         let runs = tokens.chunk_by(|a, b| !tokenizer.is_special(*a) && !tokenizer.is_special(*b));
         let runs = runs.map(|run| match run {
@@ -312,7 +313,7 @@ impl TemplateCalls<'_> {
         tokens.iter().flat_map(|token| tokenizer.bytes(*token)).copied().collect()
     }
 
-    fn specials(&self, tokens: &[u32]) -> Vec<u32> {
+    fn special_tokens(&self, tokens: &[u32]) -> Vec<u32> {
         let tokenizer = self.writer.engine.tokenizer();
         tokens.iter().copied().filter(|token| tokenizer.is_special(*token)).collect()
     }

@@ -59,8 +59,8 @@ pub enum PullEvent<'a> {
         /// The name of the source, such as `the Hugging Face hub`.
         source: &'a str,
     },
-    /// Bytes of the file were received. The first event of a resumed download counts the bytes of
-    /// the interrupted one.
+    /// Bytes of the file were received. If a download is resumed, the first event counts the bytes
+    /// that were received earlier.
     Received {
         /// The number of bytes received so far.
         bytes: u64,
@@ -198,10 +198,10 @@ async fn existing_file(
 
 /// Removes partial downloads beside a complete file. Errors are ignored, because leftovers are
 /// harmless.
-fn remove_leftovers(place: PathBuf) -> PathBuf {
-    let _ = fs::remove_file(beside(&place, "partial"));
-    let _ = fs::remove_dir_all(beside(&place, "parts"));
-    place
+fn remove_leftovers(final_path: PathBuf) -> PathBuf {
+    let _ = fs::remove_file(beside(&final_path, "partial"));
+    let _ = fs::remove_dir_all(beside(&final_path, "parts"));
+    final_path
 }
 
 fn record_failure(

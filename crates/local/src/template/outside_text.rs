@@ -6,10 +6,12 @@ use minijinja::Value;
 
 use crate::tokenizer::Tokenizer;
 
-/// Opens a placeholder. A placeholder is the index of a text between [`OPEN`] and [`CLOSE`].
+/// The character that opens a placeholder. A placeholder consists of [`OPEN`], the index of a text,
+/// and [`CLOSE`].
 const OPEN: char = '\u{F0000}';
 const CLOSE: char = '\u{F0001}';
-/// Opens the placeholder of a text inside a JSON string. The text must be escaped.
+/// The character that opens the placeholder of a text inside a JSON string. The text is escaped
+/// when it replaces the placeholder.
 const OPEN_JSON: char = '\u{F0002}';
 
 /// The untrusted texts of a conversation, by the index in their placeholders.

@@ -1,4 +1,4 @@
-/// The maximum depth of variables within default values.
+/// The maximum depth of variables that are nested in default values.
 const MAX_DEPTH: usize = 16;
 
 /// Expands the variables `${NAME}` and `${NAME:-default}` in a text.

@@ -22,7 +22,7 @@ const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .without_max_times();
 
 /// The minimum duration of a successful attempt that resets the backoff.
-const BACKOFF_RESET: Duration = Duration::from_secs(10);
+const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 
 /// The minimum time between two refreshes of the tool list.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
@@ -175,7 +175,7 @@ impl Default for Backoff {
 
 impl Backoff {
     fn next_delay(&mut self, attempt: Attempt, duration: Duration) -> Duration {
-        if attempt == Attempt::Succeeded && duration >= BACKOFF_RESET {
+        if attempt == Attempt::Succeeded && duration >= BACKOFF_RESET_AFTER {
             *self = Self::default();
         }
         let delay = self.delays.next().unwrap_or_default();

@@ -30,7 +30,7 @@ use super::{
 };
 
 /// The maximum length of server output that is quoted in logs and errors, in bytes.
-const EXCERPT: usize = 200;
+const MAX_EXCERPT_BYTES: usize = 200;
 
 /// Limits of the client side of the transport.
 #[derive(Clone, Copy)]
@@ -258,7 +258,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         }
         self.has_stray_output = true;
         tracing::warn!(
-            line = truncate(&String::from_utf8_lossy(line), EXCERPT),
+            line = truncate(&String::from_utf8_lossy(line), MAX_EXCERPT_BYTES),
             "the server writes lines to its standard output that are not MCP messages"
         );
     }
@@ -297,8 +297,9 @@ fn invalid_response(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJs
 /// Some servers send a string or an unknown object as `error`. The function then returns `Err` with
 /// an excerpt of this value as the message.
 fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
-    serde_json::from_str(error.get())
-        .map_err(|_other| ErrorData::internal_error(truncate(error.get(), EXCERPT).to_owned(), None))
+    serde_json::from_str(error.get()).map_err(|_other| {
+        ErrorData::internal_error(truncate(error.get(), MAX_EXCERPT_BYTES).to_owned(), None)
+    })
 }
 
 impl<R, W> Transport<RoleClient> for ClientTransport<R, W>

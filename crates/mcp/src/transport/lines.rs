@@ -14,7 +14,8 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// Returns the beginning of the line.
+    /// Returns the bytes from the start of the line: all of them, or the first 1,024 if the line is
+    /// too long.
     pub(crate) fn start(&self) -> &[u8] {
         match self {
             Self::Complete(line) => line,

