@@ -50,7 +50,7 @@ type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
-    /// The download of the model file made progress.
+    /// An event of the download of the model file.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
     /// A part of the weights was loaded.
@@ -142,7 +142,7 @@ impl LocalModelBuilder {
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
             // The file was verified after its download, but a disk error may have damaged it since
-            // without changing its modification time.
+            // without changing its modification time. The next pull must verify it again.
             store.invalidate(model);
             OpenError::DownloadedFile(error)
         })

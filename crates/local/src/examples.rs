@@ -93,7 +93,7 @@ impl ExampleReply<'_> {
             let Some(call) = self.writer.write_call(&tool, "(", ")\n")? else {
                 return Ok(self.writer.truncated_response());
             };
-            // If a model repeats a call once, it repeats the call endlessly.
+            // A model that repeats a call once would repeat it endlessly, so the reply ends here.
             let is_same =
                 |made: &haft_core::ToolCall| made.name == call.name && made.arguments == call.arguments;
             if tool_calls.iter().any(is_same) {

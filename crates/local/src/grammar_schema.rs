@@ -64,12 +64,12 @@ const ANNOTATION_KEYWORDS: [&str; 11] = [
 const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
 /// The maximum sum of the depths of all definitions. The engine resolves definitions recursively in
-/// any order, so their depths add up in the worst case. Definitions above the limit accept any
-/// value, and the finished value is validated.
+/// any order, so their depths add up in the worst case. When the sum reaches the limit, further
+/// definitions accept any value, and the finished value is validated.
 const MAX_DEPTH: usize = 1000;
 
-/// Keywords that may permit or require undeclared properties. A schema with one of them is not
-/// closed.
+/// Keywords that may permit or require undeclared properties. If a schema has one of them,
+/// `additionalProperties: false` is not added to it.
 const OPENING_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -122,14 +122,14 @@ struct Deriver<'a> {
     names: HashMap<&'a str, String>,
     /// The references whose definitions are not derived yet.
     pending: VecDeque<&'a str>,
-    /// Set if `allOf` occurs anywhere in the schema. No object is closed then, because `allOf` can
-    /// combine it with further properties.
+    /// Set if `allOf` occurs anywhere in the schema. Then `additionalProperties: false` is not
+    /// added to any object, because `allOf` can combine it with further properties.
     combines: bool,
 }
 
 impl<'a> Deriver<'a> {
     /// Derives a subschema. If `branch` is `true`, its properties are combined with those of its
-    /// parent, so it is not closed.
+    /// parent, so `additionalProperties: false` is not added to it.
     fn subschema(&mut self, schema: &'a Value, branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut derived = Map::new();
@@ -207,8 +207,8 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Returns `true` if an object schema most likely describes all properties of the object. Authors
-/// of schemas rarely set `additionalProperties`.
+/// Returns `true` if an object schema most likely describes all properties of the object, although
+/// it does not set `additionalProperties`. Authors of schemas rarely set it.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
     let required = keywords.get("required").and_then(Value::as_array);

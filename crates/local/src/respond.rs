@@ -202,14 +202,15 @@ impl<'a> Writer<'a> {
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
     }
 
-    /// Appends untrusted text to the prompt, as if the model had generated it.
+    /// Appends text to the prompt, as if the model had generated it. The spelling of a special
+    /// token stays ordinary text.
     pub(crate) fn prefill(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_content(text);
         self.prompt.extend(tokens);
     }
 
     /// Appends markup of the chat template to the prompt, as if the model had generated it. The
-    /// spellings of special tokens become special tokens.
+    /// spelling of a special token becomes the special token.
     pub(crate) fn prefill_markup(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_markup(text);
         self.prompt.extend(tokens);

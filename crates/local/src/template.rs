@@ -138,7 +138,7 @@ impl Template {
         outside: &mut OutsideText<'_>,
     ) -> Result<String, Error> {
         let messages: Vec<Value> = turns.iter().map(|turn| message(turn, outside)).collect();
-        // Templates compare `tools` with Python's `None`.
+        // Templates compare `tools` with Python's `None`, so an empty list is passed as `None`.
         let tools = match tools {
             [] => Value::from(()),
             tools => tools.iter().map(|tool| outside.value(tool)).collect(),

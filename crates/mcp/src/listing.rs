@@ -1,5 +1,4 @@
-//! Fetches and parses the tool list of a server. Invalid tools are skipped and reported in a
-//! diagnostic.
+//! The tool list of a server. Invalid tools are skipped and reported in a diagnostic.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -31,8 +30,8 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Fetches all pages of the tool list. If the list has not changed, returns `previous` with its
-    /// tool snapshot.
+    /// Fetches all pages of the tool list. Returns a clone of `previous` if the list has not
+    /// changed.
     pub(crate) async fn fetch(
         connection: &Connection,
         handle: &ConnectionHandle,

@@ -1,4 +1,4 @@
-//! Stores the `_meta` of a result and the extra fields of its content blocks in
+//! This module stores the `_meta` of a result and the extra fields of its content blocks in
 //! [`ToolOutput::metadata`].
 //!
 //! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list of the extra

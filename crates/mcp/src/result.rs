@@ -130,7 +130,7 @@ struct Resource {
 
 /// The result of parsing a content block.
 struct ParsedBlock {
-    /// Contains two items for a resource with both `text` and `blob`, otherwise one.
+    /// The content items: two for a resource with both `text` and `blob`, otherwise one.
     content: Vec<Content>,
     extra: Map<String, Value>,
     warning: Option<String>,

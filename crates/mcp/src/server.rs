@@ -1,4 +1,4 @@
-//! Serves a toolset as an MCP server.
+//! An MCP server for the tools of a toolset.
 
 mod call;
 mod content;

@@ -31,8 +31,8 @@ pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenize
 }
 
 /// Returns `true` if `token` begins a string with a single space that is followed by another
-/// character. A space at the end of the token counts, too, because the next token cannot be
-/// excluded because of it.
+/// character. A space at the end of the token counts, too, because it is too late to remove the
+/// space when the next token follows.
 fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
     for (index, byte) in token.iter().enumerate() {
         if state == JsonState::StringStart && *byte == b' ' {

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// The largest integer up to which a 64-bit float represents all integers exactly.
+/// The largest value up to which a 64-bit float represents every integer exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// The smallest bound that the engine distinguishes from 0. It replaces exclusive bounds of 0,

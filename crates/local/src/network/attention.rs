@@ -6,8 +6,8 @@ use super::config::Config;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The rotary position embedding, which rotates each pair of numbers in a head by an angle per
-/// position.
+/// The rotary position embedding. It rotates each pair of numbers in a head by an angle
+/// proportional to the position of the token.
 pub(super) struct Rotary {
     /// The angle per position of each pair, with the shape `[1, pairs]`.
     frequencies: Tensor,

@@ -120,7 +120,7 @@ impl TemplateCalls<'_> {
         let mut calls = Vec::new();
         loop {
             let Some(call) = self.write_call()? else { return Ok(self.truncated_response(message)) };
-            // If a model repeats a call once, it repeats the call endlessly.
+            // A model that repeats a call once would repeat it endlessly, so the reply ends here.
             let is_same = |made: &ToolCall| made.name == call.name && made.arguments == call.arguments;
             if calls.iter().any(is_same) {
                 break;
@@ -138,7 +138,7 @@ impl TemplateCalls<'_> {
         self.writer.finish_with_calls(message, calls)
     }
 
-    /// Generates free text up to the first call.
+    /// Generates text without a constraint, up to the first call or the end of the reply.
     fn write_lead(&mut self) -> Result<Lead, ModelError> {
         let opening = self.opening();
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
@@ -205,8 +205,8 @@ impl TemplateCalls<'_> {
         self.writer.write_call(name, space, "")
     }
 
-    /// Lets the model decide on another call after `written` calls. Returns `None` if the token
-    /// limit was reached.
+    /// Generates the beginning of another call or the end of the turn, after `written` calls.
+    /// Returns `true` if there is another call, and `None` if the token limit was reached.
     fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first_call + written - 1;

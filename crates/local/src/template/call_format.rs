@@ -23,7 +23,7 @@ pub(crate) struct CallFormat {
     /// The text between the arguments of a call and the name of the next call. `None` if the format
     /// permits only one call per turn.
     pub(crate) next: Option<String>,
-    /// The text from the arguments of the last call to the end of the turn.
+    /// The text after the arguments of the last call, up to the end of the turn.
     pub(crate) close: String,
 }
 
@@ -149,7 +149,8 @@ fn next_call(rendered: &str, middle: &str) -> Option<String> {
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }
 
-/// Removes the text from the first end-of-turn token on.
+/// Removes the end of a turn: the text from the first end-of-turn token on, or `behind_answer` if
+/// there is no such token. The template renders `behind_answer` after an answer.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

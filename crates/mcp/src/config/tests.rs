@@ -51,7 +51,8 @@ fn file_of_an_editor_is_parsed() {
     assert_eq!(search.headers["Authorization"], "Bearer s3cret");
 }
 
-/// Behaviour X3: debug output and error messages contain no values that may be secrets.
+/// Behaviour X3: the debug output and the errors of a configuration contain no values that may be
+/// secrets.
 #[test]
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},

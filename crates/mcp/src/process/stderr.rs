@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// The number of bytes of standard error that are kept.
+/// The maximum number of bytes that are kept of standard error.
 const TAIL_BYTES: usize = 16 << 10;
 /// The maximum number of lines of standard error in an error message.
 const ERROR_LINES: usize = 5;
