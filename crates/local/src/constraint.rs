@@ -50,7 +50,7 @@ impl Constraint {
 
     /// Returns the set of tokens that may come next. It contains the end-of-sequence token if the
     /// grammar may end here.
-    pub(crate) fn allowed_tokens(&mut self) -> Result<SimpleVob, String> {
+    pub(crate) fn allowed(&mut self) -> Result<SimpleVob, String> {
         self.matcher.compute_mask().map_err(|error| error.to_string())
     }
 

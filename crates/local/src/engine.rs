@@ -261,7 +261,7 @@ impl Engine {
         closing: &mut CloseGrammar,
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
-        let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
+        let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
         let state = JsonState::at_end_of(&written.bytes);
         let allowed = number::exclude_too_long(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.json {

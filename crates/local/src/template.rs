@@ -51,7 +51,7 @@ pub(crate) enum Role {
     System,
     User,
     Assistant,
-    /// The result of a tool call.
+    /// The role of a tool result.
     Tool {
         id: String,
         name: String,

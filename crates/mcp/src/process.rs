@@ -22,7 +22,7 @@ const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// of the process group. The group id can therefore not be reused until the watchdog is reaped,
 /// even if the server exited long before. The watchdog ignores `SIGTERM`, because it sends this
 /// signal to its own group.
-const WATCHDOG_SCRIPT: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
+const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
 /// The processes of a server, including its descendants. Dropping the value terminates them.
 ///
@@ -100,7 +100,7 @@ impl Drop for ProcessGroup {
 
 fn spawn_watchdog() -> io::Result<(Child, Pid)> {
     let watchdog = Command::new("/bin/sh")
-        .args(["-c", WATCHDOG_SCRIPT])
+        .args(["-c", WATCHDOG])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// # Errors
 ///
 /// Fails if `isError` is `true`, or if `resultType` is present and not `complete`.
-pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolError> {
+pub(crate) fn outcome(mut result: Value) -> Result<ToolResponse, ToolError> {
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
         Some(other) => {

@@ -114,7 +114,7 @@ impl Tool for McpTool {
             connection.wait_until_closed().await;
         }
         let result = response.map_err(|error| self.tool_error(error))?;
-        result::convert_result(result)
+        result::outcome(result)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The demonstration that precedes every conversation with tools.
+//! The demonstration, a series of worked examples at the beginning of every conversation with
+//! tools.
 
 use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 

@@ -19,11 +19,11 @@ pub(super) enum Decision {
 /// The position in the conversation at which the model decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// At the beginning of a reply to a question.
+    /// The model begins a reply to a question.
     Question,
-    /// At the beginning of a reply to tool results.
+    /// The model begins a reply to tool results.
     Results,
-    /// After a call in the same reply.
+    /// The model has made a call in the same reply.
     Call,
 }
 

@@ -75,7 +75,7 @@ impl<'a> Prose<'a> {
             Some(Leading::Partial) => return self.events.next(),
             None => {}
         }
-        let begin = self.begin();
+        let begin = self.text_start();
         let words = self.text.get(begin..).unwrap_or_default();
         let stop = self.stops.iter().filter_map(|stop| words.find(stop)).map(|place| begin + place).min();
         let marker = self.markers.iter().filter_map(|marker| self.text.find(marker)).min();
@@ -120,13 +120,13 @@ impl<'a> Prose<'a> {
     pub(crate) fn finish(mut self) -> String {
         self.text.truncate(self.text.trim_end().len().max(self.emitted));
         self.emit(self.text.len());
-        self.text.split_off(self.begin())
+        self.text.split_off(self.text_start())
     }
 
     /// Compares the beginning of the text with the leading markers.
     fn leading_match(&self) -> Option<Leading> {
         // As soon as other text was emitted, a leading marker is no longer possible.
-        if self.leading_markers.is_empty() || self.emitted > self.begin() {
+        if self.leading_markers.is_empty() || self.emitted > self.text_start() {
             return None;
         }
         let text: String = self.text.split_whitespace().collect();
@@ -154,12 +154,12 @@ impl<'a> Prose<'a> {
     }
 
     /// Returns the offset of the first character that is not white space.
-    fn begin(&self) -> usize {
+    fn text_start(&self) -> usize {
         self.text.len() - self.text.trim_start().len()
     }
 
     fn emit(&mut self, end: usize) {
-        let from = self.emitted.max(self.begin());
+        let from = self.emitted.max(self.text_start());
         if !self.is_muted {
             self.events.text(self.text.get(from..end).unwrap_or_default());
         }

@@ -195,8 +195,8 @@ async fn truncated_argument_leaves_no_call() {
     assert!(reply.message.tool_calls.is_empty());
 }
 
-/// Each need must be a quotation from the question, regardless of the white space and punctuation
-/// in the question.
+/// The need that the model states for a call must be a quotation from the question, regardless of
+/// the white space and punctuation in it.
 #[tokio::test]
 async fn needs_quote_any_question() {
     let model = TinyFile::new(0).load_with_examples().await;

@@ -17,8 +17,8 @@ const FEED: usize = 64;
 const LAYERS: usize = 2;
 pub(crate) const CONTEXT: u32 = 8192;
 
-/// Tokens that contain the end of one JSON value and the beginning of another, as in real
-/// vocabularies.
+/// Tokens of several bytes. Some contain the end of one JSON value and the beginning of another, as
+/// in real vocabularies.
 const WORDS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",

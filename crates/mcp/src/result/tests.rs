@@ -6,10 +6,10 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-use super::convert_result;
+use super::outcome;
 
 fn output(result: Value) -> ToolOutput {
-    match convert_result(result).unwrap() {
+    match outcome(result).unwrap() {
         ToolResponse::Done(output) => output,
         pending => panic!("{pending:?}"),
     }
@@ -86,7 +86,7 @@ fn structured_content_alone_becomes_text() {
 #[test]
 fn error_result_fails_the_call_with_its_text() {
     let failed = |result| {
-        let error = convert_result(result).unwrap_err();
+        let error = outcome(result).unwrap_err();
         assert_eq!(error.kind(), FailureKind::Failed);
         error.to_string()
     };
@@ -181,7 +181,7 @@ fn unknown_content_is_kept_as_json() {
 /// Behaviour P9 and P10: a result of the unsupported type `input_required` fails the call.
 #[test]
 fn unsupported_result_type_fails_the_call() {
-    let error = convert_result(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
+    let error = outcome(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
     assert_eq!(error.to_string(), "the result type \"input_required\" is not supported");
-    assert!(convert_result(json!({"resultType": "complete", "content": []})).is_ok());
+    assert!(outcome(json!({"resultType": "complete", "content": []})).is_ok());
 }
