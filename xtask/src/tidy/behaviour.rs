@@ -1,7 +1,8 @@
 //! The promises in `docs/behaviour.md` and the tests that cite them, compared in both directions.
 //!
 //! A test cites a promise in its documentation: `/// Behaviour B12: a plain sentence.` A citation
-//! in the documentation of a file (`//!`) counts for the whole file.
+//! in the documentation of a file (`//!`) counts for the whole file. A citation without a sentence
+//! is a finding.
 
 mod citation;
 mod document;
@@ -65,7 +66,7 @@ fn check_entry(entry: &Entry, citations: &[Citation], tree: &Tree) -> Vec<Findin
     }
     if tests.is_empty() {
         let message =
-            format!("{id} has no test: cite it in one (`/// Behaviour {id}.`), or move it to \"Planned\"");
+            format!("{id} has no test: cite it in one (`/// Behaviour {id}: a sentence.`), or move it to \"Planned\"");
         return vec![Finding::new(DOCUMENT, *line, message)];
     }
     let broken = tests.iter().filter_map(|(line, test)| {

@@ -1,21 +1,32 @@
-//! Citations of promises in Rust files: `Behaviour B12`, `Behaviour B13, B15 and T1`.
+//! Citations of promises in Rust files: `Behaviour B12: a sentence.`, or
+//! `Behaviour B13, B15 and T1: a sentence.`
 
 use super::Finding;
 use crate::tidy::comments::{Comment, Kind, comments, without_code_spans};
 
-const WORD: &str = "Behaviour ";
+const WORD: &str = "Behaviour";
 
 /// A promise that a test cites.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Citation {
     pub(super) id: String,
-    /// The path and the name, `path.rs::name`, or the path alone for the documentation of a file.
+    /// The test as `path.rs::name`, or only the path if the citation is in the documentation of a
+    /// file.
     pub(super) test: String,
     pub(super) path: String,
     pub(super) line: usize,
 }
 
-/// The citations in a file. A citation that documents no test is a finding.
+/// A list of ids in a comment, for example `Behaviour B12 and B13: a sentence.`
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CitationList {
+    pub(super) ids: Vec<String>,
+    /// Set if a sentence follows the ids, after a colon.
+    pub(super) has_sentence: bool,
+}
+
+/// Returns the citations in a Rust file. A citation is a finding if it documents no test, and if it
+/// has no sentence.
 pub(super) fn citations(path: &str, text: &str) -> Vec<Result<Citation, Finding>> {
     let lines: Vec<_> = text.lines().collect();
     let mut citations = Vec::new();
@@ -23,18 +34,27 @@ pub(super) fn citations(path: &str, text: &str) -> Vec<Result<Citation, Finding>
         let Some(line) = comment.lines.first().map(|line| line.number) else { continue };
         let code = lines.get(comment.end.saturating_sub(1)..).unwrap_or_default();
         let test = documented_test(path, &comment, code);
-        for id in cited_ids(&prose_of(&comment)) {
-            citations.push(match &test {
-                Some(test) => Ok(Citation { id, test: test.clone(), path: path.to_owned(), line }),
-                None => Err(Finding::new(
-                    path,
-                    line,
-                    format!("{id} is cited here and this documents no test: move the citation to a test"),
-                )),
-            });
+        for list in citation_lists(&prose_of(&comment)) {
+            let Some(test) = &test else {
+                let message = "is cited here and this documents no test: move the citation to a test";
+                let findings = list.ids.iter().map(|id| Finding::new(path, line, format!("{id} {message}")));
+                citations.extend(findings.map(Err));
+                continue;
+            };
+            if !list.has_sentence {
+                citations.push(Err(without_sentence(path, line, test, &list.ids)));
+            }
+            let citation = |id| Citation { id, test: test.clone(), path: path.to_owned(), line };
+            citations.extend(list.ids.into_iter().map(citation).map(Ok));
         }
     }
     citations
+}
+
+fn without_sentence(path: &str, line: usize, test: &str, ids: &[String]) -> Finding {
+    let ids = ids.join(", ");
+    let message = format!("`{test}` cites {ids} without a sentence: write `{WORD} {ids}: a sentence.`");
+    Finding::new(path, line, message)
 }
 
 fn prose_of(comment: &Comment<'_>) -> String {
@@ -42,7 +62,7 @@ fn prose_of(comment: &Comment<'_>) -> String {
     lines.join(" ")
 }
 
-/// The test that a comment documents.
+/// Returns the test below a documentation comment, or the file of a module comment.
 fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<String> {
     match comment.kind {
         Kind::Plain => None,
@@ -58,27 +78,54 @@ fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<S
     }
 }
 
-/// The ids after each `Behaviour`, separated by commas or "and", with or without a remark in
-/// parentheses: `Behaviour F56 (stdio), F41`.
-pub(super) fn cited_ids(text: &str) -> Vec<String> {
-    let mut ids = Vec::new();
-    for list in text.split(WORD).skip(1) {
-        let mut rest = list;
-        while let Some((id, after)) = leading_id(rest) {
-            ids.push(id.to_owned());
-            rest = match after.strip_prefix(" (").and_then(|remark| remark.split_once(')')) {
-                Some((_, after)) => after,
-                None => after,
-            };
-            let next = [", and ", ", ", " and "].iter().find_map(|separator| rest.strip_prefix(separator));
-            let Some(next) = next else { break };
-            rest = next;
+/// Returns the lists of ids in the prose of a comment.
+pub(super) fn citation_lists(prose: &str) -> Vec<CitationList> {
+    let mut lists = Vec::new();
+    let mut rest = prose;
+    while let Some((_, list)) = rest.split_once(WORD) {
+        let (ids, after) = leading_ids(list);
+        if !ids.is_empty() {
+            lists.push(CitationList { ids, has_sentence: starts_with_sentence(after) });
         }
+        rest = after;
     }
-    ids
+    lists
 }
 
-/// A capital letter and a number, and the text after them.
+/// Splits a text after `Behaviour` into the ids at its start and the remaining text. Ids are
+/// separated by commas or "and". A remark in parentheses may follow an id: ` F56 (stdio), F41`.
+fn leading_ids(text: &str) -> (Vec<String>, &str) {
+    let mut ids = Vec::new();
+    let mut rest = text;
+    let mut next = without_plural(text).strip_prefix(' ');
+    while let Some((id, after)) = next.and_then(leading_id) {
+        ids.push(id.to_owned());
+        rest = match after.strip_prefix(" (").and_then(|remark| remark.split_once(')')) {
+            Some((_, after)) => after,
+            None => after,
+        };
+        next = [", and ", ", ", " and "].iter().find_map(|separator| rest.strip_prefix(separator));
+        // The word may be repeated: `Behaviour T5, Behaviour B19: a sentence.`
+        next = next.map(|next| match next.strip_prefix(WORD) {
+            Some(list) => without_plural(list).trim_start(),
+            None => next,
+        });
+    }
+    (ids, rest)
+}
+
+fn without_plural(list: &str) -> &str {
+    list.strip_prefix('s').unwrap_or(list)
+}
+
+/// Returns `true` if the text after the ids is a colon and a sentence.
+fn starts_with_sentence(after_ids: &str) -> bool {
+    let Some(text) = after_ids.strip_prefix(": ").map(str::trim) else { return false };
+    let is_sentence = text.ends_with('.') || text.contains(". ");
+    is_sentence && text.contains(char::is_alphabetic) && !text.starts_with(WORD)
+}
+
+/// Splits a text into the id at its start (a capital letter and a number) and the remaining text.
 pub(super) fn leading_id(text: &str) -> Option<(&str, &str)> {
     let digits = text.strip_prefix(|char: char| char.is_ascii_uppercase())?;
     let rest = digits.trim_start_matches(|char: char| char.is_ascii_digit());
