@@ -1,4 +1,4 @@
-//! `haft call`: calls one tool through the pipeline of an agent.
+//! The command `haft call`: calls one tool through the pipeline that agents use.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use haft_core::{Pipeline, ToolCall, ToolContext, ToolResult, call::FailureKind, 
 
 use crate::{
     error::CliError,
-    terminal::{self, plain},
+    terminal::{self, remove_control_chars},
     toolbox::ToolOptions,
 };
 
@@ -30,12 +30,12 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open().await?;
     let list = toolbox.list().await;
-    // The tool may belong to a server that failed to start.
+    // An unknown tool may belong to an MCP server that failed to start.
     if list.get(&arguments.tool).is_none() {
         toolbox.require_all_servers()?;
     }
     let call = ToolCall::new("call_1", arguments.tool, arguments.arguments);
-    // The result is for a person or a program, so it is not truncated as for a model.
+    // The result is read by a person or a program, so it is not truncated to the limit for models.
     match Pipeline::unbounded().call(&list, &call, &ToolContext::default()).await {
         CallOutcome::Finished(result) if arguments.json => {
             terminal::write_json(&result.to_json().to_string())?;
@@ -48,7 +48,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Writes the result as text, and repairs and warnings to standard error.
+/// Writes the text of the result to standard output, and repairs and warnings to standard error.
 fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     for repair in &result.repairs {
         terminal::warn(&format!("the arguments were repaired: {repair}"));
@@ -59,13 +59,13 @@ fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     match result.failure() {
         None => {
             let text = result.output().map(|output| output.text().into_owned()).unwrap_or_default();
-            terminal::write(&format!("{}\n", plain(&text)))?;
+            terminal::write(&format!("{}\n", remove_control_chars(&text)))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(failure) if failure.kind == FailureKind::NotFound => {
-            Err(CliError::usage(plain(&failure.message)))
+            Err(CliError::usage(remove_control_chars(&failure.message)))
         }
-        Some(failure) => Err(CliError::new(plain(&failure.message))),
+        Some(failure) => Err(CliError::new(remove_control_chars(&failure.message))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The error of a command: a message with a remedy, and an exit code.
+//! The error of a `haft` command: a message with a remedy, and an exit code.
 
 use std::{error::Error, io, process::ExitCode};
 
@@ -10,7 +10,7 @@ use crate::terminal::{self, paint};
 
 const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 
-/// The error of a command.
+/// The error of a `haft` command, with its message and exit code.
 #[derive(Debug)]
 pub(crate) struct CliError {
     kind: Kind,
@@ -19,16 +19,16 @@ pub(crate) struct CliError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Exit code 1.
+    /// The command failed. Exit code 1.
     Failed,
-    /// Exit code 2.
+    /// The usage is invalid. Exit code 2.
     Usage,
-    /// The reader closed standard output. Exit code 1, without a message.
+    /// The reader of standard output closed it. Exit code 1, without a message.
     BrokenPipe,
 }
 
 impl CliError {
-    /// Creates an error with exit code 1. The message includes a remedy.
+    /// Creates an error with exit code 1. The message should include a remedy.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, message: message.into() }
     }
@@ -38,18 +38,19 @@ impl CliError {
         Self { kind: Kind::Usage, message: message.into() }
     }
 
-    /// Converts an error of the command line parser.
+    /// Converts an error of the command line parser to an error with exit code 2.
     pub(crate) fn command_line(error: &clap::Error) -> Self {
         let message = error.render().to_string();
         Self::usage(message.trim_end().strip_prefix("error: ").unwrap_or(&message).trim_end())
     }
 
-    /// Creates an error with exit code 1 from an error and its sources.
+    /// Creates an error with exit code 1. Its message consists of the messages of `error` and its
+    /// sources.
     pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
         Self::new(ErrorChain(error).to_string())
     }
 
-    /// Appends a remedy on a new line.
+    /// Appends a remedy to the message, on a new line.
     pub(crate) fn with_remedy(mut self, remedy: Option<&str>) -> Self {
         if let Some(remedy) = remedy {
             self.message = format!("{}\n{remedy}", self.message);
@@ -57,8 +58,8 @@ impl CliError {
         self
     }
 
-    /// Writes the message to standard error. With `json`, also writes it as the last line of
-    /// standard output.
+    /// Writes the message to standard error and returns the exit code. With `json`, the error is
+    /// also the last line of standard output.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         let code: u8 = if self.kind == Kind::Usage { 2 } else { 1 };
         if self.kind != Kind::BrokenPipe {

@@ -1,4 +1,5 @@
-//! Interrupts (Ctrl-C). The first cancels the command, the second exits immediately.
+//! Handling of interrupts (Ctrl-C). The first interrupt cancels the command, and the second exits
+//! the process immediately.
 
 use std::process;
 
@@ -6,21 +7,23 @@ use tokio::signal::ctrl_c;
 
 use crate::error::CliError;
 
-/// The conventional exit code after an interrupt: 128 + `SIGINT`.
-const INTERRUPTED: i32 = 130;
+/// The conventional exit code after an interrupt: 128 + 2, the number of `SIGINT`.
+const EXIT_CODE_INTERRUPTED: i32 = 130;
 
 /// Waits for the next interrupt.
 pub(crate) async fn next() {
     if ctrl_c().await.is_err() {
-        // Without a signal handler, the default action of the signal ends the process.
+        // No signal handler could be installed, so an interrupt ends the process by the default
+        // action.
         std::future::pending::<()>().await;
     }
 }
 
-/// Runs a future, and returns an error if an interrupt comes first.
+/// Awaits a future. Returns the error `cancelled` if an interrupt comes first.
 pub(crate) async fn or_cancelled<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::select! {
-        // `biased` polls the handler first, so it is installed before the work starts.
+        // `biased` polls the signal handler first, so the handler is installed before the work
+        // starts.
         biased;
         () = next() => Err(CliError::new("cancelled")),
         result = work => result,
@@ -32,6 +35,6 @@ pub(crate) fn exit_on_second() {
     tokio::spawn(async {
         next().await;
         next().await;
-        process::exit(INTERRUPTED);
+        process::exit(EXIT_CODE_INTERRUPTED);
     });
 }

@@ -45,7 +45,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Parser errors are reported in JSON too, so the flag is read before parsing.
+    // Errors of the command line parser are written as JSON too, so `--json` is read before
+    // parsing.
     let json = std::env::args_os().any(|argument| argument == "--json");
     execute().unwrap_or_else(|failure| failure.report(json))
 }
@@ -65,7 +66,8 @@ fn execute() -> Result<ExitCode, CliError> {
     let result = runtime.block_on(async {
         interrupt::exit_on_second();
         match cli.command {
-            // `run` handles the interrupt itself, to close open calls.
+            // `run` handles interrupts itself: it cancels the agent's run, which closes its open
+            // calls.
             Command::Run(arguments) => run::run(arguments).await,
             Command::Tools(arguments) => interrupt::or_cancelled(tools::run(arguments)).await,
             Command::Call(arguments) => interrupt::or_cancelled(call::run(arguments)).await,
@@ -73,7 +75,7 @@ fn execute() -> Result<ExitCode, CliError> {
             Command::Model(arguments) => interrupt::or_cancelled(model::run(arguments)).await,
         }
     });
-    // Does not wait for blocking threads, such as a model that is being loaded.
+    // Do not wait for blocking threads, for example a thread that loads a model.
     runtime.shutdown_background();
     result
 }

@@ -1,4 +1,4 @@
-//! `haft model`: downloads and lists local models.
+//! The command `haft model`: downloads and lists local models.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     match arguments.action {
         Action::Pull(name) => pull(name.model()).await?,
         Action::List { json } => list(json)?,
-        Action::Path(name) => path(&name)?,
+        Action::Path(name) => write_path(&name)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -53,14 +53,14 @@ impl Name {
 
 async fn pull(model: &KnownModel) -> Result<(), CliError> {
     let progress = ModelProgress::new();
-    let pulled = Downloader::new().pull(&store()?, model, &|event| progress.pull(&event)).await;
+    let pulled = Downloader::new().pull(&open_store()?, model, &|event| progress.pull(&event)).await;
     progress.finish();
     let file = pulled.map_err(|error| CliError::from_error(&error))?;
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
 fn list(json: bool) -> Result<(), CliError> {
-    let store = store()?;
+    let store = open_store()?;
     for model in KnownModel::all() {
         let file = store.get(model);
         let is_default = model == KnownModel::default_model();
@@ -78,7 +78,7 @@ fn list(json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn path(name: &Name) -> Result<(), CliError> {
+fn write_path(name: &Name) -> Result<(), CliError> {
     let file = match (configured_file(), &name.name) {
         (Some(chosen), None) if chosen.is_file() => chosen,
         (Some(chosen), None) => {
@@ -91,9 +91,10 @@ fn path(name: &Name) -> Result<(), CliError> {
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
-/// Returns the path of a downloaded and verified model.
+/// Returns the path of a downloaded and verified model file. Otherwise the error suggests `haft
+/// model pull`.
 fn cached_path(model: &KnownModel) -> Result<PathBuf, CliError> {
-    let store = store()?;
+    let store = open_store()?;
     store.get(model).ok_or_else(|| {
         let path = store.path(model);
         let (state, action) =
@@ -103,6 +104,6 @@ fn cached_path(model: &KnownModel) -> Result<PathBuf, CliError> {
     })
 }
 
-fn store() -> Result<ModelStore, CliError> {
+fn open_store() -> Result<ModelStore, CliError> {
     ModelStore::new().map_err(|error| CliError::from_error(&error))
 }

@@ -1,4 +1,4 @@
-//! The options that select the language model.
+//! The command line options that select the language model.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -27,8 +27,9 @@ pub(crate) struct ModelOptions {
 
 #[derive(Clone, Debug)]
 enum ModelSpec {
-    /// A known model, or `None` for the user's default.
+    /// A model of the catalogue, or `None` for the file in `HAFT_MODEL` or the default model.
     Local(Option<local::Known>),
+    /// A model of an OpenAI-compatible API, by its name.
     OpenAi(String),
 }
 
@@ -46,7 +47,7 @@ impl FromStr for ModelSpec {
 }
 
 impl ModelOptions {
-    /// Loads a local model, or creates a client.
+    /// Loads the local model, or creates the client of the API.
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, CliError> {
         match (&self.model, &self.base_url) {
             (ModelSpec::Local(known), None) => local::open(*known).await,

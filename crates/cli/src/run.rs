@@ -1,4 +1,4 @@
-//! `haft run`: runs an agent and writes its trace and answer.
+//! The command `haft run`: runs an agent and writes its trace and answer.
 
 use std::{
     fs,
@@ -67,7 +67,7 @@ enum DialectName {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
-    let agent = interrupt::or_cancelled(arguments.agent()).await?;
+    let agent = interrupt::or_cancelled(arguments.build_agent()).await?;
     let trace = (!arguments.json).then(|| Trace::new(arguments.prices.is_some()));
     let output = run_agent(&agent, arguments.prompt, trace).await?;
     match output {
@@ -80,8 +80,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 }
 
 impl Arguments {
-    /// Starts the servers, loads the model and builds the agent.
-    async fn agent(&self) -> Result<ReactAgent, CliError> {
+    /// Starts the MCP servers, opens the model and builds the agent.
+    async fn build_agent(&self) -> Result<ReactAgent, CliError> {
         let prices = self.prices.as_deref().map(read_prices).transpose()?;
         let toolbox = self.tools.open().await?;
         toolbox.require_any_server()?;
@@ -103,6 +103,8 @@ impl Arguments {
         builder.build().map_err(|error| CliError::from_error(&error))
     }
 
+    /// Returns the tools named by `--tools`, or all tools. Fails with a usage error if a name is
+    /// unknown.
     async fn select_tools(&self, toolbox: &Toolbox) -> Result<Toolset, CliError> {
         toolbox.list().await;
         match &self.names {
@@ -121,7 +123,8 @@ fn read_prices(path: &Path) -> Result<Prices, CliError> {
     serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
 }
 
-/// Runs the agent and writes its events. An interrupt cancels the run.
+/// Runs the agent and writes its events, as a trace or as JSON lines. An interrupt (Ctrl-C) cancels
+/// the run.
 async fn run_agent(
     agent: &ReactAgent,
     prompt: String,
@@ -139,7 +142,7 @@ async fn run_agent(
         let event = event.map_err(|error| run_error(&error))?;
         match &mut trace {
             Some(trace) => trace.write(&event)?,
-            None => terminal::write_json(&json(&event)?)?,
+            None => terminal::write_json(&event_json(&event)?)?,
         }
         if let RunEvent::Done { output } = event {
             final_output = Some(output);
@@ -149,8 +152,9 @@ async fn run_agent(
     final_output.ok_or_else(|| run_error(&AgentErrorKind::Incomplete.into()))
 }
 
-/// Serializes an event. `Done` is written as its output, so the last line is `{"type":"answer",…}`.
-fn json(event: &RunEvent) -> Result<String, CliError> {
+/// Serializes an event as JSON. [`RunEvent::Done`] is serialized as its output, so the last line is
+/// `{"type":"answer",…}`.
+fn event_json(event: &RunEvent) -> Result<String, CliError> {
     let json = match event {
         RunEvent::Done { output } => serde_json::to_string(output),
         event => serde_json::to_string(event),
@@ -158,7 +162,7 @@ fn json(event: &RunEvent) -> Result<String, CliError> {
     json.map_err(|error| CliError::from_error(&error))
 }
 
-/// Converts the error of a run. Adds a remedy for common causes.
+/// Converts the error of a run to the error of the command, with a remedy for common causes.
 fn run_error(error: &AgentError) -> CliError {
     let remedy = match &*error.kind {
         AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the correct key in OPENAI_API_KEY"),
@@ -173,5 +177,5 @@ fn run_error(error: &AgentError) -> CliError {
         }
         _ => None,
     };
-    CliError::new(terminal::plain(&error.to_string())).with_remedy(remedy)
+    CliError::new(terminal::remove_control_chars(&error.to_string())).with_remedy(remedy)
 }

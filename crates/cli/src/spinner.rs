@@ -1,4 +1,4 @@
-//! A progress line at the bottom of the terminal.
+//! A progress line with a spinner, at the bottom of the terminal.
 
 use std::{io, time::Duration};
 
@@ -6,10 +6,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// Maximum length of the shown end of a streamed text, in characters.
-const TAIL: usize = 60;
+/// Maximum length of the end of a streamed text in the progress line, in characters.
+const TAIL_CHARS: usize = 60;
 
-/// A progress line on standard error. Hidden if standard error is not a terminal.
+/// A progress line on standard error. It is hidden if standard error is not a terminal.
 pub(crate) struct Spinner(ProgressBar);
 
 impl Spinner {
@@ -19,17 +19,17 @@ impl Spinner {
         Self(bar)
     }
 
-    /// Sets the message.
+    /// Sets the message in the progress line.
     pub(crate) fn set_message(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
     }
 
-    /// Shows the end of a streamed text.
+    /// Shows the end of a streamed text in the progress line.
     pub(crate) fn show_tail(&self, text: &str) {
         self.set_message(tail(text));
     }
 
-    /// Writes to standard output, above the progress line.
+    /// Writes a text to standard output, above the progress line.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         self.0.suspend(|| terminal::write(text))
     }
@@ -41,11 +41,12 @@ impl Drop for Spinner {
     }
 }
 
-/// Returns the end of a text on one line.
+/// Returns the last [`TAIL_CHARS`] characters of a text on one line.
 ///
-/// Runs in constant time, because it is called for each delta of an answer.
+/// Its run time does not depend on the length of the text, because it is called for each delta of
+/// an answer.
 fn tail(text: &str) -> String {
-    let start = text.char_indices().rev().nth(TAIL - 1).map_or(0, |(start, _)| start);
+    let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(start, _)| start);
     let tail = text.get(start..).unwrap_or(text).replace(char::is_control, " ");
     if start > 0 { format!("…{tail}") } else { tail }
 }

@@ -1,18 +1,18 @@
-//! Output on standard streams. Colours are for terminals only, and control characters of models and
-//! servers are removed.
+//! Output on the standard streams. Colours are written to terminals only. Control characters from
+//! models and servers are removed.
 
 use std::io::{self, Write as _};
 
 use anstyle::Style;
 
-/// Writes to standard output.
+/// Writes a text to standard output and flushes it.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Writes JSON as a line to standard output.
+/// Writes a JSON text as one line to standard output.
 ///
 /// Control characters are escaped as `\u…`, so the parsed value is unchanged.
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn write_json(json: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes to standard error.
+/// Writes a text to standard error.
 pub(crate) fn write_error(text: &str) -> io::Result<()> {
     anstream::stderr().lock().write_all(text.as_bytes())
 }
@@ -37,16 +37,17 @@ pub(crate) fn write_error(text: &str) -> io::Result<()> {
 /// Writes a warning to standard error.
 pub(crate) fn warn(text: &str) {
     const WARNING_STYLE: Style = anstyle::AnsiColor::Yellow.on_default().bold();
-    // Fails only if standard error is closed.
-    let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), plain(text)));
+    // Writing fails only if standard error is closed, and then no warning is possible.
+    let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), remove_control_chars(text)));
 }
 
-/// Adds ANSI codes for a style. The writers remove them if the stream is not a terminal.
+/// Adds the ANSI codes of a style to a text. The functions of this module remove them if the stream
+/// is not a terminal.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Removes control characters except newlines and tabs from the text of a model or a tool.
-pub(crate) fn plain(text: &str) -> String {
+/// Removes control characters except newlines and tabs from a text of a model, tool or server.
+pub(crate) fn remove_control_chars(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }

@@ -1,4 +1,4 @@
-//! The tools of the commands: built-in tools and MCP servers.
+//! The tools of the commands: the built-in tools and the tools of MCP servers.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ use haft_tools::{BuiltinConfig, builtin};
 use crate::{
     error::CliError,
     spinner::Spinner,
-    terminal::{self, plain},
+    terminal::{self, remove_control_chars},
 };
 
 /// Options for additional tools.
@@ -25,16 +25,16 @@ pub(crate) struct ToolOptions {
     mcp: Option<PathBuf>,
 }
 
-/// The tools, and the results of starting the MCP servers.
+/// The available tools, and the MCP servers that started or failed to start.
 pub(crate) struct Toolbox {
     pub(crate) tools: Toolset,
-    /// Number of servers that started.
+    /// The number of MCP servers that started.
     started: usize,
     failed: Vec<SourceError>,
 }
 
 impl ToolOptions {
-    /// Starts the servers and waits until each has started or failed.
+    /// Starts the MCP servers and waits until each has started or failed.
     pub(crate) async fn open(&self) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
         let Some(path) = &self.mcp else { return Ok(Toolbox { tools, started: 0, failed: Vec::new() }) };
@@ -46,7 +46,7 @@ impl ToolOptions {
             .into_iter()
             .map(Arc::new)
             .collect();
-        let failed = wait_for(&servers).await;
+        let failed = wait_until_ready(&servers).await;
         let started = servers.len() - failed.len();
         for server in servers {
             tools = tools.with_source(server);
@@ -55,14 +55,16 @@ impl ToolOptions {
     }
 }
 
-async fn wait_for(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
+/// Waits until each MCP server is ready or has failed. Returns the errors of the failed servers.
+async fn wait_until_ready(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
     let spinner = Spinner::new();
     spinner.set_message("starting the MCP servers");
     join_all(servers.iter().map(|server| server.ready())).await.into_iter().filter_map(Result::err).collect()
 }
 
 impl Toolbox {
-    /// Lists the tools. Writes a warning for each tool that is withheld.
+    /// Lists the tools. Writes a warning for each tool that is withheld from the model, for example
+    /// because of an invalid schema.
     pub(crate) async fn list(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
         let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
@@ -72,7 +74,8 @@ impl Toolbox {
         list
     }
 
-    /// Writes a warning for each failed server. Fails if all configured servers have failed.
+    /// Writes a warning for each MCP server that failed to start. Returns an error if all of them
+    /// failed.
     pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
         if self.started == 0 {
             return self.require_all_servers();
@@ -81,12 +84,12 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Fails if a server has failed.
+    /// Returns an error if an MCP server failed to start.
     pub(crate) fn require_all_servers(&self) -> Result<(), CliError> {
         if self.failed.is_empty() {
             return Ok(());
         }
         let reasons: Vec<_> = self.failed.iter().map(ToString::to_string).collect();
-        Err(CliError::new(plain(&reasons.join("\n"))))
+        Err(CliError::new(remove_control_chars(&reasons.join("\n"))))
     }
 }

@@ -15,13 +15,13 @@ use haft_core::{
 
 use crate::{
     spinner::Spinner,
-    terminal::{paint, plain},
+    terminal::{paint, remove_control_chars},
 };
 
-/// Width of the block names.
+/// Width of the column with the block names, in characters.
 const LABEL_WIDTH: usize = 13;
-/// Maximum length of an observation, in characters.
-const MAX_OBSERVATION: usize = 2_000;
+/// Maximum length of an observation in the trace, in characters.
+const MAX_OBSERVATION_CHARS: usize = 2_000;
 
 const THOUGHT: Style = Style::new().dimmed();
 const CALL: Style = AnsiColor::Cyan.on_default();
@@ -29,14 +29,16 @@ const OBSERVATION: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
 const ANSWER: Style = Style::new().bold();
 
-/// Writes the events of a run as text while it proceeds.
+/// A writer of the events of a run as text, while the run proceeds.
 pub(crate) struct Trace {
     spinner: Spinner,
+    /// The reasoning of the current reply so far.
     thought: String,
-    /// Text of the current reply: a thought if a call follows, otherwise the answer.
+    /// The text of the current reply so far. It is a thought if a call follows, otherwise the
+    /// answer.
     text: String,
     started: Instant,
-    /// Includes the cost in the summary.
+    /// Set if the prices are known. The summary then includes the cost.
     has_prices: bool,
 }
 
@@ -51,7 +53,7 @@ impl Trace {
         }
     }
 
-    /// Writes an event.
+    /// Writes an event of the run, or shows it in the progress line.
     pub(crate) fn write(&mut self, event: &RunEvent) -> io::Result<()> {
         match event {
             RunEvent::RequestStarted { request } => {
@@ -70,23 +72,23 @@ impl Trace {
             RunEvent::ReplyRejected { problem } => {
                 self.text.clear();
                 self.thought.clear();
-                self.block("rejected", FAILED, problem, "")?;
+                self.write_block("rejected", FAILED, problem, "")?;
             }
             RunEvent::CallStarted { call } => {
                 self.flush_text_as_thought()?;
-                self.block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;
-                self.spinner.set_message(format!("calling {}", plain(&call.name)));
+                self.write_block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;
+                self.spinner.set_message(format!("calling {}", remove_control_chars(&call.name)));
             }
             RunEvent::CallProgress { progress, .. } => {
                 if let Some(message) = &progress.message {
                     self.spinner.show_tail(message);
                 }
             }
-            RunEvent::CallFinished { result } => self.observation(result)?,
+            RunEvent::CallFinished { result } => self.write_observation(result)?,
             RunEvent::CallPending { pending } => {
-                self.block("pending", FAILED, &format!("{} needs a decision", pending.call.name), "")?;
+                self.write_block("pending", FAILED, &format!("{} needs a decision", pending.call.name), "")?;
             }
-            RunEvent::Done { output: RunOutput::Answer(answer) } => self.answer(answer)?,
+            RunEvent::Done { output: RunOutput::Answer(answer) } => self.write_answer(answer)?,
             _ => {}
         }
         Ok(())
@@ -94,26 +96,27 @@ impl Trace {
 
     fn flush_thought(&mut self) -> io::Result<()> {
         let thought = std::mem::take(&mut self.thought);
-        self.block("thought", THOUGHT, &thought, "")
+        self.write_block("thought", THOUGHT, &thought, "")
     }
 
-    /// Writes the text of a reply that continues with a call or another request.
+    /// Writes the text of the current reply as a thought, because a call or another request
+    /// follows.
     fn flush_text_as_thought(&mut self) -> io::Result<()> {
         let text = std::mem::take(&mut self.text);
-        self.block("thought", THOUGHT, &text, "")
+        self.write_block("thought", THOUGHT, &text, "")
     }
 
-    fn observation(&self, result: &ToolResult) -> io::Result<()> {
+    fn write_observation(&self, result: &ToolResult) -> io::Result<()> {
         for repair in &result.repairs {
-            self.block("repair", THOUGHT, &repair.to_string(), &result.name)?;
+            self.write_block("repair", THOUGHT, &repair.to_string(), &result.name)?;
         }
         let style = if result.is_success() { OBSERVATION } else { FAILED };
         let note = format!("{}, {}", result.name, format_duration(result.duration));
-        self.block("observation", style, &shorten(&result.model_text()), &note)
+        self.write_block("observation", style, &shorten(&result.model_text()), &note)
     }
 
-    fn answer(&self, answer: &RunAnswer) -> io::Result<()> {
-        self.block("answer", ANSWER, &answer.text, "")?;
+    fn write_answer(&self, answer: &RunAnswer) -> io::Result<()> {
+        self.write_block("answer", ANSWER, &answer.text, "")?;
         let reason = match answer.stop_reason {
             StopReason::LimitReached => ", stopped at a limit",
             StopReason::Tool => ", returned by a tool",
@@ -126,23 +129,25 @@ impl Trace {
         self.spinner.write(&format!("\n{}\n", paint(THOUGHT, &summary)))
     }
 
-    /// Writes a block: its name, the indented lines of its text, and a note in parentheses.
-    fn block(&self, name: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
-        let text = plain(text.trim());
+    /// Writes a block of the trace: its name, the indented lines of its text, and a note in
+    /// parentheses.
+    fn write_block(&self, name: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
+        let text = remove_control_chars(text.trim());
         if text.is_empty() && note.is_empty() {
             return Ok(());
         }
         let lines = text.lines().collect::<Vec<_>>().join(&format!("\n{:LABEL_WIDTH$}", ""));
         let mut block = format!("{}{lines}", paint(style, &format!("{name:LABEL_WIDTH$}")));
         if !note.is_empty() {
-            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", plain(note))));
+            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", remove_control_chars(note))));
         }
         self.spinner.write(&(block + "\n"))
     }
 }
 
+/// Truncates a long observation and appends its total number of characters.
 fn shorten(text: &str) -> String {
-    match text.char_indices().nth(MAX_OBSERVATION) {
+    match text.char_indices().nth(MAX_OBSERVATION_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => {
             let start = text.get(..end).unwrap_or(text);
@@ -159,7 +164,7 @@ fn format_usage(usage: Usage) -> String {
     format!("{count} {requests} · {input_tokens} input tokens{cached}, {output_tokens} output tokens")
 }
 
-/// Formats the cost. Requests without a known price are not included.
+/// Formats the cost of a run. The cost does not include requests to models without a price.
 fn format_cost(Usage { cost, priced, requests, .. }: Usage) -> String {
     match priced {
         0 => " · cost unknown: the model has no price".to_owned(),
@@ -168,7 +173,7 @@ fn format_cost(Usage { cost, priced, requests, .. }: Usage) -> String {
     }
 }
 
-/// Formats a duration in seconds, or in milliseconds below one second.
+/// Formats a duration in seconds, or in milliseconds if it is below one second.
 fn format_duration(duration: Duration) -> String {
     match duration.as_secs_f64() {
         seconds if seconds >= 1.0 => format!("{seconds:.1} s"),

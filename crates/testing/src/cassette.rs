@@ -26,17 +26,18 @@ use profile::RecordedProfile;
 
 use haft_core::call::BoxError;
 
-/// The recorded requests to a model, and its replies.
+/// A recorded conversation with a model: the requests and their replies.
 ///
-/// A [`CassetteModel`] records and replays it. The text form is JSON, formatted for review: each
-/// request contains only what is new since an earlier one, and each event of a reply is one line.
+/// A [`CassetteModel`] records and replays a cassette. The text form is JSON, formatted for review:
+/// each request contains only the difference to an earlier request, and each short event of a reply
+/// is one line.
 ///
-/// Data without meaning for a model is not recorded: timestamps, durations and metadata. Call ids
-/// are replaced by numbers in their order. API keys are not part of a request at this level. Other
-/// secrets must be removed with [`CassetteModel::redacting`].
+/// Timestamps, durations and metadata are not recorded, because a model does not receive them. Call
+/// ids in requests are replaced by numbers in their order, for example `#1`. A request at this
+/// level contains no API key. Remove other secrets with [`CassetteModel::redacting`].
 ///
-/// The end of a truncated result contains a random handle, different in each process. To record and
-/// replay a conversation with truncated results, number the handles with
+/// A truncated tool result ends with a random handle of the full text. It differs in each process.
+/// To record and replay a conversation with truncated results, use numbered handles: see
 /// [`MemoryResultStore::with_numbered_handles`].
 ///
 /// [`MemoryResultStore::with_numbered_handles`]:
@@ -47,14 +48,14 @@ pub struct Cassette {
     exchanges: Vec<Exchange>,
 }
 
-/// The error of loading or opening a cassette.
+/// An error of parsing a cassette or opening a [`CassetteModel`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CassetteError {
     /// The text is not a valid cassette.
     #[error("not a cassette: {0}")]
     Unreadable(#[from] serde_json::Error),
-    /// A newer version of haft wrote the cassette.
+    /// The cassette was written by a newer version of haft.
     #[error(
         "cassette format {version} is newer than {}, the newest supported format: use the version of haft that wrote it, or record it again",
         Cassette::VERSION
@@ -66,20 +67,20 @@ pub enum CassetteError {
     /// An exchange refers to itself or to a later exchange.
     #[error("exchange {exchange} follows exchange {follows}, which is not an earlier one")]
     OutOfOrder {
-        /// Number of the exchange, from 1.
+        /// The number of the exchange, from 1.
         exchange: usize,
-        /// Number of the exchange it refers to.
+        /// The number of the exchange in its `follows` field.
         follows: usize,
     },
-    /// There is no cassette to replay.
+    /// The mode is [`CassetteMode::Replay`] and there is no cassette.
     #[error("there is no recording: create it with {}=record", CassetteMode::VARIABLE)]
     Missing,
-    /// The model to record could not be created.
+    /// The model for recording could not be created.
     #[error("cannot create the model")]
     Model(#[source] BoxError),
 }
 
-/// The JSON form of a cassette.
+/// The top level of a cassette file.
 #[derive(Deserialize)]
 struct CassetteFile {
     haft_cassette: u32,
@@ -90,7 +91,7 @@ struct CassetteFile {
 }
 
 impl Cassette {
-    /// The format version of this build.
+    /// The version of the cassette format in this build of haft.
     pub const VERSION: u32 = 1;
 
     /// Creates an empty cassette.
@@ -98,7 +99,7 @@ impl Cassette {
         Self::default()
     }
 
-    /// Returns the number of recorded requests.
+    /// Returns the number of recorded exchanges.
     pub fn len(&self) -> usize {
         self.exchanges.len()
     }
@@ -115,7 +116,7 @@ impl FromStr for Cassette {
 
     fn from_str(text: &str) -> Result<Self, CassetteError> {
         let CassetteFile { haft_cassette: version, model, exchanges } = serde_json::from_str(text)?;
-        // Newer versions may change the structure, so check the version before the exchanges.
+        // Check the version first: a newer version may have another structure of exchanges.
         if version > Self::VERSION {
             return Err(CassetteError::Newer { version });
         }

@@ -1,12 +1,12 @@
-//! Checks of the contracts of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
+//! Conformance checks for implementations of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
-//! The functions [`tool`], [`source`], [`model`] and [`agent`] take an implementation of the trait,
-//! use it as a program does, and report each violation with a remedy. A finding is a bug. An empty
-//! report is no proof of correctness.
+//! The functions [`tool`], [`source`], [`model`] and [`agent`] use an implementation as a program
+//! does, and report each violation of the trait's contract with a remedy. A finding is a bug. An
+//! empty report does not prove correctness.
 //!
-//! A check has the side effects of its subject: it calls the tool, sends requests to the model, and
-//! runs the agent, each several times. Use a test environment. Use a multi-thread runtime of tokio:
-//! on a single thread, a blocking call also blocks the check.
+//! A check has side effects: it calls the tool, lists the tools of the source, sends requests to
+//! the model, or runs the agent, each several times. Use a test environment, and the multi-thread
+//! runtime of tokio: on a single thread, a blocking call also blocks the check.
 //!
 //! # Examples
 //!
@@ -47,13 +47,13 @@ pub use model::{ModelCheck, model};
 pub use source::{SourceCheck, source};
 pub use tool::{ToolCheck, tool};
 
-/// Default timeout of each wait.
+/// The default timeout of each call, listing, request or run.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval at which a condition is polled.
+/// The interval at which [`wait_until`] polls its condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The result of a check: the violations it found.
+/// The result of a check, with a finding for each violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the findings are in the report"]
 pub struct Report {
@@ -65,11 +65,11 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The rule of the contract.
+    /// The violated rule of the contract.
     pub rule: &'static str,
     /// The observed behaviour.
     pub problem: String,
-    /// A way to fix it.
+    /// A way to fix the implementation.
     pub remedy: &'static str,
 }
 
@@ -96,16 +96,16 @@ impl Report {
         }
     }
 
-    /// Returns the findings. Empty if the implementation conforms.
+    /// Returns the findings of the check. Empty if the implementation conforms.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Fails the test if there are findings.
+    /// Asserts that the check has no findings.
     ///
     /// # Panics
     ///
-    /// Panics with the report if there are findings.
+    /// Panics with the text of the report if there are findings.
     pub fn assert(&self) {
         assert!(self.findings.is_empty(), "{self}");
     }
@@ -128,12 +128,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Waits for a future. Returns `None` after the timeout.
+/// Waits for the output of a future. Returns `None` after the timeout.
 async fn with_timeout<F: Future>(timeout: Duration, future: F) -> Option<F::Output> {
     tokio::time::timeout(timeout, future).await.ok()
 }
 
-/// Waits for a condition. Returns `false` after the timeout.
+/// Waits until `holds` returns `true`. Returns `false` after the timeout.
 async fn wait_until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     while !holds() {

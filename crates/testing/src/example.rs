@@ -1,4 +1,4 @@
-//! Example values generated from JSON Schemas.
+//! Generates example values from JSON Schemas.
 
 mod choices;
 mod list;
@@ -20,37 +20,39 @@ use self::text::Texts;
 use haft_core::Schema;
 use haft_schema::reference::Reference;
 
-/// Maximum number of generated values until one is valid.
-const ATTEMPTS: usize = 500;
+/// Maximum number of values that are generated and validated for one example.
+const MAX_ATTEMPTS: usize = 500;
 
-/// Maximum nesting of a value. The validator accepts deeper values.
+/// Maximum nesting depth of a generated value. The validator accepts deeper values.
 const MAX_DEPTH: usize = 40;
 
-/// Budget of all attempts together: one unit per value, one per 64 characters of a long text. It
-/// bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
+/// The budget of all attempts for one example. Each generated value costs one unit, and a text with
+/// `minLength` one more unit per 64 characters. The budget bounds the memory for hostile schemas,
+/// such as nested lists with a large `minItems`.
 const BUDGET: usize = 100_000;
 
-/// No valid value was found. A valid value may still exist: the search is not exhaustive.
+/// The error of [`example()`]: no valid value was found. A valid value may still exist, because the
+/// search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no example of the schema could be made, at {}: {reason}", if .pointer.is_empty() { "/" } else { .pointer })]
 pub struct NoExample {
-    /// JSON pointer to the failed part of the value. Empty for the root.
+    /// The JSON pointer to the part of the value that could not be generated. Empty for the root.
     pub pointer: String,
-    /// The problem with the last attempt.
+    /// The reason why the last attempt failed.
     pub reason: String,
 }
 
 /// Generates a small value that is valid for a schema. The same schema always gives the same value.
 ///
-/// The value contains required members only. Texts are `a` and numbers are 0, or the nearest values
-/// that the schema allows. A text with a `pattern` or `format` is generated in that form; if that
-/// fails, the schema's `examples` and `default` are tried. For `anyOf`, `oneOf`, `if`, `enum` and
-/// several types, the alternatives are tried in turn until the whole value is valid.
+/// Objects contain required members only. Texts are `a` and numbers are 0, or the nearest values
+/// that the schema allows. A text with a `pattern` or `format` is generated in that form. If that
+/// fails, the `examples` and the `default` of the schema are tried. For `anyOf`, `oneOf`, `if`,
+/// `enum` and several types, the alternatives are tried in turn until the whole value is valid.
 ///
 /// # Errors
 ///
-/// Returns [`NoExample`] if no valid value was found in 500 attempts, or if the smallest value is
-/// too large.
+/// Returns [`NoExample`] if no valid value was found in 500 attempts, or if the smallest valid
+/// value is too large.
 ///
 /// # Examples
 ///
@@ -75,13 +77,15 @@ pub fn example(schema: &Schema) -> Result<Value, NoExample> {
     nth_example(schema, 0)
 }
 
-/// Generates another example for each `number`, as long as the schema allows it.
+/// Generates the example with this number. Different numbers give different examples, as long as
+/// the schema allows it.
 ///
-/// `number` is read as a mixed-radix number with one digit per open choice of the schema.
+/// `number` is used as a mixed-radix number. Each open choice of the schema, such as an `anyOf`,
+/// takes one digit.
 pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExample> {
     let mut generator = Generator::new(schema.as_value());
     let mut last = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         generator.choices.begin(number);
         let errors = match generator.value(&[generator.root], "", 0) {
             Ok(value) => match schema.validate(&value) {
@@ -108,20 +112,21 @@ fn no_example(pointer: &str, reason: impl Into<String>) -> NoExample {
     NoExample { pointer: pointer.to_owned(), reason: reason.into() }
 }
 
-/// Generates values for one schema and its subschemas.
+/// A generator of values for one schema and its subschemas.
 struct Generator<'s> {
     root: &'s Value,
-    /// Subschemas by `$anchor`, `$dynamicAnchor` and draft-07 `$id`.
+    /// The subschemas with an anchor, by their `$anchor`, `$dynamicAnchor` or draft-07 `$id`.
     anchors: HashMap<&'s str, &'s Value>,
     is_draft_7: bool,
     has_references: bool,
     choices: Choices,
     texts: Texts,
-    /// Addresses of the subschemas of all enclosing values.
+    /// The addresses of the subschemas of all enclosing values, to detect recursion.
     ancestors: Vec<usize>,
-    /// Set while unique items or names are generated: many more texts and numbers are offered.
+    /// Set while unique items or names are generated. More different texts and numbers are then
+    /// available.
     needs_distinct: bool,
-    /// The rest of [`BUDGET`].
+    /// The unused units of [`BUDGET`].
     budget: usize,
 }
 
@@ -138,28 +143,29 @@ impl<'s> Generator<'s> {
             needs_distinct: false,
             budget: BUDGET,
         };
-        generator.index(root);
+        generator.index_anchors(root);
         generator
     }
 
-    /// Collects anchors and detects references. Recursion is safe: schemas have a bounded depth.
-    fn index(&mut self, value: &'s Value) {
+    /// Collects the anchors of the schema and detects references. Recursion is safe: schemas have a
+    /// bounded depth.
+    fn index_anchors(&mut self, value: &'s Value) {
         match value {
-            Value::Array(items) => items.iter().for_each(|item| self.index(item)),
+            Value::Array(items) => items.iter().for_each(|item| self.index_anchors(item)),
             Value::Object(members) => {
                 for keyword in ["$anchor", "$dynamicAnchor"] {
                     if let Some(name) = members.get(keyword).and_then(Value::as_str) {
                         self.anchors.insert(name, value);
                     }
                 }
-                // Draft-07 declares an anchor by an `$id` that is a fragment.
+                // In draft-07, an `$id` with only a fragment declares an anchor.
                 if let Some(name) =
                     members.get("$id").and_then(Value::as_str).and_then(|id| id.strip_prefix('#'))
                 {
                     self.anchors.insert(name, value);
                 }
                 self.has_references |= members.contains_key("$ref") || members.contains_key("$dynamicRef");
-                members.values().for_each(|member| self.index(member));
+                members.values().for_each(|member| self.index_anchors(member));
             }
             _ => {}
         }
@@ -172,7 +178,8 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Generates a value for all `schemas`.
+    /// Generates a value that is valid for all `schemas`. `pointer` and `depth` are its place in
+    /// the whole value.
     fn value(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, NoExample> {
         let outer = self.ancestors.len();
         let value = self.dispatch(schemas, pointer, depth);
@@ -180,6 +187,7 @@ impl<'s> Generator<'s> {
         value
     }
 
+    /// Takes units from the budget. Returns an error if the budget is used up.
     fn spend(&mut self, units: usize, pointer: &str) -> Result<(), NoExample> {
         self.budget = self.budget.saturating_sub(units);
         if self.budget == 0 {
@@ -193,7 +201,7 @@ impl<'s> Generator<'s> {
             return Err(no_example(pointer, "the schema requires infinitely nested values"));
         }
         self.spend(1, pointer)?;
-        let merged = self.merged(schemas, pointer)?;
+        let merged = self.merge_all(schemas, pointer)?;
         if let Some(options) = merged.allowed_values() {
             let Some(last) = options.len().checked_sub(1) else {
                 return Err(no_example(pointer, "no value satisfies every `enum` and `const`"));
@@ -216,8 +224,8 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Merges `schemas`: follows references and selects one alternative of each choice.
-    fn merged(&mut self, schemas: &[&'s Value], pointer: &str) -> Result<MergedSchema<'s>, NoExample> {
+    /// Merges `schemas` into one: follows references and selects one alternative of each choice.
+    fn merge_all(&mut self, schemas: &[&'s Value], pointer: &str) -> Result<MergedSchema<'s>, NoExample> {
         let mut merged = MergedSchema::default();
         for schema in schemas {
             self.merge(&mut merged, schema, pointer)?;
@@ -225,8 +233,8 @@ impl<'s> Generator<'s> {
         Ok(merged)
     }
 
-    /// Adds a schema to `merged`. It terminates: the compiler rejects reference cycles without a
-    /// step into the value.
+    /// Adds a schema to `merged`. The recursion ends, because the schema compiler rejects reference
+    /// cycles that do not descend into the value.
     fn merge(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -253,7 +261,7 @@ impl<'s> Generator<'s> {
         }
         for keyword in ["anyOf", "oneOf"] {
             if let Some(ways) = keywords.get(keyword).and_then(Value::as_array) {
-                let ways = self.terminating_first(ways);
+                let ways = self.sort_terminating_first(ways);
                 let chosen = self.choices.choose(pointer, keyword, address(schema), ways.len());
                 if let Some(way) = ways.get(chosen) {
                     self.merge(merged, way, pointer)?;
@@ -263,7 +271,7 @@ impl<'s> Generator<'s> {
         self.merge_condition(merged, schema, pointer)
     }
 
-    /// Adds either `if` with `then`, or only `else`.
+    /// Adds either the `if` and `then` schemas, or only the `else` schema.
     fn merge_condition(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -280,8 +288,9 @@ impl<'s> Generator<'s> {
         parts.into_iter().flatten().try_for_each(|part| self.merge(merged, part, pointer))
     }
 
-    /// Sorts alternatives: those with a finite value first, purely recursive ones last.
-    fn terminating_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
+    /// Sorts the alternatives of an `anyOf` or `oneOf`. Alternatives with a finite value are first,
+    /// and alternatives that always recurse are last.
+    fn sort_terminating_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
         let mut ways: Vec<_> = ways.iter().collect();
         if self.has_references {
             let mut steps = 0;
@@ -290,7 +299,9 @@ impl<'s> Generator<'s> {
         ways
     }
 
-    /// Returns `true` if a value can be generated without entering the same subschema twice.
+    /// Returns `true` if a value of `schema` can be generated without entering the same subschema
+    /// twice. `open` contains the addresses of the entered subschemas. After 1,000 `steps` the
+    /// result is `true`.
     fn terminates(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
         *steps += 1;
         if *steps > 1_000 {
@@ -321,7 +332,7 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// The identity of a subschema.
+/// Returns the address of a subschema as its identity.
 fn address<T>(schema: &T) -> usize {
     std::ptr::from_ref(schema).addr()
 }

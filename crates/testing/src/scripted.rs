@@ -18,14 +18,14 @@ use haft_core::{
     usage::Usage,
 };
 
-/// A model that returns scripted replies, one step per request.
+/// A model that replies from a script. Each request takes the next step of the script.
 ///
-/// A request without a step fails. When the last clone is dropped, the model panics if a request
-/// had no step or if steps are left over, so a passing test has used the whole script. Clones share
-/// the script.
+/// A request fails if no step is left. When the last clone of the model is dropped, it panics if a
+/// request had no step or if steps are left over, so a passing test has used the whole script.
+/// Clones share the script.
 ///
-/// [`requests`](Self::requests) returns the requests for assertions. [`step`](Self::step) inspects
-/// a request when it arrives. Streamed replies arrive in one piece, except those added with
+/// [`requests`](Self::requests) returns all requests, for assertions. [`step`](Self::step) inspects
+/// a request when it arrives. A streamed reply arrives in one piece, unless its step was added with
 /// [`chunks`](Self::chunks) or [`events`](Self::events).
 ///
 /// # Examples
@@ -65,12 +65,13 @@ impl Default for ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Creates a model without steps.
+    /// Creates a model with an empty script.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the profile. The default has native tools and JSON schemas, and the name `scripted`.
+    /// Sets the profile. The default profile has the name `scripted` and supports native tools and
+    /// JSON schemas.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
@@ -83,22 +84,23 @@ impl ScriptedModel {
         self.reply(ChatResponse::new(text.into()))
     }
 
-    /// Adds a step that replies with tool calls. Each call is an id, a name and arguments as JSON.
+    /// Adds a step that replies with tool calls. Each call consists of an id, a tool name and the
+    /// arguments as JSON.
     #[must_use]
     pub fn calls<const N: usize>(self, calls: [(&str, &str, &str); N]) -> Self {
         let tool_calls = calls.map(|(id, name, arguments)| ToolCall::new(id, name, arguments)).into();
         self.reply(ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() }))
     }
 
-    /// Adds a step that returns this reply. Default usage is replaced by one request without
-    /// tokens.
+    /// Adds a step that returns this reply. If `response.usage` has its default value, it is set to
+    /// one request without tokens.
     #[must_use]
     pub fn reply(self, response: ChatResponse) -> Self {
         let response = with_usage(response);
         self.step(move |_request| Ok(response))
     }
 
-    /// Adds a step that streams text in these chunks.
+    /// Adds a step that streams a text as these chunks.
     ///
     /// # Examples
     ///
@@ -132,19 +134,20 @@ impl ScriptedModel {
         self.push(move |_request| ScriptedReply::Events(events))
     }
 
-    /// Adds a step that never replies. The request ends when it is dropped.
+    /// Adds a step that never replies. The request stays pending until the caller drops it.
     #[must_use]
     pub fn hang(self) -> Self {
         self.push(|_request| ScriptedReply::Hangs(Vec::new()))
     }
 
-    /// Adds a step that fails.
+    /// Adds a step that fails with this error.
     #[must_use]
     pub fn fail(self, error: ModelError) -> Self {
         self.step(move |_request| Err(error))
     }
 
-    /// Adds a step that calls a function. The function may assert on the request.
+    /// Adds a step that calls a function with the request and returns its reply. The function may
+    /// contain assertions.
     #[must_use]
     pub fn step(
         self,
@@ -158,13 +161,13 @@ impl ScriptedModel {
         self
     }
 
-    /// All requests so far.
+    /// Returns all requests so far, including those without a step.
     pub fn requests(&self) -> Vec<ChatRequest> {
         lock(&self.script.requests).clone()
     }
 }
 
-/// Sets usage of one request if the response has none.
+/// Sets the usage to one request if the response has the default usage.
 fn with_usage(mut response: ChatResponse) -> ChatResponse {
     if response.usage == Usage::default() {
         response.usage = Usage::of_request(0, 0);
@@ -202,7 +205,7 @@ impl ChatModel for ScriptedModel {
     }
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
-        // A step is taken at the first poll: a stream that is never polled uses no step.
+        // The step is taken at the first poll, so a stream that is never polled uses no step.
         stream::once(async { self.script.next(request).into_stream() }).flatten().boxed()
     }
 

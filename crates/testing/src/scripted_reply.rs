@@ -2,13 +2,13 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 
-/// The scripted or recorded reply to a request.
+/// The scripted or recorded reply to a model request.
 pub(super) enum ScriptedReply {
-    /// A reply or an error, returned at once.
+    /// A complete reply or an error, returned immediately.
     Complete(Result<Box<ChatResponse>, ModelError>),
-    /// These events. They may be malformed, for example without an end.
+    /// A stream of these events. The sequence may be malformed, for example without a final event.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// These events, and then no more until the request is dropped.
+    /// A stream of these events that then stays pending until the request is dropped.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

@@ -13,14 +13,16 @@ use haft_core::{
 
 /// A model that calls every tool once, with arguments generated from its schema, and then answers.
 ///
-/// A smoke test for the tools of a program: it needs no network and no real model. The arguments
-/// are [examples](super::example), so they are valid but meaningless. The tools do run: give tools
-/// with side effects a test environment, or select tools with [`calling`](Self::calling).
+/// Use it as a smoke test for the tools of a program: it needs no network and no real model. The
+/// generated arguments are [examples](super::example), so they are valid but meaningless. The
+/// model's calls execute the tools: give tools with side effects a test environment, or select the
+/// tools to call with [`calling`](Self::calling).
 ///
-/// The first reply calls all tools without an earlier call in the conversation. With
-/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply has one call. The answer is
-/// an example of the requested response schema, or else the text set with
-/// [`answering`](Self::answering), or else a JSON object of all results by tool name.
+/// The first reply calls every tool without an earlier call in the conversation. With
+/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains one call. If no
+/// call is left, the reply is the answer: an example of the requested response schema. Without a
+/// schema, it is the text set with [`answering`](Self::answering), or by default a JSON object with
+/// the results of all calls by tool name.
 ///
 /// # Examples
 ///
@@ -49,14 +51,14 @@ pub struct TestModel {
     answer: Option<String>,
 }
 
-/// No arguments could be generated for a tool. The tool may still be correct: the search for an
-/// example is not exhaustive.
+/// The error of a tool call without arguments: no arguments could be generated from the tool's
+/// schema. The tool may still be correct, because the search for an example is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
 pub struct NoArguments {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// The pointer into the arguments and the cause.
+    /// The reason, with a JSON pointer into the arguments.
     pub reason: NoExample,
 }
 
@@ -72,28 +74,31 @@ impl TestModel {
         Self::default()
     }
 
-    /// Sets the profile. The default has native tools and JSON schemas, and the name `test`.
+    /// Sets the profile. The default profile has the name `test` and supports native tools and JSON
+    /// schemas.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Calls only the tools with these names. [`ToolChoice::Tool`] overrides the selection.
+    /// Restricts the calls to the tools with these names. [`ToolChoice::Tool`] overrides the
+    /// selection.
     #[must_use]
     pub fn calling<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the text of the answer. Default: a JSON object of all results by tool name.
+    /// Sets the text of the answer. The default is a JSON object with the results of all calls by
+    /// tool name.
     #[must_use]
     pub fn answering(mut self, text: impl Into<String>) -> Self {
         self.answer = Some(text.into());
         self
     }
 
-    /// The calls of the next reply. Empty if it is the answer.
+    /// Returns the calls of the next reply. Empty if the next reply is the answer.
     fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, NoArguments> {
         let earlier: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
         let is_new = |name: &str| !earlier.iter().any(|call| call.name == name);
@@ -103,7 +108,8 @@ impl TestModel {
         let chosen: Vec<_> = match &request.tool_choice {
             ToolChoice::None => Vec::new(),
             ToolChoice::Tool(name) => tools.filter(|tool| tool.definition().name() == name).take(1).collect(),
-            // If all tools were called: the last tool, usually the output tool of an agent.
+            // If all tools were called, call the last one: it is usually the output tool of an
+            // agent.
             ToolChoice::Required => {
                 let last = tools.clone().next_back();
                 let mut new = tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool)));
@@ -127,8 +133,8 @@ impl TestModel {
     fn text(&self, request: &ChatRequest) -> Result<String, NoExample> {
         match &request.response_format {
             ResponseFormat::JsonSchema { schema, .. } => {
-                // Use another example per reply, so that a dialect with calls as JSON reaches every
-                // alternative of its schema, and thus every tool.
+                // Use another example in each reply. A dialect that encodes calls as JSON has one
+                // schema alternative per tool, so later replies call the other tools.
                 let replies =
                     request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
                 nth_example(schema, replies.count()).map(|value| value.to_string())
@@ -139,7 +145,7 @@ impl TestModel {
     }
 }
 
-/// The results of all calls, by tool name.
+/// Returns a JSON object with the results of all calls, by tool name.
 fn results(request: &ChatRequest) -> String {
     let result = |message: &Message| match message.body() {
         MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),

@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::format_tool;
 
-/// A tool definition of a server cannot send escape sequences to the terminal.
+/// The texts of a tool definition from an MCP server must not contain escape sequences for the
+/// terminal.
 #[test]
 fn control_characters_are_removed() {
     let schema = json!({ "type": "object", "properties": {

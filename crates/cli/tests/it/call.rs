@@ -8,7 +8,8 @@ fn call_writes_the_result_text() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "{\"result\":\"14\",\"exact\":true}\n"));
 }
 
-/// Behaviour B71: the result is `{"success", "result", "error", "warning"}`.
+/// Behaviour B71: the result of a call is `{"success", "result", "error", "warning"}`, for a
+/// success and for a failure.
 #[test]
 fn json_result_has_a_fixed_shape() {
     let called =
@@ -28,11 +29,12 @@ fn json_result_has_a_fixed_shape() {
     assert_eq!(failed.code, Some(1));
 }
 
-/// Control characters are escaped, so the value is unchanged and the terminal is safe.
+/// Control characters in a result are escaped as `\u…`: the parsed value is unchanged, and the
+/// terminal receives no escape sequence.
 #[test]
 fn json_escapes_control_characters() {
     let city = "\u{7f}\u{1b}[31mOslo\u{9b}0m";
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let arguments = json!({ "city": city }).to_string();
     let called =
         CommandOutput::run(haft(["call", "weather", &arguments, "--json", "--mcp", path.to_str().unwrap()]));
@@ -40,7 +42,8 @@ fn json_escapes_control_characters() {
     assert!(!called.stdout.trim_end().contains(char::is_control), "{:?}", called.stdout);
 }
 
-/// Behaviour B15: arguments are repaired with a warning.
+/// Behaviour B15: arguments inside an extra `args` object are repaired, with a warning on standard
+/// error.
 #[test]
 fn arguments_are_repaired_with_a_warning() {
     let called = CommandOutput::run(haft(["call", "calculator", r#"{"args": {"expression": "1 + 1"}}"#]));
@@ -50,16 +53,16 @@ fn arguments_are_repaired_with_a_warning() {
 
 #[test]
 fn tool_of_a_server_is_called() {
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let called =
         CommandOutput::run(haft(["call", "weather", r#"{"city": "Oslo"}"#, "--mcp", path.to_str().unwrap()]));
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "It rains in Oslo.\n"), "{}", called.stderr);
 }
 
-/// Behaviour F52 and X3: the API key of the parent is not passed to a server.
+/// Behaviour F52 and X3: an MCP server does not inherit the API key from the environment of `haft`.
 #[test]
 fn server_does_not_inherit_the_api_key() {
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let mut command = haft(["call", "key", "--mcp", path.to_str().unwrap()]);
     command.env("OPENAI_API_KEY", "sk-canary");
     assert_eq!(CommandOutput::run(command).stdout, "no key\n");

@@ -1,4 +1,4 @@
-//! The MCP server `weather`: this test binary, started as a child process.
+//! The MCP server `weather` of the tests. This test binary runs it as a child process of `haft`.
 
 use std::{env, fs, path::PathBuf, process};
 
@@ -6,19 +6,19 @@ use haft_core::{Toolset, tool};
 use serde_json::json;
 use tempfile::TempDir;
 
-const SERVE: &str = "HAFT_TESTS_SERVE";
+const SERVE_VARIABLE: &str = "HAFT_TESTS_SERVE";
 
-/// An `mcp.json` with the server `weather`, and its temporary folder.
-pub(crate) fn mcp_json() -> (TempDir, PathBuf) {
+/// Writes an `mcp.json` with the server `weather`. Returns its temporary folder and its path.
+pub(crate) fn write_weather_mcp_json() -> (TempDir, PathBuf) {
     let server = json!({
         "command": env::current_exe().unwrap(),
         "args": ["child::child", "--exact", "--nocapture", "--test-threads=1"],
-        "env": { SERVE: "1" },
+        "env": { SERVE_VARIABLE: "1" },
     });
     write_mcp_json(&json!({ "mcpServers": { "weather": server } }).to_string())
 }
 
-/// An `mcp.json` with this text, and its temporary folder.
+/// Writes an `mcp.json` with this text. Returns its temporary folder and its path.
 pub(crate) fn write_mcp_json(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mcp.json");
@@ -41,13 +41,15 @@ fn key() -> String {
     env::var("OPENAI_API_KEY").unwrap_or_else(|_| "no key".to_owned())
 }
 
-/// The entry point of the child process. Without `HAFT_TESTS_SERVE` it does nothing.
+/// Serves the MCP server if this process is the child (`HAFT_TESTS_SERVE` is set). In the test
+/// process it does nothing.
 #[test]
 fn child() {
-    if env::var_os(SERVE).is_none() {
+    if env::var_os(SERVE_VARIABLE).is_none() {
         return;
     }
-    // End the line that the test harness has started.
+    // The test harness has written a line without its end. End it, so that the first MCP message is
+    // on its own line.
     println!();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with(Weather).with(Key)));

@@ -1,4 +1,5 @@
-//! Failures: the message has a remedy, and the exit code matches.
+//! Tests of failures: the message has a remedy, and the exit code distinguishes failure (1) and
+//! invalid usage (2).
 
 use std::net::TcpListener;
 
@@ -7,6 +8,7 @@ use serde_json::json;
 
 use crate::{CommandOutput, child::write_mcp_json, haft};
 
+/// Runs `haft run` with the model server at this base URL and these additional arguments.
 fn run_on(base_url: &str, more: &[&str]) -> CommandOutput {
     let arguments = ["run", "--model", "openai:scripted", "--base-url", base_url, "Hello"];
     CommandOutput::run(haft(arguments.iter().chain(more)))
@@ -33,7 +35,7 @@ fn not_found_suggests_the_model_name_and_the_path() {
     run_on(base_url.trim_end_matches("/v1"), &[]).assert_failed(1, "(usually /v1)");
 }
 
-/// Without a command, `haft` writes the help to standard error and exits with 2.
+/// Without a command, `haft` writes its help to standard error and exits with code 2.
 #[test]
 fn missing_command_writes_the_help() {
     let output = CommandOutput::run(haft([""; 0]));

@@ -1,4 +1,4 @@
-//! A model hub on the loopback interface.
+//! A fake Hugging Face hub on the loopback interface.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// An HTTP server for one request. Without a response, it waits until the client disconnects.
+/// An HTTP server for one request. If it has no response, it waits until the client disconnects.
 pub(crate) struct Hub {
     pub(crate) address: String,
     requested: Receiver<()>,
@@ -31,7 +31,7 @@ impl Hub {
         Self { address, requested }
     }
 
-    /// Waits for the request.
+    /// Waits until the HTTP request has arrived.
     pub(crate) fn wait_for_request(&self) {
         self.requested.recv().unwrap();
     }

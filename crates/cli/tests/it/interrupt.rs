@@ -11,12 +11,12 @@ fn start(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn interrupt(running: &Child) {
+fn send_interrupt(running: &Child) {
     let signalled = Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
     assert!(signalled.success());
 }
 
-/// Asserts the output of a cancelled command.
+/// Asserts that the command exits with code 1 and the error `cancelled`, also as JSON.
 fn assert_cancelled(running: Child) {
     let output = CommandOutput::from(running.wait_with_output().unwrap());
     output.assert_failed(1, "cancelled");
@@ -30,7 +30,7 @@ fn interrupt_cancels_the_run() {
     let running =
         start(haft(["run", "--json", "--model", "openai:scripted", "--base-url", &base_url, "Hello"]));
     server.wait_for_request();
-    interrupt(&running);
+    send_interrupt(&running);
     assert_cancelled(running);
 }
 
@@ -42,20 +42,21 @@ fn interrupt_cancels_a_download_before_the_run() {
     command.env("HF_ENDPOINT", &hub.address).env("HAFT_CACHE", cache.path());
     let running = start(command);
     hub.wait_for_request();
-    interrupt(&running);
+    send_interrupt(&running);
     assert_cancelled(running);
 }
 
-/// The command is blocked on its output pipe, since the test reads only one byte.
+/// The command blocks on its full output pipe, because the test reads only one byte. The second
+/// interrupt must exit the process with code 130.
 #[test]
 fn second_interrupt_exits_a_blocked_command() {
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let city = format!(r#"{{"city":"{}"}}"#, "x".repeat(100_000));
     let mut running = start(haft(["call", "weather", &city, "--mcp", path.to_str().unwrap()]));
     let mut begin = [0; 1];
     running.stdout.as_mut().unwrap().read_exact(&mut begin).unwrap();
     let status = loop {
-        interrupt(&running);
+        send_interrupt(&running);
         if let Some(status) = running.try_wait().unwrap() {
             break status;
         }

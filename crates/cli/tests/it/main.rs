@@ -1,4 +1,4 @@
-//! Tests of the program `haft`: its output and its exit codes.
+//! Tests of the program `haft`, by its output and its exit codes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -20,7 +20,8 @@ use std::{
 
 use serde_json::Value;
 
-/// The command `haft`, without environment variables that change its behaviour.
+/// Returns a command that runs `haft` with these arguments, without environment variables that
+/// would change its behaviour.
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);
@@ -30,7 +31,7 @@ fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-/// The output and the exit code of a command.
+/// The output and the exit code of a finished command.
 struct CommandOutput {
     code: Option<i32>,
     stdout: String,
@@ -47,7 +48,7 @@ impl CommandOutput {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Asserts the exit code and a part of standard error.
+    /// Asserts the exit code, and that standard error contains the message.
     fn assert_failed(&self, code: i32, message: &str) {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
         assert!(self.stderr.contains(message), "{}", self.stderr);

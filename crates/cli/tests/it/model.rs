@@ -13,8 +13,8 @@ const NAME: &str = "qwen2.5-coder-0.5b";
 const SIZE: u64 = 491_400_064;
 const FILE: &str = "models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
-/// Runs `haft model …` with this model cache.
-fn model(cache: &Path, arguments: &[&str]) -> CommandOutput {
+/// Runs `haft model` with these arguments and this cache folder.
+fn run_model(cache: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = haft(["model"].iter().chain(arguments));
     command.env("HAFT_CACHE", cache);
     CommandOutput::run(command)
@@ -23,7 +23,7 @@ fn model(cache: &Path, arguments: &[&str]) -> CommandOutput {
 #[test]
 fn available_models_are_listed() {
     let cache = tempfile::tempdir().unwrap();
-    let listed = model(cache.path(), &["list"]);
+    let listed = run_model(cache.path(), &["list"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let first = listed.stdout.lines().next().unwrap();
     assert!(
@@ -31,7 +31,7 @@ fn available_models_are_listed() {
         "{first}"
     );
 
-    let listed = model(cache.path(), &["list", "--json"]).json_lines();
+    let listed = run_model(cache.path(), &["list", "--json"]).json_lines();
     assert_eq!((&listed[0]["name"], &listed[0]["default"]), (&NAME.into(), &true.into()));
     assert_eq!((&listed[0]["bytes"], &listed[0]["path"]), (&SIZE.into(), &Value::Null));
 }
@@ -39,54 +39,57 @@ fn available_models_are_listed() {
 #[test]
 fn path_requires_a_verified_file() {
     let cache = tempfile::tempdir().unwrap();
-    let missing = model(cache.path(), &["path"]);
+    let missing = run_model(cache.path(), &["path"]);
     missing.assert_failed(1, "haft model pull qwen2.5-coder-0.5b");
 
-    let file = empty_file(cache.path(), FILE, SIZE);
-    model(cache.path(), &["path"]).assert_failed(1, "gguf is not verified: verify it with `haft model pull");
-    stamp(&file);
-    let found = model(cache.path(), &["path", NAME]);
+    let file = create_sparse_file(cache.path(), FILE, SIZE);
+    run_model(cache.path(), &["path"])
+        .assert_failed(1, "gguf is not verified: verify it with `haft model pull");
+    write_stamp(&file);
+    let found = run_model(cache.path(), &["path", NAME]);
     assert_eq!(found.stdout.trim_end(), file.to_str().unwrap(), "{}", found.stderr);
 }
 
-/// Creates a sparse file of this length in the cache.
-fn empty_file(cache: &Path, name: &str, length: u64) -> PathBuf {
+/// Creates a sparse file of this length in the cache folder and returns its path.
+fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     let path = cache.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::File::create(&path).unwrap().set_len(length).unwrap();
     path
 }
 
-/// Writes the stamp of a verified file.
-fn stamp(file: &Path) {
+/// Writes the stamp file that marks a model file as verified.
+fn write_stamp(file: &Path) {
     let hash = haft_local::KnownModel::default_model().sha256;
     let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
     let stamp = format!("{hash} {SIZE} {}\n", changed.as_nanos());
     fs::write(file.with_added_extension("verified"), stamp).unwrap();
 }
 
-/// If a verified file cannot be loaded, its stamp is removed.
+/// If a verified model file cannot be loaded, its stamp must be removed. The next start then
+/// verifies the file again.
 #[test]
 fn unusable_model_is_verified_at_the_next_start() {
     let cache = tempfile::tempdir().unwrap();
-    stamp(&empty_file(cache.path(), FILE, SIZE));
+    write_stamp(&create_sparse_file(cache.path(), FILE, SIZE));
     for name in ["local", "local:qwen2.5-coder-0.5b"] {
-        stamp(&cache.path().join(FILE));
+        write_stamp(&cache.path().join(FILE));
         let mut command = haft(["run", "--model", name, "Hello"]);
         command.env("HAFT_CACHE", cache.path());
         CommandOutput::run(command).assert_failed(1, "try again: its file is then verified");
-        model(cache.path(), &["path"]).assert_failed(1, "not verified");
+        run_model(cache.path(), &["path"]).assert_failed(1, "not verified");
     }
 }
 
-/// The existing file is verified first. Without a terminal, progress is written every 10 %.
+/// The existing file is verified first and removed, because its size is wrong. Without a terminal,
+/// the progress of the download is written at every 10 %.
 #[test]
 fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
-    let damaged = empty_file(cache.path(), FILE, 1000);
-    // Ten bytes arrive, from 69.99999 % to 70.00000 %.
+    let damaged = create_sparse_file(cache.path(), FILE, 1000);
+    // The server sends ten bytes. The progress changes from 69.99999 % to 70.00000 %.
     let (have, have_then) = (343_980_040, 343_980_050);
-    empty_file(cache.path(), &format!("{FILE}.partial"), have);
+    create_sparse_file(cache.path(), &format!("{FILE}.partial"), have);
     let hub = Hub::start(Some(format!(
         "HTTP/1.1 206 Partial Content\r\nconnection: close\r\ncontent-range: bytes {have}-{}/{SIZE}\r\n\r\n0123456789",
         have_then - 1
@@ -112,7 +115,7 @@ fn damaged_file_is_downloaded_again_with_progress() {
 #[test]
 fn unknown_model_lists_the_available_models() {
     let cache = tempfile::tempdir().unwrap();
-    model(cache.path(), &["pull", "gpt-5"]).assert_failed(2, "qwen2.5-coder-1.5b");
+    run_model(cache.path(), &["pull", "gpt-5"]).assert_failed(2, "qwen2.5-coder-1.5b");
     CommandOutput::run(haft(["run", "--model", "local:gpt-5", "Hello"]))
         .assert_failed(2, "qwen2.5-coder-1.5b");
 }

@@ -5,22 +5,23 @@ use crate::{CommandOutput, child, haft};
 
 const QUESTION: &str = "What is 17 plus 25?";
 
-/// Runs `haft run` with this model server.
+/// Runs `haft run` with this model server and these additional arguments.
 fn run(server: &ModelServer, more: &[&str]) -> CommandOutput {
     let base_url = server.base_url();
     let arguments = ["run", "--model", "openai:scripted", "--base-url", &base_url, QUESTION];
     CommandOutput::run(haft(arguments.iter().chain(more)))
 }
 
-/// A model that calls the calculator and then answers.
-fn calculating() -> ModelServer {
+/// Starts a model server whose first reply calls the calculator and whose second reply is the
+/// answer.
+fn start_calculating_server() -> ModelServer {
     let call = ("call_a", "calculator", r#"{"expression":"17 + 25"}"#);
     ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It is 42.")]).unwrap()
 }
 
 #[test]
 fn trace_has_calls_observations_and_the_answer() {
-    let output = run(&calculating(), &[]);
+    let output = run(&start_calculating_server(), &[]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let without_times: Vec<_> = output.stdout.lines().map(|line| line.split("  (").next().unwrap()).collect();
     let (trace, summary) = without_times.split_at(without_times.len() - 1);
@@ -45,18 +46,18 @@ fn cost_is_computed_from_the_price_file() {
         (r#"{"scripted": {"input": 0.25, "output": 2}}"#, "cost 0.000025"),
     ] {
         std::fs::write(&path, prices).unwrap();
-        assert_eq!(last(run(&calculating(), &["--prices", path.to_str().unwrap()])), expected);
+        assert_eq!(last(run(&start_calculating_server(), &["--prices", path.to_str().unwrap()])), expected);
     }
-    let output = run(&calculating(), &["--prices", path.to_str().unwrap(), "--json"]);
+    let output = run(&start_calculating_server(), &["--prices", path.to_str().unwrap(), "--json"]);
     assert_eq!(output.json_lines().last().unwrap()["usage"]["cost"], 0.000_025);
     std::fs::write(&path, r#"{"scripted": {"input": "cheap"}}"#).unwrap();
-    run(&calculating(), &["--prices", path.to_str().unwrap()])
+    run(&start_calculating_server(), &["--prices", path.to_str().unwrap()])
         .assert_failed(1, "prices.json: invalid type: string");
 }
 
 #[test]
 fn json_has_one_event_per_line_and_ends_with_the_answer() {
-    let output = run(&calculating(), &["--json"]);
+    let output = run(&start_calculating_server(), &["--json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let lines = output.json_lines();
     let mut kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
@@ -74,25 +75,25 @@ fn json_has_one_event_per_line_and_ends_with_the_answer() {
 fn tools_of_servers_and_builtin_tools_are_offered() {
     let call = ("call_a", "weather", r#"{"city":"Oslo"}"#);
     let server = ModelServer::start([Reply::Calls(vec![call]), Reply::Text("It rains.")]).unwrap();
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let output = run(&server, &["--mcp", path.to_str().unwrap()]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert!(output.stdout.contains("observation  It rains in Oslo."), "{}", output.stdout);
-    assert_eq!(offered(&server), ["get_current_datetime", "calculator", "weather", "key"]);
+    assert_eq!(offered_tools(&server), ["get_current_datetime", "calculator", "weather", "key"]);
 }
 
 #[test]
 fn only_selected_tools_are_offered() {
     let server = ModelServer::start([Reply::Text("Hello.")]).unwrap();
     assert_eq!(run(&server, &["--tools", "calculator"]).code, Some(0));
-    assert_eq!(offered(&server), ["calculator"]);
+    assert_eq!(offered_tools(&server), ["calculator"]);
 
     let failed = run(&server, &["--tools", "calculator,search"]);
     failed.assert_failed(2, "unknown tool \"search\"");
 }
 
-/// The names of the tools in the first request.
-fn offered(server: &ModelServer) -> Vec<String> {
+/// Returns the names of the tools in the first model request.
+fn offered_tools(server: &ModelServer) -> Vec<String> {
     let tools = server.requests()[0]["tools"].as_array().unwrap().clone();
     tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -107,7 +108,8 @@ fn dialect_is_configurable() {
     assert_eq!(server.requests()[0]["response_format"]["type"], "json_schema");
 }
 
-/// Behaviour C30: after the last iteration, a final request without calls must answer.
+/// Behaviour C30: after `--max-iters` iterations, a final model request without tool calls must
+/// give the answer.
 #[test]
 fn iteration_limit_forces_an_answer() {
     let call = || Reply::Calls(vec![("call_a", "calculator", r#"{"expression":"17 + 25"}"#)]);
@@ -120,7 +122,7 @@ fn iteration_limit_forces_an_answer() {
 
 #[test]
 fn api_key_is_only_sent_to_the_server() {
-    let server = calculating();
+    let server = start_calculating_server();
     let base_url = server.base_url();
     let mut command = haft(["run", "-vvv", "--model", "openai:scripted", "--base-url", &base_url, QUESTION]);
     command.env("OPENAI_API_KEY", "sk-canary");

@@ -24,7 +24,7 @@ fn json_has_one_tool_per_line_with_its_schemas() {
 
 #[test]
 fn tools_of_servers_are_listed() {
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let listed = CommandOutput::run(haft(["tools", "--mcp", path.to_str().unwrap()]));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     assert!(
@@ -34,7 +34,8 @@ fn tools_of_servers_are_listed() {
     );
 }
 
-/// Behaviour F49: a server that fails to start is reported, and the other tools are listed.
+/// Behaviour F49: if an MCP server fails to start, its error is reported and all other tools are
+/// listed.
 #[test]
 fn failed_server_is_reported_and_other_tools_are_listed() {
     let (_folder, path) =
@@ -48,13 +49,14 @@ fn failed_server_is_reported_and_other_tools_are_listed() {
     assert!(last["message"].as_str().unwrap().contains("mcp:gone"), "{last}");
 }
 
-/// Behaviour A66: definitions of all sources are checked.
+/// Behaviour A66: `--check` reports incomplete definitions of built-in tools and of tools from MCP
+/// servers.
 #[test]
 fn check_reports_incomplete_definitions() {
     let complete = CommandOutput::run(haft(["tools", "--check"]));
     assert_eq!((complete.code, &*complete.stdout), (Some(0), "2 tools checked, no findings\n"));
 
-    let (_folder, path) = child::mcp_json();
+    let (_folder, path) = child::write_weather_mcp_json();
     let output = CommandOutput::run(haft(["tools", "--check", "--json", "--mcp", path.to_str().unwrap()]));
     assert_eq!(output.code, Some(1), "{}", output.stderr);
     let lines = output.json_lines();

@@ -6,27 +6,28 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// Maximum number of listed differences. The rest is counted.
+/// Maximum number of listed differences. The description gives the number of further differences.
 const MAX_DIFFERENCES: usize = 8;
 
-/// Maximum length of a value, in characters.
+/// Maximum length of a value in a description, in characters.
 const MAX_VALUE_CHARS: usize = 160;
 
-/// A difference between the recorded request and the actual one.
+/// A difference between a recorded request (`was`) and the actual request (`now`).
 pub(super) struct Difference<'v> {
     pointer: String,
     was: Option<&'v Value>,
     now: Option<&'v Value>,
 }
 
-/// Compares two values recursively.
+/// Returns the differences between two requests as JSON.
 pub(super) fn differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<'v>> {
     let mut found = Vec::new();
     compare(Some(was), Some(now), String::new(), &mut found);
     found
 }
 
-/// Recursion is safe: canonical JSON of a request has a bounded depth.
+/// Adds the differences below `pointer` to `found`. Recursion is safe: the canonical JSON of a
+/// request has a bounded depth.
 fn compare<'v>(
     was: Option<&'v Value>,
     now: Option<&'v Value>,
@@ -50,7 +51,7 @@ fn compare<'v>(
     }
 }
 
-/// Formats one line per difference, up to [`MAX_DIFFERENCES`].
+/// Formats the first [`MAX_DIFFERENCES`] differences, one line each.
 pub(super) fn describe(differences: &[Difference<'_>]) -> String {
     let mut text = String::new();
     for Difference { pointer, was, now } in differences.iter().take(MAX_DIFFERENCES) {

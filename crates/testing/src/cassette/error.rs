@@ -73,7 +73,7 @@ impl From<&ModelError> for RecordedError {
                 };
                 Self::AllFailed { failures: failures.iter().map(recorded).collect() }
             }
-            // Variants that this format does not know keep only their text.
+            // Variants of `ModelError` without a recorded form keep only their message.
             other => Self::Failed { message: other.to_string() },
         }
     }

@@ -8,8 +8,8 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 /// A recorded request and its reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Exchange {
-    /// In the text form: number (from 1) of an earlier exchange. `request` then contains only the
-    /// difference to its request.
+    /// The number (from 1) of an earlier exchange, in the text form only. If set, `request`
+    /// contains only the difference to the request of that exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
     /// The request as
@@ -19,7 +19,7 @@ pub(super) struct Exchange {
     pub(super) reply: RecordedReply,
 }
 
-/// The outcome of a request.
+/// The reply or the error of a request, complete or as a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedReply {
     /// The reply to `chat`.
@@ -31,7 +31,7 @@ pub(super) struct RecordedReply {
     /// The error, if the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<RecordedError>,
-    /// Set if the program dropped the request before it ended.
+    /// Set if the program dropped the request before the reply was complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dropped: bool,
 }

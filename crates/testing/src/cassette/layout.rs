@@ -4,19 +4,20 @@ use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// Maximum width of a line. Longer objects and arrays are split.
-const WIDTH: usize = 110;
+/// Maximum width of a line in bytes. Longer objects and arrays are split into several lines.
+const MAX_LINE_BYTES: usize = 110;
 
-/// Writes a value and a line break.
+/// Writes a JSON value and a line break.
 pub(super) fn write(value: &Value, out: &mut impl Write) -> fmt::Result {
     write_inside(value, 0, out)?;
     out.write_char('\n')
 }
 
-/// Recursion is safe: recorded values have a bounded depth.
+/// Writes a JSON value inside `depth` enclosing values. Recursion is safe: recorded values have a
+/// bounded depth.
 fn write_inside(value: &Value, depth: usize, out: &mut impl Write) -> fmt::Result {
     let line = value.to_string();
-    if depth * 2 + line.len() <= WIDTH {
+    if depth * 2 + line.len() <= MAX_LINE_BYTES {
         return out.write_str(&line);
     }
     match value {

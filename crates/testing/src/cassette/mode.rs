@@ -1,33 +1,35 @@
 use std::str::FromStr;
 
-/// The use of the real model: never, always, or for new requests.
+/// The use of the real model: for no request, for all requests, or only for unrecorded requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
-    /// Replays only. Unrecorded requests fail. For CI.
+    /// Replays recorded requests. Unrecorded requests fail. Use this mode in CI.
     #[default]
     Replay,
-    /// Records every request again.
+    /// Sends every request to the model and records a new cassette.
     Record,
-    /// Replays recorded requests, records new ones, and removes unused exchanges.
+    /// Replays recorded requests and records unrecorded ones. Unused exchanges are removed from the
+    /// cassette.
     Auto,
 }
 
-/// A text that is not a mode.
+/// The error of parsing a [`CassetteMode`]. Contains the invalid text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown cassette mode {0:?}: expected `replay`, `record` or `auto`")]
 pub struct UnknownMode(pub String);
 
 impl CassetteMode {
-    /// Name of the environment variable with the mode.
+    /// The name of the environment variable with the mode.
     pub const VARIABLE: &'static str = "HAFT_CASSETTES";
 
-    /// Reads the mode from the environment variable `HAFT_CASSETTES`. The default is
-    /// [`Replay`](Self::Replay).
+    /// Reads the mode from the environment variable `HAFT_CASSETTES`. If it is unset or empty, the
+    /// mode is [`Replay`](Self::Replay).
     ///
     /// # Errors
     ///
-    /// Returns an error for any value other than `replay`, `record` and `auto`, in any case.
+    /// Returns an error for any value other than `replay`, `record` and `auto`. Upper case is
+    /// accepted.
     pub fn from_env() -> Result<Self, UnknownMode> {
         match std::env::var(Self::VARIABLE) {
             Ok(word) if !word.is_empty() => word.parse(),

@@ -18,17 +18,19 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
 
-/// A model that records a conversation with another model, or replays it event by event.
+/// A model that records the conversation with another model, or replays a recorded conversation
+/// event by event.
 ///
 /// # Replay
 ///
-/// A request gets the reply of the first equal and unused recorded request. The order of requests
-/// does not matter, so concurrent runs can be replayed. An unrecorded request fails with its
-/// differences to the most similar recorded one.
+/// A request gets the reply of the first unused recorded request that is equal. The order of
+/// requests does not matter, so concurrent runs can be replayed. An unrecorded request fails. The
+/// error lists its differences to the most similar recorded request.
 ///
-/// Clones share the cassette. When the last clone is dropped, it panics if a request was not
-/// recorded, or if recorded exchanges were not requested. A panic in a spawned task can go
-/// unnoticed: if the last clone may be dropped there, call [`verify`](Self::verify) in the test.
+/// Clones share the cassette. When the last clone is dropped in replay mode, it panics if a request
+/// was unrecorded or if recorded exchanges were not requested. A panic in a spawned task can go
+/// unnoticed: if the last clone may be dropped in a task, call [`verify`](Self::verify) in the
+/// test.
 ///
 /// # Examples
 ///
@@ -37,13 +39,13 @@ use haft_core::{
 /// use haft_testing::{Cassette, CassetteModel, ScriptedModel};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// // Once, with a real model; the text goes to a file beside the test.
+/// // Record once, with a real model, and save the text in a file beside the test.
 /// let model = CassetteModel::record(ScriptedModel::new().chunks(["It ", "is 42."]));
 /// let request = ChatRequest::new([Message::user("What is 17 plus 25?")]);
 /// model.chat(&request).await?;
 /// let text = model.recording().unwrap();
 ///
-/// // From then on.
+/// // Replay the saved text in each test run.
 /// let cassette: Cassette = text.parse()?;
 /// let model = CassetteModel::replay(cassette);
 /// assert_eq!(model.chat(&request).await?.message.text(), "It is 42.");
@@ -52,7 +54,7 @@ use haft_core::{
 /// ```
 #[derive(Clone)]
 pub struct CassetteModel {
-    /// The model for unrecorded requests.
+    /// The model that replies to unrecorded requests. `None` in replay mode.
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
     redaction: Redaction,
@@ -66,20 +68,22 @@ struct Tape {
 
 #[derive(Default)]
 struct TapeState {
-    /// Unused recorded exchanges, with their numbers.
+    /// The unused recorded exchanges, with their numbers in the cassette.
     remaining: Vec<(usize, Exchange)>,
-    /// Exchanges of this run, in order. The reply is empty while it is in progress.
+    /// The exchanges of this run, in order. The reply of an exchange is empty while it is in
+    /// progress.
     exchanges: Vec<Exchange>,
     has_new: bool,
-    /// Error messages of unrecorded requests.
+    /// The error messages of unrecorded requests.
     unexpected: Vec<String>,
-    /// Set by `verify`: the panic on drop would repeat its error.
+    /// Set after `verify` has returned the mismatches. Dropping the model then does not panic.
     is_reported: bool,
 }
 
 impl TapeState {
-    /// The mismatch between the requests and the cassette, if there is one.
-    fn problem(&self) -> Option<CassetteMismatch> {
+    /// Returns the unrecorded requests, or else the unused exchanges. `None` if the requests match
+    /// the cassette.
+    fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
             return Some(CassetteMismatch(self.unexpected.join("\n")));
@@ -89,36 +93,38 @@ impl TapeState {
     }
 }
 
-/// The requests of a program differ from the recorded ones.
+/// The error of a replay whose requests differ from the recorded requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CassetteMismatch(String);
 
 impl CassetteModel {
-    /// Records all requests to a model.
+    /// Creates a model that sends all requests to `model` and records them.
     pub fn record(model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Record, Cassette::new(), Some(Arc::new(model)))
     }
 
-    /// Replays a cassette without a model.
+    /// Creates a model that replays a cassette. Unrecorded requests fail.
     pub fn replay(cassette: Cassette) -> Self {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Replays recorded requests, and records other requests to a model.
+    /// Creates a model that replays recorded requests, and sends other requests to `model` and
+    /// records them.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }
 
-    /// Records or replays, according to the mode. `model` is called only if the mode needs a model.
+    /// Creates a model that records or replays, according to the mode. The function `model` is
+    /// called only if the mode needs a real model.
     ///
-    /// This crate opens no files: the program reads the text of the cassette and writes
-    /// [`recording`](Self::recording).
+    /// This crate accesses no files. The program reads the text of the cassette, and writes the
+    /// text returned by [`recording`](Self::recording).
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not a valid cassette, if the mode is `replay` and there is
-    /// no text, or if the model cannot be created.
+    /// Returns an error if the text is not a valid cassette, if the mode is `replay` and `recorded`
+    /// is `None`, or if `model` returns an error.
     ///
     /// # Examples
     ///
@@ -131,7 +137,7 @@ impl CassetteModel {
     /// let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cassettes/sum.json");
     /// let recorded = fs::read_to_string(&path).ok();
     /// let model = CassetteModel::open(CassetteMode::from_env()?, recorded.as_deref(), || real_model())?;
-    /// // Run the test with a clone of the model. Then:
+    /// // Run the test with a clone of the model, and then save the recording.
     /// if let Some(text) = model.recording() {
     ///     fs::write(&path, text)?;
     /// }
@@ -163,9 +169,9 @@ impl CassetteModel {
     /// Applies a function to all texts of requests and replies before they are recorded or
     /// compared.
     ///
-    /// Use it to remove secrets, paths and dates. If it changes a text that spans several events,
-    /// the text is recorded as one event. Add the functions before the first request, and use the
-    /// same functions for the replay.
+    /// Use it to remove secrets, paths and dates. If the function changes a text that spans several
+    /// events, the text is recorded as one event. Add all functions before the first request, and
+    /// add the same functions for the replay.
     ///
     /// # Examples
     ///
@@ -181,7 +187,7 @@ impl CassetteModel {
         self
     }
 
-    /// Returns the text of the cassette if it has changed, otherwise `None`.
+    /// Returns the text of the cassette if an exchange was added or removed, otherwise `None`.
     pub fn recording(&self) -> Option<String> {
         let state = self.tape.lock();
         let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();
@@ -189,15 +195,15 @@ impl CassetteModel {
         is_new.then(|| cassette.to_string())
     }
 
-    /// Checks that the requests match the cassette: all exchanges are used, and no request was
-    /// unrecorded.
+    /// Checks that the requests match the cassette: no request was unrecorded, and all exchanges
+    /// were used.
     ///
-    /// Always succeeds in the modes `record` and `auto`. After a check, dropping the model panics
-    /// only for later unrecorded requests.
+    /// Always succeeds in the modes `record` and `auto`. After this check, dropping the model
+    /// panics only if a later request was unrecorded.
     ///
     /// # Errors
     ///
-    /// Returns the unrecorded requests with their differences, or else the unused exchanges.
+    /// Returns the differences of unrecorded requests, or else the numbers of unused exchanges.
     ///
     /// # Examples
     ///
@@ -224,13 +230,13 @@ impl CassetteModel {
         }
         let mut state = self.tape.lock();
         state.is_reported = true;
-        state.problem().map_or(Ok(()), Err)
+        state.find_mismatch().map_or(Ok(()), Err)
     }
 
-    /// Finds a recorded reply, or starts to record a reply of the model.
-    fn reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
+    /// Finds the recorded reply to a request, or starts to record the reply of the real model.
+    fn find_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
         let mut body = request.to_canonical_json();
-        self.redaction.value(&mut body);
+        self.redaction.redact_value(&mut body);
         let mut state = self.tape.lock();
         let same = state.remaining.iter().position(|(_, exchange)| exchange.request == body);
         match (same, &self.model) {
@@ -250,7 +256,7 @@ impl CassetteModel {
                 ReplySource::Model(&**model, Box::new(ReplyRecording::new(&self.tape, &self.redaction, at)))
             }
             (None, None) => {
-                let problem = unexpected(&state, &body);
+                let problem = describe_unrecorded(&state, &body);
                 state.unexpected.push(problem.clone());
                 state.is_reported = false;
                 ReplySource::Tape(ScriptedReply::Complete(Err(ModelError::failed(problem))))
@@ -259,13 +265,14 @@ impl CassetteModel {
     }
 }
 
+/// The source of the reply to a request: the cassette or the real model.
 enum ReplySource<'m> {
     Tape(ScriptedReply),
     Model(&'m dyn ChatModel, Box<ReplyRecording>),
 }
 
-/// Describes the differences to the most similar recorded request.
-fn unexpected(state: &TapeState, request: &Value) -> String {
+/// Describes an unrecorded request by its differences to the most similar unused recorded request.
+fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     let number = state.exchanges.len() + state.unexpected.len() + 1;
     let near = state.remaining.iter().map(|(of, exchange)| (of, differences(&exchange.request, request)));
     let remedy =
@@ -279,7 +286,8 @@ fn unexpected(state: &TapeState, request: &Value) -> String {
     }
 }
 
-/// A reply in progress. It is recorded on drop, so a dropped request is recorded too.
+/// The reply to a request in progress. It is recorded on drop, so a request that the program drops
+/// is recorded too.
 struct ReplyRecording {
     tape: Arc<Tape>,
     redaction: Redaction,
@@ -306,7 +314,7 @@ impl ReplyRecording {
 
 impl Drop for ReplyRecording {
     fn drop(&mut self) {
-        let reply = self.redaction.reply(std::mem::take(&mut self.reply));
+        let reply = self.redaction.redact_reply(std::mem::take(&mut self.reply));
         if let Some(exchange) = self.tape.lock().exchanges.get_mut(self.at) {
             exchange.reply = reply;
         }
@@ -316,7 +324,7 @@ impl Drop for ReplyRecording {
 #[async_trait]
 impl ChatModel for CassetteModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
-        match self.reply_source(request) {
+        match self.find_reply_source(request) {
             ReplySource::Tape(reply) => reply.into_response().await,
             ReplySource::Model(model, mut recording) => {
                 let reply = model.chat(request).await;
@@ -328,7 +336,7 @@ impl ChatModel for CassetteModel {
 
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         let events = stream::once(async move {
-            match self.reply_source(request) {
+            match self.find_reply_source(request) {
                 ReplySource::Tape(reply) => reply.into_stream(),
                 ReplySource::Model(model, mut recording) => {
                     let events = model.stream(request).map(Some).chain(stream::once(async { None }));
@@ -363,7 +371,7 @@ impl Drop for Tape {
         if self.mode != CassetteMode::Replay || state.is_reported || std::thread::panicking() {
             return;
         }
-        let problem = state.problem();
+        let problem = state.find_mismatch();
         assert!(problem.is_none(), "{}", problem.map(|it| it.to_string()).unwrap_or_default());
     }
 }

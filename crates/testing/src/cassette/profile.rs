@@ -2,7 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use haft_core::model::ModelProfile;
 
-/// The profile of the recorded model. Requests depend on it, so a replay must report the same one.
+/// The profile of the recorded model. The requests of an agent depend on the profile, so a replay
+/// must report the recorded one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedProfile {
     name: String,
@@ -18,7 +19,7 @@ pub(super) struct RecordedProfile {
     context_window: Option<u64>,
 }
 
-// Both conversions list every field, so that a new field fails to compile.
+// Both conversions list every field, so a new field of `ModelProfile` is a compile error here.
 impl From<&ModelProfile> for RecordedProfile {
     fn from(profile: &ModelProfile) -> Self {
         let ModelProfile { name, native_tools, json_schema, images, audio, files, context_window } =

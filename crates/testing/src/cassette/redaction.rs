@@ -8,7 +8,7 @@ use super::error::RecordedError;
 use super::exchange::RecordedReply;
 use haft_core::model::ChatEvent;
 
-/// Functions that replace text before it is recorded or compared.
+/// The functions that redact each text of a request or reply before it is recorded or compared.
 #[derive(Clone, Default)]
 pub(super) struct Redaction(Vec<Change>);
 
@@ -19,35 +19,38 @@ impl Redaction {
         self.0.push(Arc::new(change));
     }
 
-    fn text(&self, text: &str) -> String {
+    fn redact_text(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, change| change(&text))
     }
 
-    /// Applies the functions to all strings in a value, except the names of members.
-    pub(super) fn value(&self, value: &mut Value) {
+    /// Applies the functions to all strings in a JSON value, except the names of object members.
+    pub(super) fn redact_value(&self, value: &mut Value) {
         match value {
             _ if self.0.is_empty() => {}
-            Value::String(text) => *text = self.text(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            Value::Object(members) => members.values_mut().for_each(|member| self.value(member)),
+            Value::String(text) => *text = self.redact_text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(members) => members.values_mut().for_each(|member| self.redact_value(member)),
             _ => {}
         }
     }
 
-    pub(super) fn reply(&self, mut reply: RecordedReply) -> RecordedReply {
+    /// Applies the functions to all texts of a reply. If redaction makes the reply invalid, returns
+    /// an error as the recorded reply.
+    pub(super) fn redact_reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;
         }
         let joined = joined(&reply.events);
-        let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.text(text) != text);
-        // A secret may be split between events. In that case, join the events first.
+        let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.redact_text(text) != text);
+        // A secret may be split between two events, for example `hun` and `ter2`. In that case,
+        // join the events first.
         if joined.iter().any(is_split) {
             reply.events = joined;
         }
         let unreadable =
             || RecordedError::Failed { message: "the redaction made the reply unreadable".to_owned() };
         let mut value = serde_json::to_value(reply).unwrap_or_default();
-        self.value(&mut value);
+        self.redact_value(&mut value);
         serde_json::from_value(value)
             .unwrap_or_else(|_| RecordedReply { error: Some(unreadable()), ..RecordedReply::default() })
     }
@@ -61,7 +64,7 @@ fn text_of(event: &ChatEvent) -> Option<&str> {
     }
 }
 
-/// The events with all deltas of one text or call joined.
+/// Joins all deltas of the text, of the reasoning and of each call into one event.
 fn joined(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let mut joined: Vec<ChatEvent> = Vec::new();
     for event in events {

@@ -1,11 +1,11 @@
-//! Requests as the difference to an earlier request.
+//! Shortens recorded requests to the difference to an earlier request.
 
 use serde_json::{Map, Value};
 
 const MESSAGES: &str = "messages";
 
-/// Returns the number (from 1) of the longest earlier request with a prefix of the messages of
-/// `request`, and the new members and messages.
+/// Finds the longest earlier request whose messages are a prefix of the messages of `request`.
+/// Returns its number (from 1), and the members and messages that `request` adds or changes.
 pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
     let current = messages(request);
     let is_prefix = |before: &Value| {
@@ -30,7 +30,7 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
     Some((number, Value::Object(new)))
 }
 
-/// Restores a request from an earlier one and the difference to it.
+/// Restores a request from an earlier request and `new`, the difference to it.
 pub(super) fn apply(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();
     if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {

@@ -28,12 +28,13 @@ fn tools() -> ToolList {
 
 const QUESTION: &str = "What is 17 plus 25?";
 
-fn first() -> ChatRequest {
+fn first_request() -> ChatRequest {
     ChatRequest::new([Message::user(QUESTION)]).with_tools(tools())
 }
 
-/// The request after the call. Ids and times differ from the recorded ones.
-fn second(id: &str, sum: &str) -> ChatRequest {
+/// Returns the request after the tool call. Its call id and its timestamps can differ from the
+/// recorded request.
+fn second_request(id: &str, sum: &str) -> ChatRequest {
     let call = ToolCall::new(id, "add", r#"{"x":17,"y":25}"#);
     let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
     let result = ToolResult::done(id, "add", ToolOutput::from(sum));
@@ -45,19 +46,24 @@ fn scripted() -> ScriptedModel {
     ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).chunks(["It ", "is ", "42."])
 }
 
-async fn events(model: &CassetteModel, request: &ChatRequest) -> Vec<Result<ChatEvent, ModelError>> {
+async fn stream_events(model: &CassetteModel, request: &ChatRequest) -> Vec<Result<ChatEvent, ModelError>> {
     model.stream(request).collect().await
 }
 
-/// A cassette of two requests, and the events of the second reply.
-async fn recorded() -> (String, Vec<ChatEvent>) {
+/// Records two requests. Returns the text of the cassette and the events of the second reply.
+async fn record_two_requests() -> (String, Vec<ChatEvent>) {
     let model = CassetteModel::record(scripted());
-    model.chat(&first()).await.unwrap();
-    let events = events(&model, &second("call_1", "42")).await.into_iter().map(Result::unwrap).collect();
+    model.chat(&first_request()).await.unwrap();
+    let events = stream_events(&model, &second_request("call_1", "42"))
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
     (model.recording().unwrap(), events)
 }
 
-/// Requests depend on the profile, so the cassette records it.
+/// The requests of an agent depend on the profile of its model, so a replay must report the
+/// recorded profile.
 #[test]
 fn profile_is_replayed() {
     let profile = ModelProfile {
@@ -76,7 +82,7 @@ fn profile_is_replayed() {
 
 #[tokio::test]
 async fn cassette_text_is_readable_json() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     expect![[r##"
         {
           "haft_cassette": 1,
@@ -130,11 +136,11 @@ async fn cassette_text_is_readable_json() {
 
 #[tokio::test]
 async fn replay_yields_the_same_events_for_other_ids_and_times() {
-    let (text, original) = recorded().await;
+    let (text, original) = record_two_requests().await;
     let model = CassetteModel::replay(text.parse().unwrap());
-    assert_eq!(model.chat(&first()).await.unwrap().message.tool_calls[0].id, "call_1");
+    assert_eq!(model.chat(&first_request()).await.unwrap().message.tool_calls[0].id, "call_1");
     let replayed: Vec<_> =
-        events(&model, &second("other", "42")).await.into_iter().map(Result::unwrap).collect();
+        stream_events(&model, &second_request("other", "42")).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(replayed, original);
     assert_eq!(model.profile().name, "scripted");
     assert_eq!(model.recording(), None);
@@ -142,32 +148,32 @@ async fn replay_yields_the_same_events_for_other_ids_and_times() {
 
 #[tokio::test]
 async fn replay_accepts_any_order_and_either_mode() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     let model = CassetteModel::replay(text.parse().unwrap());
-    assert_eq!(model.chat(&second("call_1", "42")).await.unwrap().message.text(), "It is 42.");
-    let events = events(&model, &first()).await;
+    assert_eq!(model.chat(&second_request("call_1", "42")).await.unwrap().message.text(), "It is 42.");
+    let events = stream_events(&model, &first_request()).await;
     assert!(matches!(&events[0], Ok(ChatEvent::ToolCallStarted { name, .. }) if name == "add"));
 }
 
-/// The panic message of dropping the model.
-fn drop_panic(model: CassetteModel) -> String {
+/// Drops the model, which must panic, and returns the panic message.
+fn drop_with_panic(model: CassetteModel) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| drop(model))).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 
 #[tokio::test]
 async fn changed_request_fails_with_its_differences() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     let model = CassetteModel::replay(text.parse().unwrap());
-    model.chat(&first()).await.unwrap();
-    let error = model.chat(&second("call_1", "43")).await.unwrap_err();
+    model.chat(&first_request()).await.unwrap();
+    let error = model.chat(&second_request("call_1", "43")).await.unwrap_err();
     expect![[r#"
         the model failed: request 2 differs from exchange 2 of the cassette:
           /messages/2/content: was "42", now "43"
         if this is intended, record the cassette again with HAFT_CASSETTES=record
     "#]]
     .assert_eq(&format!("{error}\n"));
-    assert!(error.to_string().ends_with(&drop_panic(model)));
+    assert!(error.to_string().ends_with(&drop_with_panic(model)));
 
     let model = CassetteModel::replay(text.parse().unwrap());
     let other = ChatRequest::new([Message::user("What is 17 plus 26?")]);
@@ -179,26 +185,27 @@ async fn changed_request_fails_with_its_differences() {
         if this is intended, record the cassette again with HAFT_CASSETTES=record
     "#]]
     .assert_eq(&format!("{error}\n"));
-    drop(drop_panic(model));
+    drop(drop_with_panic(model));
 }
 
 #[tokio::test]
 async fn unused_exchanges_panic_on_drop() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     let model = CassetteModel::replay(text.parse().unwrap());
-    model.chat(&first()).await.unwrap();
-    assert_eq!(drop_panic(model), "exchange 2 of the cassette was not requested");
+    model.chat(&first_request()).await.unwrap();
+    assert_eq!(drop_with_panic(model), "exchange 2 of the cassette was not requested");
 }
 
-/// A panic in a spawned task is not seen by the test.
+/// A panic in a spawned task does not fail the test, so `verify` must return the mismatch as an
+/// error.
 #[tokio::test]
 async fn verify_reports_mismatches_and_prevents_the_panic() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     let model = CassetteModel::replay(text.parse().unwrap());
     let worker = model.clone();
     let requests = async move {
-        worker.chat(&first()).await.unwrap();
-        worker.chat(&second("call_1", "43")).await.unwrap_err();
+        worker.chat(&first_request()).await.unwrap();
+        worker.chat(&second_request("call_1", "43")).await.unwrap_err();
     };
     tokio::spawn(requests).await.unwrap();
     let problem = model.verify().unwrap_err().to_string();
@@ -207,31 +214,33 @@ async fn verify_reports_mismatches_and_prevents_the_panic() {
 
     let model = CassetteModel::replay(text.parse().unwrap());
     let worker = model.clone();
-    tokio::spawn(async move { worker.chat(&first()).await }).await.unwrap().unwrap();
+    tokio::spawn(async move { worker.chat(&first_request()).await }).await.unwrap().unwrap();
     let problem = model.verify().unwrap_err();
     assert_eq!(problem.to_string(), "exchange 2 of the cassette was not requested");
-    model.chat(&second("call_1", "42")).await.unwrap();
+    model.chat(&second_request("call_1", "42")).await.unwrap();
     assert_eq!(model.verify(), Ok(()));
-    // A later unrecorded request is reported again.
-    model.chat(&first()).await.unwrap_err();
-    assert!(drop_panic(model).starts_with("request 3 is not recorded"));
+    // A later unrecorded request must still panic on drop.
+    model.chat(&first_request()).await.unwrap_err();
+    assert!(drop_with_panic(model).starts_with("request 3 is not recorded"));
     assert_eq!(CassetteModel::record(TestModel::new()).verify(), Ok(()));
 }
 
-/// A wrapper is recorded like any other model.
+/// A model with a fallback is recorded like any other model, including the error of both models.
 #[tokio::test]
 async fn fallback_model_is_recorded_and_replayed() {
     let busy = || ModelError::RateLimited { message: "wait".to_owned(), retry_after: None, permanent: false };
     let one = ScriptedModel::new().fail(busy()).fail(busy());
     let other = ScriptedModel::new().chunks(["It ", "is 42."]).fail(ModelError::EmptyResponse);
     let model = CassetteModel::record(one.with_fallback(other));
-    let original: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
-    let error = model.chat(&first()).await.unwrap_err();
+    let original: Vec<_> =
+        stream_events(&model, &first_request()).await.into_iter().map(Result::unwrap).collect();
+    let error = model.chat(&first_request()).await.unwrap_err();
 
     let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
-    let again: Vec<_> = events(&model, &first()).await.into_iter().map(Result::unwrap).collect();
+    let again: Vec<_> =
+        stream_events(&model, &first_request()).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(again, original);
-    let replayed = model.chat(&first()).await.unwrap_err();
+    let replayed = model.chat(&first_request()).await.unwrap_err();
     assert_eq!(format!("{replayed:?}"), format!("{error:?}"));
     assert!(matches!(replayed, ModelError::AllFailed { failures } if failures.len() == 2));
 }
@@ -252,20 +261,20 @@ async fn errors_are_replayed() {
         .events([Ok(ChatEvent::TextDelta { text: "It".to_owned() }), Err(cut)])
         .fail(ModelError::Rejected { status: 400, body: "no".to_owned() });
     let model = CassetteModel::record(script);
-    let recorded = events(&model, &first()).await;
-    model.chat(&first()).await.unwrap_err();
+    let recorded = stream_events(&model, &first_request()).await;
+    model.chat(&first_request()).await.unwrap_err();
 
     let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
-    let replayed = events(&model, &first()).await;
+    let replayed = stream_events(&model, &first_request()).await;
     assert_eq!(format!("{replayed:?}"), format!("{recorded:?}"));
-    let error = model.chat(&first()).await.unwrap_err();
+    let error = model.chat(&first_request()).await.unwrap_err();
     assert!(matches!(error, ModelError::Rejected { status: 400, body } if body == "no"));
 }
 
 #[tokio::test]
 async fn dropped_stream_hangs_in_the_replay() {
     let model = CassetteModel::record(ScriptedModel::new().chunks(["It ", "is 42."]));
-    let request = first();
+    let request = first_request();
     let mut stream = model.stream(&request);
     stream.next().await.unwrap().unwrap();
     drop(stream);
@@ -284,7 +293,7 @@ async fn redaction_covers_text_that_is_split_between_events() {
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "It is hunter2.");
     let model =
         CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(redact);
-    events(&model, &request).await;
+    stream_events(&model, &request).await;
     let text = model.recording().unwrap();
     assert!(!text.contains("hun") && !text.contains("ada"), "{text}");
 
@@ -295,26 +304,26 @@ async fn redaction_covers_text_that_is_split_between_events() {
 
 #[tokio::test]
 async fn auto_mode_records_new_requests_and_removes_unused_ones() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     let scripted = ScriptedModel::new().text("It is 43.");
     let model = CassetteModel::auto(text.parse().unwrap(), scripted.clone());
-    model.chat(&first()).await.unwrap();
-    model.chat(&second("call_1", "43")).await.unwrap();
+    model.chat(&first_request()).await.unwrap();
+    model.chat(&second_request("call_1", "43")).await.unwrap();
     assert_eq!(scripted.requests().len(), 1);
     let text = model.recording().unwrap();
     let model = CassetteModel::replay(text.parse().unwrap());
-    model.chat(&first()).await.unwrap();
-    assert_eq!(model.chat(&second("call_1", "43")).await.unwrap().message.text(), "It is 43.");
+    model.chat(&first_request()).await.unwrap();
+    assert_eq!(model.chat(&second_request("call_1", "43")).await.unwrap().message.text(), "It is 43.");
 
     let model = CassetteModel::auto(text.parse().unwrap(), ScriptedModel::new());
-    model.chat(&first()).await.unwrap();
-    model.chat(&second("call_1", "43")).await.unwrap();
+    model.chat(&first_request()).await.unwrap();
+    model.chat(&second_request("call_1", "43")).await.unwrap();
     assert_eq!(model.recording(), None);
 }
 
 #[tokio::test]
 async fn only_recording_modes_create_the_model() {
-    let (text, _) = recorded().await;
+    let (text, _) = record_two_requests().await;
     let none = || Err::<TestModel, _>("there is no key");
     let open = |mode, text| CassetteModel::open(mode, text, none).map_err(|error| error.to_string());
     assert_eq!(
@@ -324,8 +333,8 @@ async fn only_recording_modes_create_the_model() {
     assert_eq!(open(CassetteMode::Auto, Some(&text)).unwrap_err(), "cannot create the model");
     assert_eq!(open(CassetteMode::Record, None).unwrap_err(), "cannot create the model");
     let model = open(CassetteMode::Replay, Some(&text)).unwrap();
-    model.chat(&first()).await.unwrap();
-    model.chat(&second("call_1", "42")).await.unwrap();
+    model.chat(&first_request()).await.unwrap();
+    model.chat(&second_request("call_1", "42")).await.unwrap();
     assert_eq!("Auto".parse(), Ok(CassetteMode::Auto));
     assert_eq!(
         "once".parse::<CassetteMode>().unwrap_err().to_string(),
@@ -354,7 +363,7 @@ async fn usage_and_response_id_are_replayed() {
         ..ChatResponse::new("Hello.")
     };
     let model = CassetteModel::record(ScriptedModel::new().reply(response.clone()));
-    model.chat(&first()).await.unwrap();
+    model.chat(&first_request()).await.unwrap();
     let model = CassetteModel::replay(model.recording().unwrap().parse().unwrap());
-    assert_eq!(model.chat(&first()).await.unwrap(), response);
+    assert_eq!(model.chat(&first_request()).await.unwrap(), response);
 }

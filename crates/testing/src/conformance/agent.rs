@@ -50,7 +50,7 @@ const DROPPED: Rule = Rule {
 
 type MakeInput = dyn Fn() -> RunInput + Send + Sync;
 
-/// A check of an agent, created by [`agent`]. Await it to run it.
+/// A conformance check of an agent, created by [`agent`]. Awaiting the value runs the check.
 #[must_use = "a check does nothing unless awaited"]
 pub struct AgentCheck {
     agent: Arc<dyn Agent>,
@@ -58,7 +58,7 @@ pub struct AgentCheck {
     timeout: Duration,
 }
 
-/// Checks the contract of [`Agent`]:
+/// Creates a check of the contract of [`Agent`]:
 ///
 /// - events are in order, and a run ends exactly once
 /// - every call in a transcript has exactly one result
@@ -67,8 +67,8 @@ pub struct AgentCheck {
 /// - runs end when they are cancelled or dropped, and concurrent runs end
 ///
 /// The agent runs about eight times, each time with the same [input](AgentCheck::input). Use an
-/// input that takes some time: a run may finish before the check cancels it, and then only a token
-/// that is cancelled from the start is checked.
+/// input that takes some time: if a run finishes before the check cancels it, cancellation is
+/// checked only with a token that is cancelled before the start.
 pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
     AgentCheck {
         agent: Arc::new(agent),
@@ -78,8 +78,8 @@ pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
 }
 
 impl AgentCheck {
-    /// Sets the input of each run. Its cancellation token and progress sink are replaced. Default:
-    /// the message `Hello.`
+    /// Sets the function that creates the input of each run. The cancellation token and the
+    /// progress sink of the input are replaced. The default input is the message `Hello.`
     pub fn input(mut self, input: impl Fn() -> RunInput + Send + Sync + 'static) -> Self {
         self.input = Box::new(input);
         self
@@ -97,7 +97,9 @@ impl AgentCheck {
         let first = self.stream((self.input)(), &mut requests, ENDS, &mut report).await;
         let Some(first) = first else { return report };
         match &first {
-            Ok(RunOutput::Answer(answer)) => self.follow(&answer.transcript, &mut report).await,
+            Ok(RunOutput::Answer(answer)) => {
+                self.continue_conversation(&answer.transcript, &mut report).await
+            }
             Ok(RunOutput::Suspended(suspended)) => self.resume(suspended, requests, &mut report).await,
             Err(_) => {}
         }
@@ -118,7 +120,8 @@ impl AgentCheck {
         report
     }
 
-    /// Runs to the end, and checks the events and the transcript.
+    /// Runs the agent to the end, checks its events and its transcript, and returns the end of the
+    /// run. Adds a timeout as a violation of `rule`. See [`events::check`] for `requests`.
     async fn stream(
         &self,
         input: RunInput,
@@ -143,7 +146,9 @@ impl AgentCheck {
         Some(end)
     }
 
-    async fn follow(&self, earlier: &Transcript, report: &mut Report) {
+    /// Runs the agent with an earlier transcript as history, and checks that the new transcript
+    /// starts with it.
+    async fn continue_conversation(&self, earlier: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
         let input = RunInput::new("And then?").with_history(earlier.clone()).with_context(context);
         match self.stream(input, &mut 0, FOLLOWS, report).await {
@@ -160,8 +165,8 @@ impl AgentCheck {
         }
     }
 
-    /// Saves and loads a suspended run, then resumes it with all calls denied. `requests` is the
-    /// number of requests so far.
+    /// Saves and loads a suspended run, and then resumes it with all pending calls denied.
+    /// `requests` is the number of the last model request of the suspended run.
     async fn resume(&self, suspended: &SuspendedRun, mut requests: u32, report: &mut Report) {
         let saved = serde_json::to_string(suspended).map_err(|error| error.to_string());
         let loaded = saved
@@ -193,7 +198,8 @@ impl AgentCheck {
         }
     }
 
-    /// Cancels runs before the start and after the first event.
+    /// Cancels one run before its start and another run after its first event, and checks the end
+    /// of both.
     async fn cancel(&self, report: &mut Report) {
         for at_once in [true, false] {
             let cancellation = CancellationToken::new();
@@ -218,7 +224,7 @@ impl AgentCheck {
                         report.add(PAIRED, format!("after a cancellation, {problem}"));
                     }
                 }
-                // The run finished before it was cancelled.
+                // The run finished before the check cancelled it.
                 Some(Ok(_)) if !at_once => {}
                 Some(Ok(_)) => report.add(CANCELLED, "a run that was cancelled before its start answers"),
                 None => {}
@@ -226,10 +232,11 @@ impl AgentCheck {
         }
     }
 
-    /// Drops a stream and waits until the context of the run is dropped too.
+    /// Drops the stream of a run after its first event, and checks that the context of the run is
+    /// dropped too.
     async fn drop_early(&self, report: &mut Report) {
         let input = (self.input)();
-        let probe: Arc<dyn ProgressSink> = Arc::new(Probe);
+        let probe: Arc<dyn ProgressSink> = Arc::new(ContextProbe);
         let weak = Arc::downgrade(&probe);
         let context = RunContext { progress: Some(probe), ..input.context.clone() };
         let mut stream = self.agent.stream(input.with_context(context));
@@ -257,10 +264,11 @@ fn kind(ended: &RunEnd) -> &'static str {
     }
 }
 
-/// A part of the run's context. Its reference count tells whether the run is gone.
-struct Probe;
+/// A progress sink in the context of a run. While its reference count is above 0, a task of the run
+/// still exists.
+struct ContextProbe;
 
-impl ProgressSink for Probe {
+impl ProgressSink for ContextProbe {
     fn report(&self, _call_id: &str, _progress: Progress) {}
 }
 

@@ -1,4 +1,4 @@
-//! Checks of the events of a run.
+//! Checks of the event sequence of a run.
 
 use std::collections::HashSet;
 
@@ -21,11 +21,12 @@ const REQUESTS: Rule = Rule {
     remedy: "number `RequestStarted` in the order of the requests; a resumed run continues the numbers",
 };
 
-/// The end of a run.
+/// The output or the error at the end of a run.
 pub(super) type RunEnd = Result<RunOutput, AgentError>;
 
-/// Checks the events of a run and returns its end. `requests` is the number of the last request: of
-/// the suspended run before, and of this run afterwards.
+/// Checks the events of a run and returns its end, or `None` without an end. `requests` is the
+/// number of the last model request: before the call that of the suspended run (0 for a new run),
+/// after the call that of this run.
 pub(super) fn check(
     events: Vec<Result<RunEvent, AgentError>>,
     requests: &mut u32,

@@ -44,10 +44,10 @@ const DROPPED: Rule = Rule {
     remedy: "end the request when its future or stream is dropped, and leave nothing locked",
 };
 
-/// Maximum tokens of a reply. It also ends models that would never stop.
-const TOKENS: u32 = 200;
+/// The `max_tokens` of each request. The limit ends the replies of models that would never stop.
+const MAX_TOKENS: u32 = 200;
 
-/// A check of a model, created by [`model`]. Await it to run it.
+/// A conformance check of a model, created by [`model`]. Awaiting the value runs the check.
 #[must_use = "a check does nothing unless awaited"]
 pub struct ModelCheck {
     model: Arc<dyn ChatModel>,
@@ -57,14 +57,14 @@ pub struct ModelCheck {
     outcomes: Mutex<Outcomes>,
 }
 
-/// The outcomes of the requests so far.
+/// The number of replies so far, and the first error.
 #[derive(Default)]
 struct Outcomes {
     replies: usize,
     failure: Option<String>,
 }
 
-/// Checks the contract of [`ChatModel`]:
+/// Creates a check of the contract of [`ChatModel`]:
 ///
 /// - the profile is constant and has a name
 /// - replies are not empty, count as a request, and have complete calls with unique ids
@@ -73,8 +73,8 @@ struct Outcomes {
 /// - concurrent requests end, and dropped requests do not affect later ones
 ///
 /// The check sends about twelve requests: greetings, a request for a tool call if the profile has
-/// native tools, and one for JSON if the profile has JSON schemas. A model whose requests all fail
-/// is reported unless it [may fail](ModelCheck::may_fail).
+/// native tools, and a request for JSON if the profile has JSON schemas. If all requests fail, the
+/// check reports it, unless the model [may fail](ModelCheck::may_fail).
 pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
     let outcomes = Mutex::default();
     ModelCheck {
@@ -93,15 +93,15 @@ impl ModelCheck {
         self
     }
 
-    /// Allows all requests to fail, for example if the server is down. The errors are still
-    /// checked.
+    /// Accepts a model whose requests all fail, for example because its server is down. The errors
+    /// are still checked.
     pub fn may_fail(mut self) -> Self {
         self.may_fail = true;
         self
     }
 
-    /// Declares that equal requests get equal replies, and compares `chat` with `stream`. Call ids
-    /// and provider data are not compared.
+    /// Declares that equal requests get equal replies. The check then compares the replies of
+    /// `chat` and `stream`, except for call ids and provider data.
     pub fn deterministic(mut self) -> Self {
         self.is_deterministic = true;
         self
@@ -143,7 +143,7 @@ impl ModelCheck {
         }
     }
 
-    /// Reports a model without any reply: its replies could not be checked.
+    /// Adds a finding if no request got a reply: the rules for replies could not be checked.
     fn require_reply(&self, report: &mut Report) {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = outcomes.failure.as_ref().filter(|_| outcomes.replies == 0 && !self.may_fail) {
@@ -151,7 +151,7 @@ impl ModelCheck {
         }
     }
 
-    /// Sends a request with `chat` and with `stream`, and compares the replies.
+    /// Sends a request with `chat` and with `stream`, checks both replies and compares them.
     async fn compare(&self, request: &ChatRequest, report: &mut Report) {
         let whole = self.chat(request, report).await;
         let events = self.model.stream(request).collect::<Vec<_>>();
@@ -215,7 +215,7 @@ impl ModelCheck {
         }
     }
 
-    /// Drops requests in progress and then sends another one.
+    /// Drops a request and a stream in progress, and then checks that another request succeeds.
     async fn drop_requests(&self, report: &mut Report) {
         let request = greeting();
         let before = self.chat(&request, report).await;
@@ -243,7 +243,7 @@ fn greeting() -> ChatRequest {
     let settings = ChatSettings {
         temperature: Some(0.0),
         seed: Some(1),
-        max_tokens: Some(TOKENS),
+        max_tokens: Some(MAX_TOKENS),
         ..ChatSettings::default()
     };
     ChatRequest { settings, ..ChatRequest::new([Message::user("Say hello in one word.")]) }

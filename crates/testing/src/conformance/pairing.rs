@@ -1,10 +1,10 @@
-//! Pairs of calls and results in a transcript.
+//! A check of the calls and results in a transcript.
 
 use std::collections::HashSet;
 
 use haft_core::{Transcript, message::MessageBody};
 
-/// Returns the first violation of this rule: every call has exactly one result, in call order,
+/// Describes the first violation of this rule: every call has exactly one result, in call order,
 /// before any other message.
 pub(super) fn find_problem(transcript: &Transcript) -> Option<String> {
     let mut ids = HashSet::new();

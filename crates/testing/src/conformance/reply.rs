@@ -1,4 +1,4 @@
-//! Checks of replies, complete or streamed.
+//! Checks of the replies of a model, complete or streamed.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -36,9 +36,9 @@ const ADDS_UP: Rule = Rule {
     remedy: "yield each piece as a delta, and build `ChatEvent::Finished` from the same pieces",
 };
 
-/// Checks a complete reply.
+/// Checks a complete reply and its tool calls.
 pub(super) fn check(response: &ChatResponse, report: &mut Report) {
-    // A reply that was stopped early may be empty: its finish reason says so.
+    // An empty reply is valid if its finish reason gives a cause, such as the token limit.
     let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
     report.require(NOT_EMPTY, !(is_done && response.message.is_empty()), || "it is empty".to_owned());
     report.require(COUNTED, response.usage.requests > 0, || "`usage.requests` is 0".to_owned());
@@ -52,19 +52,21 @@ pub(super) fn check(response: &ChatResponse, report: &mut Report) {
     }
 }
 
-/// Compares the content and the calls of two replies. Call ids and provider data are ignored, since
-/// servers generate new ones for each reply.
+/// Returns `true` if two replies have the same content and calls. Call ids and provider data are
+/// ignored, since servers generate new ones for each reply.
 pub(super) fn is_same_reply(one: &AssistantMessage, other: &AssistantMessage) -> bool {
     let plain = |message: &AssistantMessage| {
-        let calls = message.tool_calls.iter().map(|call| (call.name.clone(), arguments(&call.arguments)));
+        let calls =
+            message.tool_calls.iter().map(|call| (call.name.clone(), parse_arguments(&call.arguments)));
         let AssistantMessage { content, reasoning, refusal, .. } = message;
         (content.clone(), reasoning.clone(), refusal.clone(), calls.collect::<Vec<_>>())
     };
     plain(one) == plain(other)
 }
 
-/// Parses arguments. Empty text, the sum of no deltas, equals `{}`.
-fn arguments(text: &str) -> Value {
+/// Parses the arguments of a call. Empty text equals `{}`, because a stream may have no delta for a
+/// call without arguments.
+fn parse_arguments(text: &str) -> Value {
     if is_empty_object(text) {
         return json!({});
     }
@@ -75,7 +77,7 @@ fn is_empty_object(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "{}")
 }
 
-/// Checks the events of a stream and returns the final response.
+/// Checks the events of a stream and returns its final response, if it has one.
 pub(super) fn check_stream<'e>(
     events: &'e [Result<ChatEvent, ModelError>],
     report: &mut Report,
@@ -93,11 +95,13 @@ pub(super) fn check_stream<'e>(
         _ => None,
     })?;
     check(whole, report);
-    check_pieces(events.iter().filter_map(|event| event.as_ref().ok()), whole, report);
+    check_deltas(events.iter().filter_map(|event| event.as_ref().ok()), whole, report);
     Some(whole)
 }
 
-fn check_pieces<'e>(events: impl Iterator<Item = &'e ChatEvent>, whole: &ChatResponse, report: &mut Report) {
+/// Checks that the deltas of a stream add up to the text, the reasoning and the calls of the final
+/// response.
+fn check_deltas<'e>(events: impl Iterator<Item = &'e ChatEvent>, whole: &ChatResponse, report: &mut Report) {
     let (mut text, mut reasoning) = (String::new(), String::new());
     let mut calls: BTreeMap<usize, (&str, &str, String)> = BTreeMap::new();
     for event in events {

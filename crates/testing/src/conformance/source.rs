@@ -40,7 +40,7 @@ const FOUND: Rule = Rule {
     remedy: "create the definition once and store it in the tool",
 };
 
-/// A check of a source, created by [`source`]. Await it to run it.
+/// A conformance check of a tool source, created by [`source`]. Awaiting the value runs the check.
 #[must_use = "a check does nothing unless awaited"]
 pub struct SourceCheck {
     source: Arc<dyn ToolSource>,
@@ -48,21 +48,21 @@ pub struct SourceCheck {
     timeout: Duration,
 }
 
-/// Checks the contract of [`ToolSource`]:
+/// Creates a check of the contract of [`ToolSource`]:
 ///
 /// - the label is constant and not empty
 /// - tools are listed within the timeout
 /// - listings of an unchanged source return the same snapshot, also concurrently and after a
 ///   dropped listing
 ///
-/// The source must not change during the check. The tools are not called; see
-/// [`tool`](super::tool).
+/// The source must not change its tools during the check. The tools are not called;
+/// [`tool`](super::tool) checks a tool.
 pub fn source(source: impl ToolSource + 'static) -> SourceCheck {
     SourceCheck { source: Arc::new(source), context: ListContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl SourceCheck {
-    /// Sets the context of the listings. Default: no run and no principal.
+    /// Sets the context passed to [`ToolSource::tools`]. The default has no run and no principal.
     pub fn context(mut self, context: ListContext) -> Self {
         self.context = context;
         self
@@ -113,7 +113,7 @@ impl SourceCheck {
         report
     }
 
-    /// Lists the tools. Reports a failure under `rule`.
+    /// Lists the tools of the source. Adds a failure or a timeout as a violation of `rule`.
     async fn list(&self, report: &mut Report, rule: Rule) -> Option<ToolList> {
         match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),

@@ -1,4 +1,5 @@
-//! Conforming implementations have no findings, and each violation is found.
+//! Tests of the conformance checks: conforming implementations have no findings, and each violation
+//! is found.
 
 mod agents;
 mod models;
@@ -7,8 +8,8 @@ mod tools;
 
 use super::Report;
 
-/// The violated rules, each once, with the first problem.
-fn broken(report: &Report) -> String {
+/// Formats the violated rules, one line each, with the first problem of the rule.
+fn format_violations(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in report.findings() {
         if !lines.iter().any(|line| line.starts_with(finding.rule)) {

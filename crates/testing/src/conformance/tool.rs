@@ -58,13 +58,14 @@ const DROPPED: Rule = Rule {
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
-/// The outcome of a call, or a panic of its task.
+/// The outcome of a call. The outer error is a panic of the call's task.
 type TaskResult = Result<Result<ToolResponse, ToolError>, JoinError>;
 
-/// Maximum polls of [`POLL_INTERVAL`] while a call starts.
+/// Maximum number of polls, one per [`POLL_INTERVAL`], while the check waits for the start of a
+/// call.
 const MAX_POLLS: usize = 1_000;
 
-/// A check of a tool, created by [`tool`]. Await it to run it.
+/// A conformance check of a tool, created by [`tool`]. Awaiting the value runs the check.
 #[must_use = "a check does nothing unless awaited"]
 pub struct ToolCheck {
     tool: Arc<dyn Tool>,
@@ -73,7 +74,7 @@ pub struct ToolCheck {
     timeout: Duration,
 }
 
-/// Checks the contract of [`Tool`]:
+/// Creates a check of the contract of [`Tool`]:
 ///
 /// - the definition is constant and valid
 /// - arguments that match the schema are accepted
@@ -81,28 +82,28 @@ pub struct ToolCheck {
 /// - results match the output schema
 /// - calls end when they are cancelled or dropped
 ///
-/// The check calls the tool several times, with arguments generated from its schema unless some are
-/// [set](ToolCheck::arguments). Generated arguments are valid but meaningless, so the tool may fail
-/// with them. In that case its results are not checked.
+/// The check calls the tool several times, with arguments generated from its schema or the
+/// arguments [set](ToolCheck::arguments) by the caller. Generated arguments are valid but
+/// meaningless, so the tool may fail with them. In that case its results are not checked.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
     ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl ToolCheck {
-    /// Sets the arguments. The call must succeed with them.
+    /// Sets the arguments of the calls. The tool must succeed with them.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = Some(arguments);
         self
     }
 
-    /// Sets the context of calls, for example state and principal. Its cancellation token is
-    /// ignored: each check has its own.
+    /// Sets the context of the calls, for example their state and principal. The cancellation token
+    /// of the context is ignored: each call of the check has its own token.
     pub fn context(mut self, run: RunContext) -> Self {
         self.run = run;
         self
     }
 
-    /// Sets the timeout for the end of each call. Default: 5 seconds.
+    /// Sets the timeout of each call, also for its end after a cancellation. Default: 5 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -146,10 +147,11 @@ impl ToolCheck {
         Arc::new(RunContext { cancellation: cancellation.clone(), ..self.run.clone() })
     }
 
-    /// Calls the tool without a pipeline. A pipeline would catch panics and check the result.
+    /// Calls the tool with valid arguments and checks the result. The call bypasses the pipeline,
+    /// which would catch a panic and validate the result itself.
     async fn call(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         let output = match self.call_directly(arguments).await {
-            // A slow call is no violation.
+            // A call that reaches the timeout is slow, which is not a violation.
             None => return,
             Some(Err(_panic)) => {
                 return report.add(NO_PANIC, format!("it panics when it is called with {arguments}"));
@@ -177,7 +179,7 @@ impl ToolCheck {
         }
     }
 
-    /// Calls the tool with invalid arguments. Any outcome except a panic is accepted.
+    /// Calls the tool with invalid arguments. Every outcome except a panic is accepted.
     async fn call_with_invalid_arguments(
         &self,
         definition: &ToolDefinition,
@@ -191,23 +193,23 @@ impl ToolCheck {
                 Some(Err(_panic)) => {
                     return report.add(NO_PANIC, format!("it panics when it is called with {invalid}"));
                 }
-                // The next call would time out too.
+                // The next call would probably time out too.
                 None => return,
             }
         }
     }
 
-    /// Calls the tool without a pipeline. Returns `None` after the timeout.
+    /// Calls the tool without a pipeline, on a spawned task. Returns `None` after the timeout.
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // Spawned, so that a blocking tool does not block the check.
+        // On its own task, a blocking tool does not block the check.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
         with_timeout(self.timeout, call.join_next()).await.flatten()
     }
 
-    /// Cancels a call in progress, and drops another one.
+    /// Cancels a call in progress and drops another one, and checks that both end.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
@@ -221,7 +223,7 @@ impl ToolCheck {
                 run: self.context_of(&cancellation),
                 ..Batch::default()
             }));
-            // The call starts on a task of its own.
+            // The pipeline starts the call on another task, so wait for the start.
             let mut is_over = false;
             for _ in 0..MAX_POLLS {
                 is_over = with_timeout(POLL_INTERVAL, calls.next()).await.is_some();
@@ -243,7 +245,7 @@ impl ToolCheck {
     }
 }
 
-/// Wraps a tool and records the start of a call.
+/// A wrapper of a tool that sets `started` when a call starts.
 struct StartProbe {
     tool: Arc<dyn Tool>,
     started: Arc<AtomicBool>,
@@ -270,7 +272,8 @@ impl IntoFuture for ToolCheck {
     }
 }
 
-/// Invalid arguments: values that are no object, and each member removed or of another type.
+/// Returns arguments that violate the schema of the tool: values other than objects, and copies of
+/// `arguments` with a member removed or replaced by a value of another type.
 fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
     let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
     for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {

@@ -1,22 +1,26 @@
 use std::collections::HashMap;
 
-/// Maximum number of choices to vary inside an invalid part, before the enclosing choices.
+/// Maximum number of choices inside an invalid part of the value that are changed before the
+/// choices of the enclosing parts.
 const MAX_NESTED: usize = 4;
 
-/// The open choices of a schema and the selected options.
+/// The open choices of a schema and the option selected for each of them.
 ///
 /// After a validation error, [`advance`](Self::advance) selects the next option of the choice
-/// nearest to the error. The choices carry over like the digits of a number.
+/// nearest to the error. After the last option of a choice, the next choice advances too, like the
+/// digits of a number.
 #[derive(Default)]
 pub(super) struct Choices {
     selected: HashMap<Choice, usize>,
-    /// Choices of the current attempt, in order, with their number of options.
+    /// The choices of the current attempt, in order, each with its number of options.
     visited: Vec<(Choice, usize)>,
-    /// Offset of the selected options: a mixed-radix number with one digit per choice.
+    /// The offset that is added to the selected options, as a mixed-radix number with one digit per
+    /// choice.
     shift: usize,
 }
 
-/// A choice: its position in the value, and the keyword and schema that leave it open.
+/// A choice, identified by its place in the value and by the keyword and schema that offer the
+/// options.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Choice {
     pointer: String,
@@ -25,13 +29,13 @@ struct Choice {
 }
 
 impl Choices {
-    /// Starts an attempt.
+    /// Starts an attempt with this offset of the selected options.
     pub(super) fn begin(&mut self, shift: usize) {
         self.visited.clear();
         self.shift = shift;
     }
 
-    /// Returns the index of the selected option, below `options`.
+    /// Returns the index of the selected option of a choice. `options` is the number of options.
     pub(super) fn choose(
         &mut self,
         pointer: &str,
@@ -50,27 +54,29 @@ impl Choices {
         (selected + digit) % options
     }
 
-    /// Sets the offset of the following choices. Returns the rest of the previous offset.
-    pub(super) fn shift_by(&mut self, shift: usize) -> usize {
+    /// Sets the offset of the following choices. Returns the unused digits of the previous offset.
+    pub(super) fn replace_shift(&mut self, shift: usize) -> usize {
         std::mem::replace(&mut self.shift, shift)
     }
 
-    /// Number of choices so far in this attempt.
+    /// Returns the number of choices so far in this attempt.
     pub(super) fn visited(&self) -> usize {
         self.visited.len()
     }
 
-    /// Removes the choices of a discarded value.
+    /// Keeps the first `visited` choices of this attempt and removes the choices of a discarded
+    /// value.
     pub(super) fn truncate(&mut self, visited: usize) {
         self.visited.truncate(visited);
     }
 
-    /// Selects other options near the given pointers. Returns `false` if all were tried.
+    /// Selects other options of the choices near the given JSON pointers. Returns `false` if all
+    /// combinations were tried.
     pub(super) fn advance<'p>(&mut self, pointers: impl Iterator<Item = &'p str>) -> bool {
         let mut moved = Vec::new();
         let mut has_next = false;
         for pointer in pointers {
-            for at in self.near(pointer) {
+            for at in self.nearest(pointer) {
                 if moved.contains(&at) {
                     has_next = true;
                     break;
@@ -88,8 +94,10 @@ impl Choices {
         has_next
     }
 
-    /// Choices that affect a pointer: at it, a few inside it, then outwards through its parents.
-    fn near(&self, pointer: &str) -> Vec<usize> {
+    /// Returns the indices of the choices that can affect the value at `pointer`: the choices at
+    /// the pointer, then a few inside its value, then the choices of its parents from the inside
+    /// out.
+    fn nearest(&self, pointer: &str) -> Vec<usize> {
         let places = || self.visited.iter().map(|(choice, _)| choice.pointer.as_str()).enumerate();
         let here = places().filter(|(_, it)| *it == pointer).map(|(at, _)| at);
         let inside = places().filter(|(_, it)| is_inside(it, pointer)).map(|(at, _)| at).take(MAX_NESTED);

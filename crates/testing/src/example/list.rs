@@ -6,11 +6,11 @@ use super::merged::{MergedSchema, size};
 use super::{Generator, NoExample, no_example};
 use haft_schema::reference::join;
 
-/// Maximum number of generated values per distinct item.
+/// Maximum number of values that are generated until an item is distinct.
 const MAX_RETRIES: usize = 2_000;
 
-/// Maximum number of items.
-const MAX_LENGTH: usize = 10_000;
+/// Maximum number of items in a generated list.
+const MAX_ITEMS: usize = 10_000;
 
 impl<'s> Generator<'s> {
     pub(super) fn list(
@@ -21,7 +21,7 @@ impl<'s> Generator<'s> {
     ) -> Result<Value, NoExample> {
         let contained = contained(merged);
         let least = merged.lower_bound("minItems").max(contained.len());
-        if least > MAX_LENGTH {
+        if least > MAX_ITEMS {
             return Err(no_example(pointer, "the schema requires more than 10000 items"));
         }
         let is_unique = merged.rules("uniqueItems").any(|it| *it == true);
@@ -40,7 +40,7 @@ impl<'s> Generator<'s> {
         Ok(Value::Array(items))
     }
 
-    /// Generates an item that differs from `others`.
+    /// Generates an item that differs from all items in `others`.
     fn distinct_item(
         &mut self,
         schemas: &[&'s Value],
@@ -48,16 +48,17 @@ impl<'s> Generator<'s> {
         pointer: &str,
         depth: usize,
     ) -> Result<Value, NoExample> {
-        let outer = (self.needs_distinct, self.choices.shift_by(0));
+        let outer = (self.needs_distinct, self.choices.replace_shift(0));
         self.needs_distinct = true;
         let mut item = Err(no_example(pointer, "not enough distinct items"));
         let visited = self.choices.visited();
         for number in others.len()..others.len() + MAX_RETRIES {
             self.choices.truncate(visited);
-            self.choices.shift_by(number);
+            self.choices.replace_shift(number);
             let candidate = self.value(schemas, pointer, depth + 1);
-            // The rest of the number counts how often all combinations were used.
-            let rounds = self.choices.shift_by(0);
+            // The unused digits of the number count how often all combinations of options were
+            // generated.
+            let rounds = self.choices.replace_shift(0);
             if !candidate.as_ref().is_ok_and(|it| others.contains(it)) {
                 item = candidate;
                 break;
@@ -67,24 +68,24 @@ impl<'s> Generator<'s> {
             }
         }
         self.needs_distinct = outer.0;
-        self.choices.shift_by(outer.1);
+        self.choices.replace_shift(outer.1);
         item
     }
 }
 
-/// The `contains` schemas, repeated for each item that must match. They apply to the first items.
+/// Returns each `contains` schema, repeated by its `minContains`. They apply to the first items.
 fn contained<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
     let mut contained = Vec::new();
     for part in &merged.parts {
         if let Some(schema) = part.get("contains") {
             let times = part.get("minContains").and_then(size).unwrap_or(1);
-            contained.extend(iter::repeat_n(schema, times.min(MAX_LENGTH + 1)));
+            contained.extend(iter::repeat_n(schema, times.min(MAX_ITEMS + 1)));
         }
     }
     contained
 }
 
-/// The schemas of the item at `index`, by draft 2020-12 or draft-07.
+/// Returns the schemas of the item at `index`, in the keywords of draft 2020-12 or draft-07.
 fn schemas_of<'s>(merged: &MergedSchema<'s>, index: usize) -> Vec<&'s Value> {
     let of_part = |part: &&'s serde_json::Map<String, Value>| {
         let tuple = part.get("prefixItems").or_else(|| part.get("items")).and_then(Value::as_array);

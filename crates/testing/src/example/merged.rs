@@ -1,11 +1,11 @@
 use serde_json::{Map, Value};
 
-/// The merged constraints of several schemas on one value. References are resolved and alternatives
-/// are selected.
+/// The merged schemas of one value. References are resolved, and one alternative of each choice is
+/// selected.
 #[derive(Default)]
 pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
-    /// Addresses of the applied `dependentRequired` and `dependentSchemas` entries.
+    /// The addresses of the applied entries of `dependentRequired` and `dependentSchemas`.
     pub(super) followed: Vec<usize>,
 }
 
@@ -31,21 +31,22 @@ const ALL_TYPES: [JsonType; 7] = [
 ];
 
 impl<'s> MergedSchema<'s> {
-    /// The values of a keyword in all parts.
+    /// Returns the values of a keyword in all merged schemas.
     pub(super) fn rules(&self, keyword: &'s str) -> impl Iterator<Item = &'s Value> + Clone {
         self.parts.iter().filter_map(move |part| part.get(keyword))
     }
 
-    /// The largest value of a lower bound such as `minLength`. 0 if there is none.
+    /// Returns the strictest value of a lower bound such as `minLength`, or 0 if no schema has one.
     pub(super) fn lower_bound(&self, keyword: &'s str) -> usize {
         self.rules(keyword).filter_map(size).max().unwrap_or(0)
     }
 
+    /// Returns the strictest value of an upper bound such as `maxLength`.
     pub(super) fn upper_bound(&self, keyword: &'s str) -> Option<usize> {
         self.rules(keyword).filter_map(size).min()
     }
 
-    /// The values in every `enum` and `const`. `None` without these keywords.
+    /// Returns the values that every `enum` and `const` allows. `None` without these keywords.
     pub(super) fn allowed_values(&self) -> Option<Vec<&'s Value>> {
         let lists = self.rules("enum").filter_map(Value::as_array).map(|list| list.iter().collect());
         let mut lists = lists.chain(self.rules("const").map(|only| vec![only]));
@@ -62,7 +63,7 @@ impl<'s> MergedSchema<'s> {
         self.rules("type").next().is_some()
     }
 
-    /// The types in every `type`. `null` is the last one.
+    /// Returns the types that every `type` keyword allows. `null` is last.
     pub(super) fn types(&self) -> Vec<JsonType> {
         let mut lists = self.rules("type").map(|value| match value {
             Value::Array(names) => names.iter().filter_map(JsonType::from_name).collect(),
@@ -71,7 +72,8 @@ impl<'s> MergedSchema<'s> {
         let mut types = match lists.next() {
             None => self.inferred_types(),
             Some(first) => lists.fold(first, |types, list| {
-                // An integer is also a number: the intersection of the two is `integer`.
+                // An integer is also a number, so the intersection of `integer` and `number` is
+                // `integer`.
                 let both = types
                     .iter()
                     .flat_map(|json_type| list.iter().filter_map(|other| json_type.intersect(*other)));
@@ -82,8 +84,8 @@ impl<'s> MergedSchema<'s> {
         types
     }
 
-    /// All types, for schemas without `type`. The type of the other keywords is first: a schema
-    /// with `minimum` is probably for a number.
+    /// Returns all types, for schemas without the keyword `type`. The type of the other keywords is
+    /// first: a schema with `minimum` is probably for a number.
     fn inferred_types(&self) -> Vec<JsonType> {
         let has_any = |keywords: &[&str]| {
             self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))
@@ -144,6 +146,7 @@ impl JsonType {
     }
 }
 
+/// Parses the value of a keyword such as `minLength`.
 pub(super) fn size(value: &Value) -> Option<usize> {
     // JSON Schema allows `2.0` for a size.
     let size = value.as_u64().or_else(|| {

@@ -6,7 +6,7 @@ use haft_core::Schema;
 
 const RULES: [&str; 5] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
 
-/// Number of multiples to try on each side of the bounds.
+/// The number of multiples of `multipleOf` to try from each bound.
 const MULTIPLES: usize = 4;
 
 impl<'s> Generator<'s> {
@@ -31,7 +31,7 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// Valid numbers, simple ones first.
+/// Returns valid numbers for a schema, simple numbers first.
 fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     let numbers = |keyword| merged.rules(keyword).filter_map(Value::as_f64);
     let step = step(merged);
@@ -45,7 +45,7 @@ fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     plain.extend((0..MULTIPLES).flat_map(|more| [up + step * more as f64, down - step * more as f64]));
     plain.extend([f64::midpoint(least, most), least + f64::EPSILON, least.next_up(), most.next_down()]);
     tried.extend(plain.into_iter().filter_map(|number| value_of(number, is_integer)));
-    // The literal bounds: integers above 2^53 are not exact as a float.
+    // Also try the bounds as they are in the schema: `f64` is not exact for integers above 2^53.
     tried.extend(["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| merged.rules(it)).cloned());
     tried.extend(
         merged

@@ -5,10 +5,11 @@ use super::{Generator, NoExample, no_example};
 use haft_core::Schema;
 use haft_schema::reference::join;
 
-/// Maximum depth of generated optional members.
-const OPTIONAL_DEPTH: usize = 2;
+/// Maximum nesting depth at which optional members are generated.
+const MAX_OPTIONAL_DEPTH: usize = 2;
 
-/// Maximum number of generated names, for `minProperties` without enough declared properties.
+/// Maximum number of generated member names. Names are generated if `minProperties` is larger than
+/// the number of declared properties.
 const MAX_GENERATED_NAMES: usize = 1_000;
 
 impl<'s> Generator<'s> {
@@ -18,7 +19,7 @@ impl<'s> Generator<'s> {
         pointer: &str,
         depth: usize,
     ) -> Result<Value, NoExample> {
-        let optional = merged.declared().any(|name| !merged.requires(name)) && depth <= OPTIONAL_DEPTH;
+        let optional = merged.declared().any(|name| !merged.requires(name)) && depth <= MAX_OPTIONAL_DEPTH;
         let with_optional = optional && self.choices.choose(pointer, "optional", 0, 2) == 1;
         let mut names = Vec::new();
         loop {
@@ -38,7 +39,8 @@ impl<'s> Generator<'s> {
         Ok(Value::Object(members))
     }
 
-    /// Adds the required names in the order of the properties, and then their dependencies.
+    /// Adds the required member names in the order of `properties`, and then the names and schemas
+    /// of their dependencies. `with_optional` also adds the optional properties.
     fn add_required(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -75,7 +77,8 @@ impl<'s> Generator<'s> {
         Ok(())
     }
 
-    /// Adds names until `minProperties` is met: optional properties first, then generated names.
+    /// Adds member names until `minProperties` is met: first optional properties, then generated
+    /// names.
     fn add_up_to_minimum(
         &mut self,
         merged: &MergedSchema<'s>,
@@ -97,7 +100,7 @@ impl<'s> Generator<'s> {
             }
             let outer = self.needs_distinct;
             self.needs_distinct = true;
-            let generated = self.name(&rules, pointer, number);
+            let generated = self.generate_name(&rules, pointer, number);
             self.needs_distinct = outer;
             if let Value::String(name) = generated?
                 && !names.contains(&name)
@@ -112,9 +115,16 @@ impl<'s> Generator<'s> {
         ))
     }
 
-    fn name(&mut self, rules: &[&'s Value], pointer: &str, number: usize) -> Result<Value, NoExample> {
-        let outer = self.choices.shift_by(number);
-        let merged = self.merged(rules, pointer);
+    /// Generates the member name with this number. The name is valid for all `rules`, the schemas
+    /// of `propertyNames`.
+    fn generate_name(
+        &mut self,
+        rules: &[&'s Value],
+        pointer: &str,
+        number: usize,
+    ) -> Result<Value, NoExample> {
+        let outer = self.choices.replace_shift(number);
+        let merged = self.merge_all(rules, pointer);
         let name = merged.and_then(|merged| match merged.allowed_values() {
             Some(options) if !options.is_empty() => {
                 let chosen = self.choices.choose(pointer, "name", 0, options.len());
@@ -122,13 +132,13 @@ impl<'s> Generator<'s> {
             }
             _ => self.text(&merged, pointer),
         });
-        self.choices.shift_by(outer);
+        self.choices.replace_shift(outer);
         name
     }
 }
 
 impl<'s> MergedSchema<'s> {
-    /// The names in `properties`, without duplicates.
+    /// Returns the member names in `properties`, without duplicates.
     pub(super) fn declared(&self) -> impl Iterator<Item = &'s str> {
         let mut names: Vec<&str> = Vec::new();
         for properties in self.rules("properties").filter_map(Value::as_object) {
@@ -149,7 +159,8 @@ impl<'s> MergedSchema<'s> {
         self.schemas_of(name).iter().all(|schema| schema.as_bool() != Some(false))
     }
 
-    /// The schemas that apply to the member `name`.
+    /// Returns the schemas for the member `name`, from `properties`, `patternProperties` and
+    /// `additionalProperties`.
     fn schemas_of(&self, name: &str) -> Vec<&'s Value> {
         let mut schemas = Vec::new();
         for part in &self.parts {
@@ -167,7 +178,8 @@ impl<'s> MergedSchema<'s> {
         schemas
     }
 
-    /// Names of members, with the names or the schema that each of them requires.
+    /// Returns the dependencies in a part of the schema: each member name, with the names or the
+    /// schema that the member requires.
     fn dependencies(&self, part: usize) -> Vec<(&'s str, &'s Value)> {
         let part = self.parts.get(part);
         ["dependentRequired", "dependentSchemas", "dependencies"]

@@ -1,24 +1,27 @@
-//! Texts for regular expressions.
+//! Generates texts that match a regular expression.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Numbers of extra repetitions for `*`, `+` and `{n,}`.
+/// The numbers of additional repetitions for `*`, `+` and `{n,}`, each for another text.
 const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
-/// Number of variants: each variant takes another branch of alternations and classes.
+/// The number of variants of a text. Each variant takes other branches of alternations and other
+/// characters of classes.
 const VARIANTS: usize = 6;
 
-/// Maximum length of a text, in bytes.
-const MAX_LENGTH: usize = 10_000;
+/// Maximum length of a generated text, in bytes.
+const MAX_TEXT_BYTES: usize = 10_000;
 
-/// Preferred characters of a class.
+/// The preferred characters of a class such as `[a-z]`, in this order.
 const PREFERRED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
-/// Candidates for a text that matches, short ones first. The caller must validate them.
+/// Generates candidates for a text that matches `pattern`, some of them with at least `least`
+/// characters. Short candidates are first. The caller must validate them.
 pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
-    // `regex-syntax` has no lookaround: drop these groups and let the validator check the texts.
+    // `regex-syntax` does not support lookaround groups. Remove them and let the validator check
+    // the texts.
     let Some(parsed) = parse(pattern).or_else(|| parse(&without_lookaround(pattern))) else {
         return Vec::new();
     };
@@ -31,28 +34,30 @@ pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
             texts.push(text);
         }
     }
-    // An expression without anchors also matches inside a longer text.
+    // A pattern without anchors also matches a part of a longer text, so padded texts are
+    // candidates too.
     let padded = texts
         .iter()
-        .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_LENGTH))));
+        .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_TEXT_BYTES))));
     let padded: Vec<_> = padded.collect();
     texts.extend(padded);
     texts
 }
 
+/// Appends the text of variant `way` for a part of the pattern, with `more` additional repetitions.
 fn write(part: &Hir, way: usize, more: u32, text: &mut String) {
-    if text.len() > MAX_LENGTH {
+    if text.len() > MAX_TEXT_BYTES {
         return;
     }
     match part.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => text.push_str(&String::from_utf8_lossy(&literal.0)),
-        HirKind::Class(class) => text.extend(character(class, way)),
+        HirKind::Class(class) => text.extend(select_character(class, way)),
         HirKind::Repetition(repetition) => {
             let most = repetition.max.unwrap_or(u32::MAX);
             for _ in 0..repetition.min.saturating_add(more).min(most) {
                 write(&repetition.sub, way, more, text);
-                if text.len() > MAX_LENGTH {
+                if text.len() > MAX_TEXT_BYTES {
                     return;
                 }
             }
@@ -67,8 +72,8 @@ fn write(part: &Hir, way: usize, more: u32, text: &mut String) {
     }
 }
 
-/// Selects a character of a class.
-fn character(class: &Class, way: usize) -> Option<char> {
+/// Selects a character of a class for variant `way`.
+fn select_character(class: &Class, way: usize) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
         Class::Bytes(class) => {
@@ -82,7 +87,7 @@ fn character(class: &Class, way: usize) -> Option<char> {
     preferred.get(way % preferred.len().max(1)).copied().or(first)
 }
 
-/// The expression without its lookahead and lookbehind groups.
+/// Returns the pattern without its lookahead and lookbehind groups.
 fn without_lookaround(pattern: &str) -> String {
     let mut text = String::new();
     let mut rest = pattern;
@@ -100,7 +105,7 @@ fn without_lookaround(pattern: &str) -> String {
     text
 }
 
-/// The rest of `text` after its first group.
+/// Returns the text after the group in parentheses at the start of `text`.
 fn after_group(text: &str) -> &str {
     let mut depth = 0;
     let mut is_escaped = false;

@@ -167,7 +167,8 @@ fn unsatisfiable_schema_is_reported_with_its_pointer() {
     );
 }
 
-/// A schema may come from an untrusted server and require more than fits into memory.
+/// A schema can come from an untrusted server and require a value that does not fit into memory.
+/// Such a schema must be rejected with an error.
 #[test]
 fn oversized_examples_are_rejected() {
     let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1_000});
@@ -198,7 +199,8 @@ fn each_number_gives_another_example() {
     assert_eq!(values, [json!("x"), json!(0), json!(null)]);
 }
 
-/// Every schema of the official suite with a valid test value gets an example, except those listed.
+/// An example must be found for every schema of the official JSON Schema test suite that has a
+/// valid test value. The snapshot lists the exceptions.
 #[test]
 fn schemas_of_the_official_suite_get_an_example() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../schema/tests/json-schema-test-suite");

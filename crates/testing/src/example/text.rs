@@ -6,24 +6,25 @@ use super::merged::MergedSchema;
 use super::{Generator, NoExample, no_example, pattern};
 use haft_core::Schema;
 
-/// Valid texts by their rules, as JSON.
+/// The valid texts for each combination of text rules. The keys are the rules as JSON.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// Number of texts or numbers to select from if values must be distinct.
+/// The number of texts or numbers to select from while values must be distinct.
 pub(super) const DISTINCT: usize = 5_000;
 
-/// Number of plain texts to select from otherwise.
+/// The number of plain texts to select from in all other cases.
 const PLAIN_TEXTS: usize = 3;
 
-/// Maximum length of a text, in characters.
-const MAX_LENGTH: usize = 100_000;
+/// Maximum length of a generated text, in characters.
+const MAX_TEXT_CHARS: usize = 100_000;
 
-/// Characters per unit of the budget.
+/// The number of characters per unit of the [budget](super::BUDGET).
 const CHARS_PER_UNIT: usize = 64;
 
 const RULES: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 
-/// A valid text for each enforced format, and texts that common patterns accept.
+/// A valid text for each `format` that the validator enforces, and texts that match common
+/// patterns.
 const SAMPLES: [&str; 27] = [
     "2026-11-22T05:30:00Z",
     "2026-11-22",
@@ -57,18 +58,21 @@ const SAMPLES: [&str; 27] = [
 impl<'s> Generator<'s> {
     pub(super) fn text(&mut self, merged: &MergedSchema<'s>, pointer: &str) -> Result<Value, NoExample> {
         let least = merged.lower_bound("minLength");
-        if least > MAX_LENGTH {
+        if least > MAX_TEXT_CHARS {
             return Err(no_example(
                 pointer,
-                format!("the schema requires {least} characters, above the limit of {MAX_LENGTH}"),
+                format!("the schema requires {least} characters, above the limit of {MAX_TEXT_CHARS}"),
             ));
         }
         self.spend(least / CHARS_PER_UNIT, pointer)?;
         if merged.rules("pattern").chain(merged.rules("format")).next().is_none() {
             let ways = if self.needs_distinct { DISTINCT } else { PLAIN_TEXTS };
             let chosen = self.choices.choose(pointer, "text", 0, ways);
-            let text =
-                if merged.upper_bound("maxLength") == Some(0) { String::new() } else { plain(chosen, least) };
+            let text = if merged.upper_bound("maxLength") == Some(0) {
+                String::new()
+            } else {
+                plain_text(chosen, least)
+            };
             return Ok(Value::String(text));
         }
         let rules: Vec<_> =
@@ -77,7 +81,7 @@ impl<'s> Generator<'s> {
             merged.rules("examples").filter_map(Value::as_array).flatten().chain(merged.rules("default"));
         let given: Vec<_> = given.filter_map(Value::as_str).collect();
         let key = json!([rules, given]).to_string();
-        let fitting = self.texts.entry(key).or_insert_with(|| fitting(merged, &rules, &given, least));
+        let fitting = self.texts.entry(key).or_insert_with(|| valid_texts(merged, &rules, &given, least));
         if fitting.is_empty() {
             let rules: Vec<_> = rules.iter().map(Value::to_string).collect();
             return Err(no_example(pointer, format!("no text was found for {}", rules.join(" and "))));
@@ -91,13 +95,14 @@ fn text_rules(part: &Map<String, Value>) -> Value {
     RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone()))).collect()
 }
 
-/// Valid texts: samples, texts for the patterns, the schema's own examples, and longer samples.
-fn fitting(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
+/// Returns valid texts: samples, texts generated from the patterns, the texts in `given` from the
+/// schema, and longer samples.
+fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
     let patterns = merged.rules("pattern").filter_map(Value::as_str);
     let made = patterns.flat_map(|pattern| pattern::texts(pattern, least));
     let forms = SAMPLES.iter().map(|form| (*form).to_owned());
-    // Some formats allow a longer text, for example URIs.
+    // Padded samples are valid for some formats, for example for URIs.
     let long = SAMPLES.iter().map(|form| format!("{form}{}", "a".repeat(least.saturating_sub(form.len()))));
     let given = given.iter().map(|text| (*text).to_owned());
     let mut fitting: Vec<String> = Vec::new();
@@ -109,8 +114,9 @@ fn fitting(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: us
     fitting
 }
 
-/// Letters in the order `a`, `b`, …, `z`, `ba`, padded with `a` to the minimum length.
-fn plain(mut number: usize, least: usize) -> String {
+/// Returns the plain text with this number, in the order `a`, `b`, …, `z`, `ba`. It is padded with
+/// `a` on the left to the minimum length `least`.
+fn plain_text(mut number: usize, least: usize) -> String {
     let mut letters = Vec::new();
     loop {
         letters.push(char::from(b"abcdefghijklmnopqrstuvwxyz"[number % 26]));

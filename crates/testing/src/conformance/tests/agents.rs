@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::json;
 
-use super::broken;
+use super::format_violations;
 use crate::conformance;
 use haft_core::{
     Agent, Message, RunEvent, RunInput, RunOutput, ToolCall, ToolOutput, ToolResult, Transcript,
@@ -17,7 +17,8 @@ use haft_core::{
     usage::Usage,
 };
 
-/// An agent with one fault, or none.
+/// An agent that violates the contract by the named fault, for example `two ends`. The fault `none`
+/// conforms.
 #[derive(Clone)]
 struct FaultyAgent {
     fault: &'static str,
@@ -123,7 +124,7 @@ impl Agent for FaultyAgent {
     }
 }
 
-/// Ends the stream with an error when the token is cancelled.
+/// Ends the stream with [`AgentErrorKind::Cancelled`] when the token is cancelled.
 fn with_cancellation(
     events: BoxStream<'static, Event>,
     token: tokio_util::sync::CancellationToken,
@@ -147,7 +148,7 @@ fn with_cancellation(
 async fn check(fault: &'static str, expected: Expect) {
     let agent = FaultyAgent { fault, runs: Arc::default() };
     let report = conformance::agent(agent).await;
-    expected.assert_eq(&broken(&report));
+    expected.assert_eq(&format_violations(&report));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::json;
 
-use super::broken;
+use super::format_violations;
 use crate::{CassetteModel, ScriptedModel, TestModel, conformance};
 use haft_core::{
     ChatModel, ToolCall,
@@ -28,12 +28,12 @@ async fn own_models_have_no_findings() {
         };
         Ok(ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new(message) })
     };
-    // One step for each request of a check.
+    // The check sends 13 requests, and each takes one step of the script.
     let model = (0..13).fold(ScriptedModel::new(), |model, _| model.step(answers));
     conformance::model(model).deterministic().await.assert();
 }
 
-/// A model with one fault.
+/// A model that violates the contract by the named fault, for example `empty`.
 struct FaultyModel {
     fault: &'static str,
     busy: AtomicBool,
@@ -140,7 +140,8 @@ fn faulty(fault: &'static str, profile: ModelProfile) -> FaultyModel {
     FaultyModel { fault, busy: AtomicBool::new(false), requests: AtomicUsize::new(0), profile }
 }
 
-/// Servers generate call ids and provider data for each reply.
+/// Servers generate new call ids and provider data for each reply, so a deterministic model may
+/// return others each time.
 #[tokio::test]
 async fn call_ids_and_provider_data_may_differ() {
     check("new ids", expect![""]).await;
@@ -166,7 +167,7 @@ async fn check(fault: &'static str, expected: Expect) {
     };
     let model = faulty(fault, profile);
     let report = conformance::model(model).deterministic().await;
-    expected.assert_eq(&broken(&report));
+    expected.assert_eq(&format_violations(&report));
 }
 
 #[tokio::test]

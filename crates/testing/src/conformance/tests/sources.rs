@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use expect_test::{Expect, expect};
 
-use super::broken;
+use super::format_violations;
 use crate::conformance;
 use haft_core::{
     Schema, ToolDefinition, ToolError, ToolName, ToolOutput, ToolSource, Toolset,
@@ -25,7 +25,7 @@ fn tool(name: &str) -> DynamicTool {
 
 async fn check(source: impl ToolSource + 'static, expected: Expect) {
     let report = conformance::source(source).await;
-    expected.assert_eq(&broken(&report));
+    expected.assert_eq(&format_violations(&report));
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn own_sources_and_adaptors_have_no_findings() {
     conformance::source(Toolset::new().with_source(tools().prefixed("z_"))).await.assert();
 }
 
-/// A source with one fault.
+/// A tool source that violates the contract by the named fault, for example `no label`.
 struct FaultySource {
     fault: &'static str,
     listings: AtomicUsize,

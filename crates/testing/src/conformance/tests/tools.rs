@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::broken;
+use super::format_violations;
 use crate::conformance;
 use haft_core::{
     Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
@@ -35,14 +35,14 @@ fn tool_of(
 }
 
 async fn check(tool: impl Tool + 'static, expected: Expect) {
-    expected.assert_eq(&broken(&conformance::tool(tool).await));
+    expected.assert_eq(&format_violations(&conformance::tool(tool).await));
 }
 
 /// Checks a tool whose call continues after a cancellation or a drop. The short timeout keeps the
-/// test fast.
+/// test fast, because the check waits for the end of the call.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
     let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
-    expected.assert_eq(&broken(&report));
+    expected.assert_eq(&format_violations(&report));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,6 +53,7 @@ async fn conforming_tool_has_no_findings() {
     check(tool_of(definition, double), expect![""]).await;
 }
 
+/// A tool that returns its two definitions alternately.
 struct UnstableTool([ToolDefinition; 2], AtomicUsize);
 
 #[async_trait]
@@ -108,7 +109,8 @@ async fn panics_and_fatal_errors_are_found() {
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert();
 }
 
-/// Callers other than a pipeline may not validate the arguments.
+/// A pipeline rejects invalid arguments, but other callers may pass them. A panic of the tool must
+/// be found.
 #[tokio::test(flavor = "multi_thread")]
 async fn panic_on_invalid_arguments_is_found() {
     let unchecked = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
@@ -119,13 +121,16 @@ async fn panic_on_invalid_arguments_is_found() {
     .await;
 }
 
-/// Results are only checked after a successful call.
+/// The results of a tool are checked only after a successful call, so a tool must succeed with
+/// arguments set by the caller. Generated arguments may be meaningless, so a failure with them is
+/// accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_with_given_arguments_is_found() {
     let fails = |_, _| Err(ToolError::failed("no such file"));
     check(tool_of(definition(), fails), expect![""]).await;
     let report = conformance::tool(tool_of(definition(), fails)).arguments(json!({"x": 1})).await;
-    expect!["a call with the given arguments succeeds: it fails: no such file"].assert_eq(&broken(&report));
+    expect!["a call with the given arguments succeeds: it fails: no such file"]
+        .assert_eq(&format_violations(&report));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,6 +146,7 @@ async fn result_that_violates_its_schema_is_found() {
     check(tool_of(definition(), bare), expect!["a result matches the output schema: there is an output schema, but the result has no structured content"]).await;
 }
 
+/// A tool whose call spawns a task that never ends and is not aborted.
 struct LeakyTool(ToolDefinition);
 
 #[async_trait]
