@@ -1,9 +1,11 @@
-//! `cargo xtask api`: the public API of each published library, as text in `docs/api`.
+//! The command `cargo xtask api`: compares the public API of each published library with its
+//! snapshot in `docs/api`.
 //!
-//! The JSON output of rustdoc is unstable, and its format changes between compilers. The listing
-//! reads [`RUSTDOC_FORMAT`]; with another compiler the check is skipped. `RUSTC_BOOTSTRAP` enables
-//! the output on a stable compiler. It is set for rustdoc alone, by a wrapper ([`as_rustdoc`]):
-//! build scripts do not see the variable, and no dependency is compiled again.
+//! The JSON output of rustdoc is unstable, and its format changes between compilers. This command
+//! supports [`RUSTDOC_FORMAT`]. With another compiler, the check is skipped. `RUSTC_BOOTSTRAP`
+//! enables the output on a stable compiler. A wrapper ([`run_as_rustdoc`]) sets the variable for
+//! rustdoc only. Build scripts therefore do not receive the variable, and no dependency is compiled
+//! again.
 
 mod release;
 mod snapshot;
@@ -19,13 +21,14 @@ use crate::failure::Failure;
 use crate::process::{announce, cargo, run as run_command};
 use crate::workspace::{self, Package, Workspace};
 
-/// The JSON format of Rust 1.93 to 1.95, which `public-api` 0.52 reads.
+/// The JSON format version of Rust 1.93 to 1.95. `public-api` 0.52 reads this version.
 const RUSTDOC_FORMAT: u64 = 57;
 
-/// The folder of the snapshots.
+/// The folder of the snapshots, as a path from the root of the repository.
 const FOLDER: &str = "docs/api";
 
-/// The variable with the path of the real rustdoc, for the wrapper.
+/// The environment variable with the path of the real rustdoc. If it is set, this program runs as
+/// the wrapper.
 const REAL_RUSTDOC: &str = "HAFT_REAL_RUSTDOC";
 
 const UPDATE: &str = "`cargo xtask api --update` accepts the change";
@@ -38,14 +41,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         _ => return Err(Failure::usage("`api` takes `--update` or nothing")),
     };
     let workspace = Workspace::load()?;
-    document()?;
+    write_rustdoc_json()?;
     let mut findings = Vec::new();
     for package in workspace.published().filter(|package| package.has_library()) {
-        let Some(api) = listing(&workspace.target_directory, package)? else {
+        let Some(api) = list_public_items(&workspace.target_directory, package)? else {
             announce("note: the public API is not checked: this compiler's rustdoc has another JSON format");
             return Ok(());
         };
-        let file = file_of(package);
+        let file = snapshot_path(package);
         if is_update {
             write(&file, &api)?;
         } else {
@@ -65,9 +68,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("the public API has changed: {UPDATE}")))
 }
 
-/// Writes the JSON of every library. The features are those of the whole workspace, as in
-/// `cargo xtask doc`, so both commands share the compiled dependencies.
-fn document() -> Result<(), Failure> {
+/// Runs rustdoc, which writes a JSON file for every library. The features are those of the whole
+/// workspace, as in `cargo xtask doc`, so both commands share the compiled dependencies.
+fn write_rustdoc_json() -> Result<(), Failure> {
     let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;
     run_command(
         cargo(&["doc", "--workspace", "--lib", "--no-deps", "--locked", "--quiet"])
@@ -77,17 +80,18 @@ fn document() -> Result<(), Failure> {
     )
 }
 
-/// Runs the real rustdoc with the arguments of this program, if cargo started this program as the
-/// rustdoc wrapper.
-pub(crate) fn as_rustdoc() -> Option<ExitCode> {
+/// Runs the real rustdoc with the arguments of this program and returns its exit code. Returns
+/// `None` if cargo did not start this program as the rustdoc wrapper.
+pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
     let rustdoc = env::var_os(REAL_RUSTDOC)?;
     let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
     let code = status.ok().and_then(|status| u8::try_from(status.code()?).ok());
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The public items, one per line. `None` if the JSON has another format.
-fn listing(target: &Path, package: &Package) -> Result<Option<String>, Failure> {
+/// Lists the public items of a library, one per line. Returns `None` if the rustdoc JSON has an
+/// unsupported format.
+fn list_public_items(target: &Path, package: &Package) -> Result<Option<String>, Failure> {
     let name = package.name.replace('-', "_");
     let file = target.join("doc").join(name).with_extension("json");
     let failed = |error: &dyn std::fmt::Display| {
@@ -106,8 +110,8 @@ fn listing(target: &Path, package: &Package) -> Result<Option<String>, Failure> 
     Ok(Some(api.to_string()))
 }
 
-/// The path of a package's snapshot from the root.
-fn file_of(package: &Package) -> String {
+/// Returns the path of a package's snapshot from the root of the repository.
+fn snapshot_path(package: &Package) -> String {
     format!("{FOLDER}/{}.txt", package.name)
 }
 

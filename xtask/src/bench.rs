@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the cost of haft in time and in instructions.
+//! The command `cargo xtask bench`: measures the cost of haft in time and in instructions.
 
 use std::{env, fs};
 
@@ -8,15 +8,15 @@ use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
-/// Benches with checked instruction counts. Ratios to the same work by hand depend little on the
-/// compiler.
+/// The benches whose instruction counts are checked in CI. Their ratios to the same work by hand
+/// depend little on the compiler.
 const COUNTED_IN_CI: [&str; 2] = ["call", "step"];
 
-/// The bench with a checked memory bound. It needs no valgrind.
+/// The bench whose memory bound is checked in CI. It does not need valgrind.
 const MEASURED_IN_CI: &str = "process";
 
-/// The variable that makes a missing valgrind an error.
-const REQUIRED: &str = "HAFT_COUNTS";
+/// The environment variable that makes a missing valgrind an error. CI sets it.
+const REQUIRE_COUNTS_VARIABLE: &str = "HAFT_COUNTS";
 
 pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 
@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.arg("--").args(rest))
 }
 
-/// Checks instructions and memory: the bounds in the benches, and the recorded counts.
+/// Checks the memory and the instruction counts against the bounds in the benches and the recorded
+/// counts.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
     run(&[MEASURED_IN_CI.to_owned(), check.clone()])?;
@@ -39,19 +40,19 @@ pub(crate) fn check() -> Result<(), Failure> {
         return run(&[names.as_slice(), &[check]].concat());
     }
     let missing = format!("counting instructions requires valgrind: `{INSTALL_VALGRIND}`");
-    if env::var_os(REQUIRED).is_some() {
+    if env::var_os(REQUIRE_COUNTS_VARIABLE).is_some() {
         return Err(Failure::message(missing));
     }
     announce(&missing);
     Ok(())
 }
 
-/// Returns `true` if valgrind is installed.
+/// Returns `true` if valgrind is installed, so instructions can be counted.
 pub(crate) fn can_count() -> bool {
     succeeds(program("valgrind").arg("--version"))
 }
 
-/// The benches: the files in `benches/benches`.
+/// Returns the names of the benches: the file names in `benches/benches` without extension.
 fn names() -> Result<Vec<String>, Failure> {
     let folder = workspace::root().join("benches/benches");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: the checks and tests before a commit.
+//! The command `cargo xtask ci`: runs the checks and tests that must pass before a commit.
 
 use crate::failure::Failure;
 use crate::process::{announce, cargo, program, run as run_command};
@@ -9,35 +9,37 @@ use crate::{api, bench, doc, fuzz, size, test, tidy};
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let flags: Vec<_> = arguments.iter().map(String::as_str).collect();
     match flags[..] {
-        [] => checks().and_then(|()| test::run(&[])).and_then(|()| counts()),
-        ["--checks"] => checks(),
-        ["--counts"] => counts(),
+        [] => run_checks().and_then(|()| test::run(&[])).and_then(|()| check_counts()),
+        ["--checks"] => run_checks(),
+        ["--counts"] => check_counts(),
         _ => Err(Failure::usage("`ci` takes `--checks`, `--counts` or nothing")),
     }
 }
 
-/// Runs the checks, the fast ones first.
-fn checks() -> Result<(), Failure> {
+/// Runs all checks except tests and counts, fast checks first.
+fn run_checks() -> Result<(), Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
     clippy(&["--workspace", "--all-targets"])?;
-    bare_crates()?;
+    lint_without_features()?;
     fuzz::check()?;
     doc::run(&[])?;
     api::run(&[])?;
-    dependencies()?;
-    packages()
+    check_dependencies()?;
+    package_crates()
 }
 
-/// Checks instruction counts, crate counts, and the size of the program in the test build.
-fn counts() -> Result<(), Failure> {
+/// Checks the instruction counts, the numbers of third-party crates, and the size of the program
+/// `haft` in the test build.
+fn check_counts() -> Result<(), Failure> {
     bench::check()?;
     size::check()
 }
 
-/// Checks licences, banned and duplicate crates, and sources. Advisories need a database from the
-/// network; the workflow `.github/workflows/advisories.yml` checks them.
-fn dependencies() -> Result<(), Failure> {
+/// Checks the licences and the sources of dependencies, and rejects banned and duplicate crates.
+/// Security advisories need a database from the network. The workflow
+/// `.github/workflows/advisories.yml` checks them.
+fn check_dependencies() -> Result<(), Failure> {
     announce(
         "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",
     );
@@ -49,17 +51,17 @@ fn clippy(scope: &[&str]) -> Result<(), Failure> {
     run_command(cargo(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
-/// Checks the crates with default features without them.
-fn bare_crates() -> Result<(), Failure> {
+/// Lints each crate that has default features without these features.
+fn lint_without_features() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));
     crates.try_for_each(|package| clippy(&["--package", &package.name, "--no-default-features"]))
 }
 
-/// Packages each crate for the registry. The packages are not built: that takes as long as all
-/// other checks together. Clippy has checked the same sources, and `tidy` rejects files that are
-/// included from outside of a package.
-fn packages() -> Result<(), Failure> {
+/// Packages each published crate. The packages are not built, because that takes as long as all
+/// other checks together. Clippy has checked the same sources, and `tidy` rejects a file that is
+/// included from outside of its package.
+fn package_crates() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut command = cargo(&["package", "--locked", "--no-verify", "--allow-dirty"]);
     for package in workspace.published() {

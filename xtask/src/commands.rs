@@ -1,4 +1,4 @@
-//! The table of commands.
+//! The table of the `cargo xtask` commands.
 
 use crate::failure::Failure;
 use crate::{api, bench, ci, demo, doc, eval, example, fuzz, minimal_versions, setup, size, test, tidy};
@@ -6,10 +6,10 @@ use crate::{api, bench, ci, demo, doc, eval, example, fuzz, minimal_versions, se
 /// A command of `cargo xtask`.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
-    /// The arguments in the usage text.
+    /// The arguments as shown in the usage text.
     pub(crate) arguments: &'static str,
     pub(crate) about: &'static str,
-    /// Set if `--help` is passed on to the program that the command starts.
+    /// Set if `--help` is passed to the program that the command starts.
     pub(crate) has_own_help: bool,
     pub(crate) run: fn(&[String]) -> Result<(), Failure>,
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: a local model answers a question with tools of two kinds.
+//! The command `cargo xtask demo`: a local model answers a question with a tool in the process and
+//! a tool of an MCP server.
 
 use crate::failure::Failure;
 use crate::native;
@@ -17,5 +18,5 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             "note: python3 with pip is not installed; it is only used if the Hugging Face hub is unreachable",
         );
     }
-    native::ask_model("mixed-tools", &[question.to_owned()])
+    native::run_with_model("mixed-tools", &[question.to_owned()])
 }

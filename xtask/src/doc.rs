@@ -1,4 +1,4 @@
-//! `cargo xtask doc`: the reference of every crate, and the book.
+//! The command `cargo xtask doc`: builds the reference of every crate and the book.
 
 mod pages;
 #[cfg(test)]
@@ -9,7 +9,7 @@ use crate::process::{announce, cargo, program, run as run_command};
 use crate::tools::MDBOOK;
 use crate::workspace;
 
-/// The folder of the rendered book.
+/// The folder of the rendered book, as a path from the root of the repository.
 const BOOK: &str = "docs/book/build";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     check_book()
 }
 
-/// Checks the links of the rendered book.
+/// Returns an error that lists the dead links of the rendered book, if there are any.
 fn check_book() -> Result<(), Failure> {
     let folder = workspace::root().join(BOOK);
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

@@ -1,17 +1,17 @@
-//! `cargo xtask eval`: tables of tool selection and tool calls by the local models.
+//! The command `cargo xtask eval`: evaluates tool selection and tool calls of the local models.
 
 use crate::failure::Failure;
 use crate::process::announce;
 use crate::{judges, native};
 
-/// The compared models.
+/// The names of the models in the comparison.
 const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    // Fails on a missing model file before anything is installed.
+    // A missing model file must be reported before the llama.cpp server is installed.
     native::chosen_model()?;
     let mut arguments = arguments.to_vec();
-    if compares(&arguments) {
+    if needs_python(&arguments) {
         match judges::llama_cpp() {
             Ok(python) => arguments.extend(["--python".to_owned(), python.display().to_string()]),
             Err(failure) => {
@@ -19,18 +19,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             }
         }
     }
-    native::ask_model("eval", &arguments)
+    native::run_with_model("eval", &arguments)
 }
 
-/// Fetches the compared models.
+/// Downloads the models of the comparison into the model cache.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
     MODELS.iter().try_for_each(|model| native::run("haft", &["model", "pull", model].map(str::to_owned)))
 }
 
-/// Returns `true` if the models are compared with the plain loop.
-fn compares(arguments: &[String]) -> bool {
-    let without_comparison = ["--help", "-h", "--model", "--dialect", "--python"];
-    arguments
-        .iter()
-        .all(|argument| without_comparison.iter().all(|option| argument.split('=').next() != Some(option)))
+/// Returns `true` if the evaluation needs a Python interpreter with llama.cpp: no option excludes
+/// the comparison with the plain loop (such as `--model`) or selects an interpreter (`--python`).
+fn needs_python(arguments: &[String]) -> bool {
+    let options = ["--help", "-h", "--model", "--dialect", "--python"];
+    arguments.iter().all(|argument| options.iter().all(|option| argument.split('=').next() != Some(option)))
 }

@@ -1,16 +1,16 @@
-//! The errors of commands, with their exit codes.
+//! The errors of `cargo xtask` commands, with their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// An error that ends a command.
+/// The error of a `cargo xtask` command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line is invalid. The usage is printed after the error.
+    /// The command line is invalid. The usage text is printed after the error.
     Usage(String),
-    /// A started program failed, and has printed its own error.
+    /// A child process failed. It has printed its own error.
     Program { line: String, code: u8 },
-    /// Any other error, with its remedy.
+    /// Any other error. The message includes a remedy.
     Message(String),
 }
 
@@ -23,7 +23,7 @@ impl Failure {
         Self::Message(text.into())
     }
 
-    /// Returns 2 for invalid usage, the code of a failed program, and 1 otherwise.
+    /// Returns the exit code: 2 for invalid usage, the code of a failed program, or 1.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz TARGET`: runs a fuzz target with libFuzzer, on the stable compiler.
+//! The command `cargo xtask fuzz TARGET`: runs a fuzz target with libFuzzer on the stable compiler.
 //!
-//! cargo-fuzz needs a nightly compiler for sanitizers only. The targets search for panics, stack
-//! overflows and endless work in safe code, without a sanitizer.
+//! cargo-fuzz needs a nightly compiler for sanitizers only. Our targets detect panics, stack
+//! overflows and endless loops in safe code, which needs no sanitizer.
 
 mod duration;
 #[cfg(test)]
@@ -18,25 +18,25 @@ use crate::workspace::{Workspace, root};
 const PACKAGE: &str = "haft-fuzz";
 const FEATURE: &str = "libfuzzer";
 
-/// The folder of inputs that increase coverage, with a folder for each target.
+/// The folder of the inputs that increased coverage, with a subfolder for each target.
 const CORPUS: &str = "fuzz/corpus";
 
-/// Limits of one input: 20 seconds (with room for a busy machine), 1,024 MiB of memory, and 16 KiB
-/// of text.
+/// The libFuzzer limits of one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
+/// and 16 KiB of text.
 const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"];
 
-/// The arguments of the command.
+/// The parsed arguments of `cargo xtask fuzz`.
 #[derive(Debug, PartialEq, Eq)]
 struct Run<'a> {
     target: &'a str,
-    /// `None` runs until the user stops it.
+    /// The duration of the run. `None` runs until the user stops the command.
     time: Option<Duration>,
-    /// Further options for libFuzzer.
+    /// The arguments after `--`, which are options for libFuzzer.
     options: &'a [String],
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let Run { target, time, options } = parse(arguments, &targets()?)?;
+    let Run { target, time, options } = parse_arguments(arguments, &targets()?)?;
     install()?;
     let folder = Workspace::load()?.target_directory.join("fuzz");
     let seeds = folder.join("seeds");
@@ -57,14 +57,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.args(options))
 }
 
-/// Lints the targets. Nothing is linked, so libFuzzer itself is not compiled.
+/// Lints the fuzz targets. The path of a precompiled libFuzzer is set, but clippy does not link it.
+/// libFuzzer itself is therefore not compiled.
 pub(crate) fn check() -> Result<(), Failure> {
     let arguments =
         ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];
     run_command(cargo(&arguments).env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a"))
 }
 
-/// The names of the targets: the files in `fuzz/fuzz_targets`.
+/// Returns the names of the targets: the file names in `fuzz/fuzz_targets` without extension.
 fn targets() -> Result<Vec<String>, Failure> {
     let folder = root().join("fuzz/fuzz_targets");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
@@ -76,7 +77,7 @@ fn targets() -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-fn parse<'a>(arguments: &'a [String], targets: &[String]) -> Result<Run<'a>, Failure> {
+fn parse_arguments<'a>(arguments: &'a [String], targets: &[String]) -> Result<Run<'a>, Failure> {
     let end = arguments.iter().position(|it| it == "--");
     let (ours, options) = match end {
         Some(end) => (arguments.get(..end).unwrap_or_default(), arguments.get(end + 1..).unwrap_or_default()),

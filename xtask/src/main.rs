@@ -1,4 +1,4 @@
-//! `cargo xtask …`: the chores of the project, one file per command.
+//! The program behind `cargo xtask`: the development tasks of the project, one file per command.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command line tool")]
 
 mod api;
@@ -30,7 +30,7 @@ use commands::{COMMANDS, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(code) = api::as_rustdoc() {
+    if let Some(code) = api::run_as_rustdoc() {
         return code;
     }
     match dispatch() {

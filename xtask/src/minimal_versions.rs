@@ -1,7 +1,9 @@
-//! `cargo xtask minimal-versions`: a check with the oldest dependencies that the manifests allow.
+//! The command `cargo xtask minimal-versions`: checks the crates with the oldest dependencies that
+//! the manifests allow.
 //!
-//! `-Z direct-minimal-versions` overwrites the lock file, so it runs in a copy of the repository.
-//! The option is unstable and needs `RUSTC_BOOTSTRAP`; the check itself runs without the variable.
+//! `-Z direct-minimal-versions` overwrites the lock file, so the command works in a copy of the
+//! repository. The option is unstable and needs `RUSTC_BOOTSTRAP`. The check itself runs without
+//! this variable.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(&mut check)
 }
 
-/// Copies the files in git, and new files that git does not ignore.
+/// Copies the files of the git repository, and new files that git does not ignore.
 fn copy_repository(copy: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::message(format!("cannot copy the repository: {error}"));
     let files =
@@ -42,7 +44,7 @@ fn copy_repository(copy: &Path) -> Result<(), Failure> {
     }
     for name in files.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (workspace::root().join(name), copy.join(name));
-        // A file that was deleted and not yet committed is still listed.
+        // git still lists a deleted file if its deletion is not committed.
         if from.is_file() {
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
             fs::copy(from, to).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Child processes: they run in the root of the repository, and their command lines are printed.
+//! Child processes. They run in the root of the repository, and their command lines are printed.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -11,21 +11,21 @@ pub(crate) fn announce(message: &str) {
     eprintln!("==> {message}");
 }
 
-/// A command that runs in the root of the repository.
+/// Creates a command that runs a program in the root of the repository.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(workspace::root());
     command
 }
 
-/// A command of the cargo that started xtask.
+/// Creates a command that runs the same cargo that started xtask.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
 }
 
-/// Prints the command line, runs the command and waits for its end.
+/// Prints the command line, runs the command and waits for its exit.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let line = command_line(command);
     announce(&line);
@@ -39,7 +39,8 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     Err(Failure::Program { line, code })
 }
 
-/// Returns `true` if the command starts and succeeds. Its output is discarded.
+/// Runs a command without input and discards its output. Returns `true` if the command starts and
+/// succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -49,7 +50,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The command line as typed in a shell: the program without its path.
+/// Formats the command line as typed in a shell, with the program name without its path.
 pub(crate) fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program());
     let name = name.file_name().unwrap_or(name.as_os_str());

@@ -1,4 +1,5 @@
-//! `cargo xtask setup`: installs the tools of the chores and of the tests.
+//! The command `cargo xtask setup`: installs the programs that the other commands and the tests
+//! need.
 
 use std::env::consts::EXE_EXTENSION;
 
@@ -11,7 +12,8 @@ use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::tools::{CARGO_DENY, MDBOOK};
 use crate::workspace::Workspace;
 
-/// The toolchain components of `ci`: the cargo command and the component's name in rustup.
+/// The toolchain components that `cargo xtask ci` needs: the cargo command and the component's name
+/// in rustup.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -30,7 +32,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // The build of the tests: `cargo run --package` resolves other features and compiles twice.
+        // Use the program from the build of the tests. `cargo run --package` resolves other
+        // features, so it would compile the dependencies again.
         ["--judges"] => {
             run_command(&mut cargo(&["test", "--locked", "--workspace", "--no-run"]))?;
             let haft = Workspace::load()?.target_directory.join("debug").join("haft");
@@ -40,11 +43,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Installs valgrind if possible. It requires root, and only CI requires valgrind.
+/// Tries to install valgrind with `apt-get`, which requires root. A failure is only a note, because
+/// only CI requires valgrind.
 fn install_valgrind() {
     let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);
-    // A new machine has no package lists yet.
+    // On a new machine, the package lists are missing, and the first attempt fails.
     let update = || apt_get(&["update"]);
     if !bench::can_count() && install().or_else(|_| update().and_then(|()| install())).is_err() {
         announce(&format!(

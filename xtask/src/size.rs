@@ -1,5 +1,5 @@
-//! `cargo xtask size`: third-party crates, CPU time of cold builds, and program sizes, with their
-//! bounds.
+//! The command `cargo xtask size`: measures the number of third-party crates, the CPU time of cold
+//! builds and program sizes, and compares them with bounds.
 
 mod cpu;
 mod measure;
@@ -17,18 +17,19 @@ use crate::workspace::Workspace;
 use cpu::CpuClock;
 use table::{Bound, Row};
 
-/// The largest number of third-party crates of `haft-core`.
-const CORE_CRATES: f64 = 100.0;
-/// The largest number of third-party crates of a program with core, react and openai.
-const AGENT_CRATES: f64 = 150.0;
-/// CPU minutes of a cold release build of core, react and openai.
-const AGENT_MINUTES: f64 = 3.0;
-/// CPU minutes of a cold `cargo xtask demo`, without the time of the model.
-const DEMO_MINUTES: f64 = 12.0;
-/// Megabytes of the program `haft` in release.
-const HAFT_MEGABYTES: f64 = 25.0;
-/// Megabytes of the program `haft` in the debug build of the tests, without symbols.
-const HAFT_DEBUG_MEGABYTES: f64 = 60.0;
+/// Maximum number of third-party crates in `haft-core`.
+const MAX_CORE_CRATES: f64 = 100.0;
+/// Maximum number of third-party crates in a program with core, react and openai.
+const MAX_AGENT_CRATES: f64 = 150.0;
+/// Maximum CPU minutes of a cold release build of core, react and openai.
+const MAX_AGENT_MINUTES: f64 = 3.0;
+/// Maximum CPU minutes of a cold build of `cargo xtask demo`, without the run of the model.
+const MAX_DEMO_MINUTES: f64 = 12.0;
+/// Maximum size of the program `haft` in a release build, in megabytes.
+const MAX_HAFT_MEGABYTES: f64 = 25.0;
+/// Maximum size of the program `haft` in the debug build of the tests, in megabytes without
+/// symbols.
+const MAX_HAFT_DEBUG_MEGABYTES: f64 = 60.0;
 
 const CORE: &[&str] = &["haft-core"];
 const AGENT: &[&str] = &["haft-core", "haft-react", "haft-openai"];
@@ -45,10 +46,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     let workspace = Workspace::load()?;
-    let mut rows = crates(&workspace)?;
-    rows.extend(debug_program(&workspace));
+    let mut rows = count_crates(&workspace)?;
+    rows.extend(measure_debug_program(&workspace));
     if !is_quick {
-        rows.extend(cold_builds(&workspace)?);
+        rows.extend(measure_cold_builds(&workspace)?);
     }
     print!("{}", table::render(&rows));
     let over: Vec<_> = rows.iter().filter(|row| row.is_over()).map(|row| row.name.clone()).collect();
@@ -58,12 +59,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the bounds that take seconds to measure. Cold builds are measured on request only.
+/// Checks the bounds that take seconds to measure. Cold builds are not measured.
 pub(crate) fn check() -> Result<(), Failure> {
     run(&["--quick", "--check"].map(str::to_owned))
 }
 
-fn crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
+/// Counts the third-party crates of the core, of an agent program, of the demo and of `haft`.
+fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let row = |name: &str, packages: &[&str], bound| -> Result<Row, Failure> {
         let count = measure::crates(packages)?;
         Ok(Row { name: format!("crates: {name}"), value: f64::from(count), unit: "", bound })
@@ -71,26 +73,29 @@ fn crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let demo = workspace.package_of_program(DEMO).map_or(DEMO, |package| &package.name);
     let haft = workspace.package_of_program(HAFT).map_or(HAFT, |package| &package.name);
     Ok(vec![
-        row("core", CORE, Bound::AtMost(CORE_CRATES))?,
-        row("core + react + openai", AGENT, Bound::AtMost(AGENT_CRATES))?,
+        row("core", CORE, Bound::AtMost(MAX_CORE_CRATES))?,
+        row("core + react + openai", AGENT, Bound::AtMost(MAX_AGENT_CRATES))?,
         row("demo", &[demo], Bound::None)?,
         row("haft", &[haft], Bound::None)?,
     ])
 }
 
-/// The size of the program in the test build, if it exists.
-fn debug_program(workspace: &Workspace) -> Option<Row> {
+/// Measures the size of the program `haft` in the debug build of the tests. Returns `None` if it is
+/// not built.
+fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
     let target = workspace.target_directory.join("size");
     let program = workspace.target_directory.join("debug").join(HAFT);
-    let value = fs::create_dir_all(&target).ok().and_then(|()| measure::stripped(&program, &target))?;
+    let value =
+        fs::create_dir_all(&target).ok().and_then(|()| measure::stripped_megabytes(&program, &target))?;
     let name = "program: haft, debug build without symbols".to_owned();
-    Some(Row { name, value, unit: "MB", bound: Bound::AtMost(HAFT_DEBUG_MEGABYTES) })
+    Some(Row { name, value, unit: "MB", bound: Bound::AtMost(MAX_HAFT_DEBUG_MEGABYTES) })
 }
 
-/// Builds the libraries, the demo and the command line into empty target folders.
-fn cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
+/// Builds the libraries, the demo and the program `haft` into empty target folders, and measures
+/// the CPU time and the program sizes.
+fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let folder = workspace.target_directory.join("size");
-    let libraries = emptied(&folder.join("agent"))?;
+    let libraries = create_empty(&folder.join("agent"))?;
     let mut build = cargo(&["build", "--locked", "--release"]);
     for package in AGENT {
         build.args(["--package", package]);
@@ -99,9 +104,9 @@ fn cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     run_command(build.env("CARGO_TARGET_DIR", &libraries))?;
     let agent = clock.minutes();
 
-    let demo = emptied(&folder.join("demo"))?;
+    let demo = create_empty(&folder.join("demo"))?;
     let clock = CpuClock::start();
-    // `cargo xtask demo` compiles this program first.
+    // `cargo xtask demo` compiles xtask first.
     run_command(cargo(&["build", "--locked", "--package", "xtask"]).env("CARGO_TARGET_DIR", &demo))?;
     run_command(&mut native::build_command(workspace, DEMO, &demo)?)?;
     let cold = clock.minutes();
@@ -121,17 +126,17 @@ fn cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
         announce("note: CPU time is not measured: this system has no /proc");
     }
     let rows = [
-        minutes("core + react + openai, release", agent, Bound::AtMost(AGENT_MINUTES)),
-        minutes("cargo xtask demo", cold, Bound::AtMost(DEMO_MINUTES)),
+        minutes("core + react + openai, release", agent, Bound::AtMost(MAX_AGENT_MINUTES)),
+        minutes("cargo xtask demo", cold, Bound::AtMost(MAX_DEMO_MINUTES)),
         minutes("haft, after the demo", second, Bound::None),
         size(DEMO, Bound::None),
-        size(HAFT, Bound::AtMost(HAFT_MEGABYTES)),
+        size(HAFT, Bound::AtMost(MAX_HAFT_MEGABYTES)),
     ];
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// An empty folder at this path.
-fn emptied(folder: &Path) -> Result<std::path::PathBuf, Failure> {
+/// Creates an empty folder at this path. The contents of an existing folder are deleted.
+fn create_empty(folder: &Path) -> Result<std::path::PathBuf, Failure> {
     let failed = |error| Failure::message(format!("cannot empty {}: {error}", folder.display()));
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(failed)?;

@@ -1,10 +1,10 @@
-//! `cargo xtask test`: runs all tests, doctests and examples of the workspace.
+//! The command `cargo xtask test`: runs all tests, doctests and examples of the workspace.
 
 use crate::failure::Failure;
 use crate::process::{cargo, run as run_command};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    // With `--workspace`, cargo ignores `--package` and tests all packages.
+    // If `--workspace` is given, cargo ignores `--package` and tests all packages.
     let ours = arguments.iter().take_while(|argument| *argument != "--");
     let narrowed = ours.into_iter().any(|argument| is_package_choice(argument));
     let scope: &[&str] = if narrowed { &[] } else { &["--workspace"] };

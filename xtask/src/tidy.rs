@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: rules that the compiler does not check.
+//! The command `cargo xtask tidy`: checks rules that the compiler does not check.
 //!
-//! A rule is a function from the packages and the files to its findings, so its unit tests need no
-//! disk.
+//! A rule is a function that takes the packages and the files of the repository and returns
+//! findings. Its unit tests pass files as text and need no disk.
 
 mod arrows;
 mod behaviour;
@@ -37,7 +37,7 @@ use exceptions::Exception;
 pub(crate) use links::resolve;
 use tree::Tree;
 
-/// A violation of a rule: the place, the problem and the remedy.
+/// A violation of a rule: its place, and a message with the problem and the remedy.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -47,7 +47,7 @@ struct Finding {
 
 type Rule = fn(&[Package], &Tree) -> Vec<Finding>;
 
-/// The rules, with their names in `exceptions.txt`.
+/// The rules, with the names that `exceptions.txt` uses.
 const RULES: &[(&str, Rule)] = &[
     ("arrows", arrows::check),
     ("behaviour", behaviour::check),
@@ -76,11 +76,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     };
     let workspace = Workspace::load()?;
     let mut tree = read_tree()?;
-    if is_fix && let Some(page) = behaviour::updated(&tree) {
+    if is_fix && let Some(page) = behaviour::updated_document(&tree) {
         write(behaviour::DOCUMENT, &page)?;
         tree = read_tree()?;
     }
-    let (mut findings, unused) = check(&workspace.packages, &tree);
+    let (mut findings, unused) = run_rules(&workspace.packages, &tree);
     if is_fix {
         write(exceptions::FILE, &exceptions::without(exceptions_of(&tree), &unused))?;
     } else {
@@ -97,8 +97,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("tidy: {} findings", findings.len())))
 }
 
-/// The findings of all rules, and the exceptions that hide none.
-fn check<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
+/// Runs all rules. Returns the findings that no exception hides, and the exceptions that hide no
+/// finding.
+fn run_rules<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
     let mut findings = Vec::new();
     let mut unused = exceptions::parse(exceptions_of(tree));
     let exceptions = unused.clone();
@@ -132,7 +133,8 @@ impl Finding {
         Self { path: path.to_owned(), line, message: message.into() }
     }
 
-    /// Points at the first line of a package's manifest that starts with `text`, or at line 1.
+    /// Creates a finding at the first line of a package's manifest that starts with `text`, or at
+    /// line 1.
     fn in_manifest(package: &Package, tree: &Tree, text: &str, message: impl Into<String>) -> Self {
         let path = format!("{}/Cargo.toml", package.folder());
         let lines = tree.text(&path).unwrap_or_default().lines();

@@ -1,4 +1,4 @@
-//! Programs from crates.io, in `target/tools`.
+//! Installs programs from crates.io in `target/tools`.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::workspace::Workspace;
 
-/// A program, pinned to a tested version.
+/// A program from crates.io, pinned to a tested version.
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
@@ -14,15 +14,15 @@ pub(crate) struct Tool {
     pub(crate) arguments: &'static [&'static str],
 }
 
-/// Renders the book. Built without its server and its file watcher, which are not used.
+/// The program that renders the book. It is built without its unused server and file watcher.
 pub(crate) const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 
-/// Checks licences, duplicate crates and sources by `deny.toml`.
+/// The program that checks licences, duplicate crates and sources of dependencies by `deny.toml`.
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", arguments: &[] };
 
 impl Tool {
-    /// The path of the program. A missing program, or another version, is installed.
+    /// Returns the path of the program. Installs it if this version is missing.
     pub(crate) fn installed(&self) -> Result<PathBuf, Failure> {
         let root = Workspace::load()?.target_directory.join("tools").join(self.name).join(self.version);
         let file = root.join("bin").join(self.name).with_extension(std::env::consts::EXE_EXTENSION);
@@ -30,7 +30,7 @@ impl Tool {
             return Ok(file);
         }
         announce(&format!("{} is not installed; building it takes a minute or two", self.name));
-        // An optimised build takes longer than all runs of the debug build.
+        // Use a debug build: an optimised build takes longer than it saves in all runs.
         let mut command = cargo(&["install", self.name, "--version", self.version, "--locked", "--debug"]);
         command.args(self.arguments).arg("--root").arg(&root);
         run_command(command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR"))?;

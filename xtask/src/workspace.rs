@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::process;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
@@ -31,7 +31,8 @@ pub(crate) struct Package {
     pub(crate) readme: Option<PathBuf>,
     pub(crate) rust_version: Option<String>,
     pub(crate) manifest_path: PathBuf,
-    /// The registries for publication: `None` is any, an empty list is none.
+    /// The registries for publication. `None` means any registry, and an empty list means no
+    /// publication.
     pub(crate) publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -43,7 +44,8 @@ pub(crate) struct Package {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,
-    /// `lib`, `bin`, `test`, `bench`, `example`, `proc-macro` or `custom-build`.
+    /// The kinds of the target: `lib`, `bin`, `test`, `bench`, `example`, `proc-macro` or
+    /// `custom-build`.
     pub(crate) kind: Vec<String>,
 }
 
@@ -51,14 +53,14 @@ pub(crate) struct Target {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) req: String,
-    /// `None` for an ordinary dependency.
+    /// The kind of the dependency. `None` for an ordinary dependency.
     pub(crate) kind: Option<Kind>,
     pub(crate) features: Vec<String>,
     pub(crate) uses_default_features: bool,
     pub(crate) optional: bool,
 }
 
-/// The kind of a dependency that is not an ordinary one.
+/// The kind of a dependency in `[build-dependencies]` or `[dev-dependencies]`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -79,12 +81,12 @@ impl Workspace {
         })
     }
 
-    /// The package with a program of this name.
+    /// Returns the package with a program of this name.
     pub(crate) fn package_of_program(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.programs().any(|program| program == name))
     }
 
-    /// The packages for the crate registry.
+    /// Returns the packages that are published to a crate registry.
     pub(crate) fn published(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| package.is_published())
     }
@@ -95,19 +97,20 @@ impl Package {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The names of the package's programs, in alphabetical order.
+    /// Returns the names of the package's programs, in alphabetical order.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         let programs = self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
         programs.map(|target| target.name.as_str())
     }
 
-    /// Returns `true` for a package with a library or a procedural macro.
+    /// Returns `true` if the package has a library or is a procedural macro.
     pub(crate) fn has_library(&self) -> bool {
         let is_library = |kind: &String| matches!(kind.as_str(), "lib" | "proc-macro");
         self.targets.iter().any(|target| target.kind.iter().any(is_library))
     }
 
-    /// The folder of the package as a path from the root: `crates/core`.
+    /// Returns the folder of the package as a path from the root of the repository, for example
+    /// `crates/core`.
     pub(crate) fn folder(&self) -> String {
         let folder = self.manifest_path.parent().unwrap_or(&self.manifest_path);
         folder.strip_prefix(root()).unwrap_or(folder).to_string_lossy().into_owned()

@@ -7,7 +7,7 @@ use haft_core::{Pipeline, ToolCall, ToolContext, ToolResult, call::FailureKind, 
 
 use crate::{
     error::CliError,
-    terminal::{self, remove_control_chars},
+    terminal::{self, plain},
     toolbox::ToolOptions,
 };
 
@@ -59,13 +59,13 @@ fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     match result.failure() {
         None => {
             let text = result.output().map(|output| output.text().into_owned()).unwrap_or_default();
-            terminal::write(&format!("{}\n", remove_control_chars(&text)))?;
+            terminal::write(&format!("{}\n", plain(&text)))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(failure) if failure.kind == FailureKind::NotFound => {
-            Err(CliError::usage(remove_control_chars(&failure.message)))
+            Err(CliError::usage(plain(&failure.message)))
         }
-        Some(failure) => Err(CliError::new(remove_control_chars(&failure.message))),
+        Some(failure) => Err(CliError::new(plain(&failure.message))),
     }
 }
 

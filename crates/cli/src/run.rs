@@ -177,5 +177,5 @@ fn run_error(error: &AgentError) -> CliError {
         }
         _ => None,
     };
-    CliError::new(terminal::remove_control_chars(&error.to_string())).with_remedy(remedy)
+    CliError::new(terminal::plain(&error.to_string())).with_remedy(remedy)
 }

@@ -38,7 +38,7 @@ pub(crate) fn write_error(text: &str) -> io::Result<()> {
 pub(crate) fn warn(text: &str) {
     const WARNING_STYLE: Style = anstyle::AnsiColor::Yellow.on_default().bold();
     // Writing fails only if standard error is closed, and then no warning is possible.
-    let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), remove_control_chars(text)));
+    let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), plain(text)));
 }
 
 /// Adds the ANSI codes of a style to a text. The functions of this module remove them if the stream
@@ -48,6 +48,6 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
 }
 
 /// Removes control characters except newlines and tabs from a text of a model, tool or server.
-pub(crate) fn remove_control_chars(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }

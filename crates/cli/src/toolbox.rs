@@ -14,7 +14,7 @@ use haft_tools::{BuiltinConfig, builtin};
 use crate::{
     error::CliError,
     spinner::Spinner,
-    terminal::{self, remove_control_chars},
+    terminal::{self, plain},
 };
 
 /// Options for additional tools.
@@ -90,6 +90,6 @@ impl Toolbox {
             return Ok(());
         }
         let reasons: Vec<_> = self.failed.iter().map(ToString::to_string).collect();
-        Err(CliError::new(remove_control_chars(&reasons.join("\n"))))
+        Err(CliError::new(plain(&reasons.join("\n"))))
     }
 }

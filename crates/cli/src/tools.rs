@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::CliError,
-    terminal::{self, paint, remove_control_chars},
+    terminal::{self, paint, plain},
     toolbox::ToolOptions,
 };
 
@@ -57,7 +57,7 @@ fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
                 json!({"tool": finding.tool, "argument": finding.argument, "message": finding.to_string()});
             terminal::write_json(&line.to_string())?;
         } else {
-            terminal::write(&format!("{}\n", remove_control_chars(&finding.to_string())))?;
+            terminal::write(&format!("{}\n", plain(&finding.to_string())))?;
         }
     }
     if !json && findings.is_empty() {
@@ -70,10 +70,9 @@ fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
 fn format_tool(definition: &ToolDefinition) -> String {
     let mut text = format!("{}\n", paint(Style::new().bold(), definition.name().as_str()));
     if let Some(deprecation) = definition.deprecated() {
-        let _ = writeln!(text, "  {}", remove_control_chars(&deprecation.to_string()));
+        let _ = writeln!(text, "  {}", plain(&deprecation.to_string()));
     }
-    for line in remove_control_chars(definition.description()).lines().filter(|line| !line.trim().is_empty())
-    {
+    for line in plain(definition.description()).lines().filter(|line| !line.trim().is_empty()) {
         let _ = writeln!(text, "  {line}");
     }
     for property in definition.input_schema().properties() {
@@ -87,10 +86,10 @@ fn format_argument(property: &Property<'_>) -> String {
     let optional = if property.required || !default.is_empty() { "" } else { "?" };
     let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let separator = if description.is_empty() { "" } else { "  " };
-    let words: Vec<_> = remove_control_chars(description).split_whitespace().map(str::to_owned).collect();
+    let words: Vec<_> = plain(description).split_whitespace().map(str::to_owned).collect();
     let dim = Style::new().dimmed();
-    let name = remove_control_chars(property.name);
-    let value_type = paint(dim, &remove_control_chars(&format!("{}{default}", type_name(property.schema))));
+    let name = plain(property.name);
+    let value_type = paint(dim, &plain(&format!("{}{default}", type_name(property.schema))));
     format!("    {name}{optional}: {value_type}{separator}{}\n", words.join(" "))
 }
 

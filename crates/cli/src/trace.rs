@@ -15,7 +15,7 @@ use haft_core::{
 
 use crate::{
     spinner::Spinner,
-    terminal::{paint, remove_control_chars},
+    terminal::{paint, plain},
 };
 
 /// Width of the column with the block names, in characters.
@@ -77,7 +77,7 @@ impl Trace {
             RunEvent::CallStarted { call } => {
                 self.flush_text_as_thought()?;
                 self.write_block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;
-                self.spinner.set_message(format!("calling {}", remove_control_chars(&call.name)));
+                self.spinner.set_message(format!("calling {}", plain(&call.name)));
             }
             RunEvent::CallProgress { progress, .. } => {
                 if let Some(message) = &progress.message {
@@ -132,14 +132,14 @@ impl Trace {
     /// Writes a block of the trace: its name, the indented lines of its text, and a note in
     /// parentheses.
     fn write_block(&self, name: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
-        let text = remove_control_chars(text.trim());
+        let text = plain(text.trim());
         if text.is_empty() && note.is_empty() {
             return Ok(());
         }
         let lines = text.lines().collect::<Vec<_>>().join(&format!("\n{:LABEL_WIDTH$}", ""));
         let mut block = format!("{}{lines}", paint(style, &format!("{name:LABEL_WIDTH$}")));
         if !note.is_empty() {
-            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", remove_control_chars(note))));
+            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", plain(note))));
         }
         self.spinner.write(&(block + "\n"))
     }

@@ -1,15 +1,16 @@
-//! Semantic versioning: comparison of the public API with the last release.
+//! Comparison of the public API with the last release, by the rules of semantic versioning.
 //!
-//! A release is a tag `v1.2.3`. Without a tag, nothing is compared. A removed or changed line is a
-//! breaking change. An added line is not reported, although two kinds of addition break users: a
-//! trait method without a default, and a variant of an exhaustive enum.
+//! A release is a git tag such as `v1.2.3`. Without such a tag, nothing is compared. A removed or
+//! changed line is a breaking change. An added line is not reported, although two kinds of
+//! additions break users: a trait method without a default, and a variant of an exhaustive enum.
 
 use super::snapshot::missing;
 use crate::failure::Failure;
 use crate::process::program;
 use crate::workspace::Package;
 
-/// Reports the public items removed since the last release, if the versions are compatible.
+/// Describes the public items that were removed since the last release. Returns `None` if there are
+/// none, or if the new version may break users.
 pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
     let Some((tag, released)) = tags.lines().find_map(|tag| Some((tag, version(tag.strip_prefix('v')?)?)))
@@ -20,7 +21,7 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
     if !is_compatible(released, current) {
         return Ok(None);
     }
-    // A crate newer than the release has no snapshot in it.
+    // A crate that was added after the release has no snapshot in the release.
     let Ok(old) = git(&["show", &format!("{tag}:{file}")]) else { return Ok(None) };
     let gone = missing(&old, api);
     Ok((!gone.is_empty()).then(|| {
@@ -31,14 +32,15 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
 
 type Version = (u64, u64, u64);
 
-/// Parses `1.2.3`. A version with a suffix is not a release.
+/// Parses a version such as `1.2.3`. A version with a suffix is not a release, so the result is
+/// `None`.
 pub(super) fn version(text: &str) -> Option<Version> {
     let mut numbers = text.split('.').map(|part| part.parse().ok());
     let version = (numbers.next()??, numbers.next()??, numbers.next()??);
     numbers.next().is_none().then_some(version)
 }
 
-/// Returns `true` if the newer version satisfies cargo's caret requirement on the older one.
+/// Returns `true` if `new` satisfies cargo's caret requirement `^old`.
 pub(super) fn is_compatible(old: Version, new: Version) -> bool {
     let leading = |version: Version| match version {
         (0, 0, patch) => (0, 0, patch),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Describes removed and added lines, or returns `None` if there are none. The order of lines is
-/// ignored.
+/// Describes the removed and the added lines of a snapshot. Returns `None` if there are none. The
+/// order of the lines is ignored.
 pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
     let (removed, added) = (missing(old, new), missing(new, old));
     if removed.is_empty() && added.is_empty() {
@@ -14,7 +14,7 @@ pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
     Some(format!("{file}:\n{}", removed.chain(added).collect::<String>()))
 }
 
-/// The lines that `other` lacks, with repetitions.
+/// Returns the lines of `text` that are not in `other`. A repeated line counts once per repetition.
 pub(super) fn missing<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     let mut counts = BTreeMap::<_, usize>::new();
     for line in other.lines() {
@@ -31,7 +31,7 @@ pub(super) fn missing<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     missing
 }
 
-/// The value of `format_version`, the last field of rustdoc's JSON.
+/// Returns the value of `format_version`, the last field of rustdoc's JSON.
 pub(super) fn format_version(json: &str) -> Option<u64> {
     let (_, rest) = json.rsplit_once("\"format_version\":")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

@@ -1,4 +1,4 @@
-//! The rendered pages of the book and their links.
+//! Dead links in the rendered pages of the book.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::tidy::resolve;
 
-/// The links and the anchors of a page.
+/// The links and the anchors of a rendered page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     links: Vec<String>,
@@ -15,8 +15,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads the attributes `href`, `src` and `id` of a page. mdBook quotes every attribute and
-    /// escapes `"` elsewhere.
+    /// Parses the attributes `href`, `src` and `id` of an HTML page. mdBook quotes the value of
+    /// every attribute, and escapes `"` in text.
     pub(super) fn parse(html: &str) -> Self {
         let values = |name: &str| {
             let start = format!(" {name}=\"");
@@ -28,7 +28,7 @@ impl Page {
     }
 }
 
-/// The pages of a folder by their path in it.
+/// Reads all HTML pages of a folder and its subfolders. The keys are the paths in the folder.
 pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     let mut pages = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
@@ -46,11 +46,11 @@ pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     Ok(pages)
 }
 
-/// The links to pages, files and headings that do not exist, as `page: link`.
+/// Returns the links to pages, files and headings that do not exist, as `page: link`.
 pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut dead = BTreeSet::new();
     for (name, page) in pages {
-        // The links of the 404 page are relative to the requested address.
+        // The links of `404.html` are relative to the requested URL, so they cannot be checked.
         for link in page.links.iter().filter(|_| name != "404.html") {
             if !is_alive(name, link, pages, &is_file) {
                 dead.insert(format!("{name}: {link}"));
@@ -62,7 +62,7 @@ pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) 
 
 fn is_alive(name: &str, link: &str, pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> bool {
     let (address, anchor) = link.split_once('#').unwrap_or((link, ""));
-    // Links to other sites are not followed.
+    // Links to other sites are not checked.
     if address.contains(':') || address.starts_with("//") {
         return true;
     }

@@ -6,7 +6,7 @@ fn words(line: &str) -> Vec<String> {
 
 fn parsed(line: &str) -> Result<(String, Option<u64>, Vec<String>), String> {
     let arguments = words(line);
-    let run = parse(&arguments, &words("name schema")).map_err(|failure| failure.to_string())?;
+    let run = parse_arguments(&arguments, &words("name schema")).map_err(|failure| failure.to_string())?;
     Ok((run.target.to_owned(), run.time.map(|it| it.as_secs()), run.options.to_vec()))
 }
 
@@ -35,7 +35,8 @@ fn errors_list_the_targets_and_show_a_valid_duration() {
     }
 }
 
-/// The manifest lists the files in `fuzz/fuzz_targets`.
+/// The manifest of the fuzz package must list every file in `fuzz/fuzz_targets`, because cargo-fuzz
+/// cannot run other files.
 #[test]
 fn each_target_is_a_program_of_the_package() {
     let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();

@@ -1,13 +1,14 @@
 use std::path::Path;
 
-use super::{build_command, model_file};
+use super::{absolute_model_path, build_command};
 use crate::process::command_line;
 use crate::workspace::Workspace;
 
-/// Tests run in the folder of the package, programs in the root of the repository.
+/// Tests run in the folder of the package and programs in the root of the repository, so a relative
+/// path in `HAFT_MODEL` must become absolute.
 #[test]
 fn relative_model_path_becomes_absolute() {
-    let file = model_file("src/native.rs".into()).expect("this file exists");
+    let file = absolute_model_path("src/native.rs".into()).expect("this file exists");
     assert_eq!(file, Path::new(env!("CARGO_MANIFEST_DIR")).join("src/native.rs"));
 }
 

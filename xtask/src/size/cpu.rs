@@ -2,10 +2,11 @@
 
 use std::fs;
 
-/// Ticks per second in `/proc/self/stat` (`USER_HZ`): 100 on every host architecture of Rust.
+/// The number of ticks per second in `/proc/self/stat` (`USER_HZ`): 100 on every host architecture
+/// of Rust.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Measures user and system time of child processes, including their own children.
+/// A clock of the user and system time of child processes, including their own children.
 pub(super) struct CpuClock {
     start: Option<u64>,
 }
@@ -15,7 +16,7 @@ impl CpuClock {
         Self { start: children_ticks() }
     }
 
-    /// The minutes since the start, or `None` on a system without `/proc`.
+    /// Returns the CPU minutes since the start. `None` on a system without `/proc`.
     #[expect(clippy::cast_precision_loss, reason = "a build takes less than 2^53 ticks")]
     pub(super) fn minutes(&self) -> Option<f64> {
         let ticks = children_ticks()?.checked_sub(self.start?)?;
@@ -27,7 +28,8 @@ fn children_ticks() -> Option<u64> {
     parse(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Adds the fields `cutime` and `cstime`, 16 and 17 in proc(5).
+/// Parses the text of `/proc/self/stat`. Returns the sum of the fields `cutime` and `cstime` (16
+/// and 17 in proc(5)).
 pub(super) fn parse(stat: &str) -> Option<u64> {
     // Field 2, the name of the program, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;

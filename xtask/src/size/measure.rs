@@ -1,4 +1,4 @@
-//! Crate counts from `cargo tree`, sizes from the file system.
+//! Counts crates with `cargo tree`, and measures program sizes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::process::{cargo, program, succeeds};
 
-/// The number of third-party crates in a build of these packages, procedural macros included.
-/// Dependencies of build scripts are not counted.
+/// Returns the number of third-party crates in a build of these packages, including procedural
+/// macros. Dependencies of build scripts are not counted.
 pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     let mut command =
         cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
@@ -20,29 +20,30 @@ pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     if !output.status.success() {
         return Err(Failure::message(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    Ok(third_party(&String::from_utf8_lossy(&output.stdout)))
+    Ok(count_third_party(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Counts the distinct `name version` lines without a path.
-pub(super) fn third_party(tree: &str) -> u32 {
+/// Counts the different crates in the output of `cargo tree`. Lines with a path are crates of the
+/// workspace, which are not counted.
+pub(super) fn count_third_party(tree: &str) -> u32 {
     let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").trim_end_matches(" (proc-macro)"));
     let crates: BTreeSet<_> = lines.filter(|line| !line.is_empty() && !line.contains(" (/")).collect();
     u32::try_from(crates.len()).unwrap_or(u32::MAX)
 }
 
-/// The size of a file in megabytes.
+/// Returns the size of a file in megabytes. `None` if it does not exist.
 #[expect(clippy::cast_precision_loss, reason = "a file is smaller than 2^53 bytes")]
 pub(super) fn megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
 }
 
-/// The size of a program in megabytes, without symbols and debug information. `None` if the program
-/// or `strip` is missing.
-pub(super) fn stripped(file: &Path, folder: &Path) -> Option<f64> {
+/// Returns the size of a program in megabytes, without symbols and debug information. `None` if the
+/// program or `strip` is missing.
+pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
     let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));
     let size = is_done.then(|| megabytes(&copy))?;
-    // The next run overwrites a file that could not be removed.
+    // If the copy cannot be removed, the next run overwrites it.
     let _ = fs::remove_file(&copy);
     size
 }

@@ -9,7 +9,7 @@ pub(super) enum Bound {
     None,
 }
 
-/// A measurement.
+/// A measured value with its bound.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: String,

@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::cpu;
-use super::measure::third_party;
+use super::measure::count_third_party;
 use super::table::{Bound, Row, render};
 
 #[test]
@@ -15,7 +15,7 @@ fn cpu_time_counts_child_processes() {
 fn crates_of_the_workspace_are_not_counted() {
     let tree = "haft-core v0.1.0 (/haft/crates/core)\nserde v1.0.2\nserde_derive v1.0.2 (proc-macro)\n\
                 serde v1.0.2 (*)\nsyn v2.0.1\nsyn v3.0.1\n\nserde_derive v1.0.2 (proc-macro) (*)\n";
-    assert_eq!(third_party(tree), 4);
+    assert_eq!(count_third_party(tree), 4);
 }
 
 #[test]

@@ -1,25 +1,26 @@
-//! Dependencies between the packages of the workspace.
+//! Rule: the allowed dependencies between the packages of the workspace, and their third-party
+//! dependencies.
 //!
 //! The adapter crates (`haft-openai`, `haft-mcp`, …) depend on the core and never on each other, so
-//! that a program can use one without the others. Only `haft-server`, the command line, the
-//! examples and the tests combine them.
+//! a program can use one adapter without the others. Only `haft-server`, `haft-cli`, the examples
+//! and the tests combine adapters.
 
 use super::{Finding, Tree};
 use crate::workspace::{Dependency, Kind, Package};
 
-/// Crates that any package may have as development dependencies.
+/// The crates that every package may have as development dependencies.
 const FREE_FOR_TESTS: &[&str] = &["haft-testing", "haft-middleware"];
 
-/// The packages of the workspace that a package may depend on.
+/// The packages of the workspace on which a package may depend.
 #[derive(Clone, Copy)]
-enum Arrows {
+enum AllowedPackages {
     Only(&'static [&'static str]),
     Any,
 }
 
-const NONE: Arrows = Arrows::Only(&[]);
-const CORE: Arrows = Arrows::Only(&["haft-core"]);
-const LIBRARIES: Arrows = Arrows::Only(&[
+const NONE: AllowedPackages = AllowedPackages::Only(&[]);
+const CORE: AllowedPackages = AllowedPackages::Only(&["haft-core"]);
+const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
     "haft-core",
     "haft-langchain",
     "haft-local",
@@ -31,15 +32,15 @@ const LIBRARIES: Arrows = Arrows::Only(&[
     "haft-tools",
 ]);
 
-/// The crates, those to come included. A package outside of `crates/` may depend on any, except
-/// for `xtask`.
-const ARROWS: &[(&str, Arrows)] = &[
+/// The allowed dependencies of each crate, including planned crates. A package outside of `crates/`
+/// may depend on every crate, except for `xtask`.
+const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NONE),
     ("haft-text", NONE),
     ("haft-macros", NONE),
-    ("haft-core", Arrows::Only(&["haft-macros", "haft-schema", "haft-text"])),
+    ("haft-core", AllowedPackages::Only(&["haft-macros", "haft-schema", "haft-text"])),
     ("haft-middleware", CORE),
-    ("haft-testing", Arrows::Only(&["haft-core", "haft-schema"])),
+    ("haft-testing", AllowedPackages::Only(&["haft-core", "haft-schema"])),
     ("haft-react", CORE),
     ("haft-openai", CORE),
     ("haft-mcp", CORE),
@@ -48,31 +49,32 @@ const ARROWS: &[(&str, Arrows)] = &[
     ("haft-session", CORE),
     ("haft-tools", CORE),
     ("haft-server", LIBRARIES),
-    ("haft-cli", Arrows::Any),
+    ("haft-cli", AllowedPackages::Any),
     ("xtask", NONE),
 ];
 
-/// Third-party crates that only one of our crates may use, so that their types and versions stay
-/// in one place.
+/// The third-party crates that only one of our crates may use, with that crate. Their types and
+/// versions therefore stay in one place.
 const HOMES: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
-/// The tokio features of the core: no sockets, files or processes.
+/// The tokio features that the core may enable. They do not open sockets, files or processes.
 const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
-/// The dependencies of `haft-openai` without its feature `client`: no HTTP stack, no runtime.
+/// The dependencies of `haft-openai` without its feature `client`. They include no HTTP stack and
+/// no runtime.
 const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
         for dependency in &package.dependencies {
-            let complaint = forbidden(package, dependency, packages)
-                .or_else(|| away_from_home(package, dependency))
-                .or_else(|| core_reaches_out(package, dependency))
-                .or_else(|| formats_stay_light(package, dependency))
-                .or_else(|| fetches_schemas(dependency))
-                .or_else(|| macros_version_differs(dependency));
+            let complaint = check_workspace_dependency(package, dependency, packages)
+                .or_else(|| check_home(package, dependency))
+                .or_else(|| check_core_tokio(package, dependency))
+                .or_else(|| check_openai_formats(package, dependency))
+                .or_else(|| check_jsonschema(dependency))
+                .or_else(|| check_macros_version(dependency));
             if let Some(message) = complaint {
                 findings.push(Finding::in_manifest(package, tree, &dependency.name, message));
             }
@@ -81,19 +83,23 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns `true` if the dependencies of this crate are in the table.
+/// Returns `true` if the table has the allowed dependencies of this crate.
 pub(super) fn has_arrows(name: &str) -> bool {
     ARROWS.iter().any(|(known, _)| *known == name)
 }
 
-fn arrows(package: &Package) -> Arrows {
+fn allowed_packages(package: &Package) -> AllowedPackages {
     let arrows = ARROWS.iter().find(|(name, _)| *name == package.name).map(|(_, arrows)| *arrows);
-    arrows.unwrap_or(if package.folder().starts_with("crates/") { CORE } else { Arrows::Any })
+    arrows.unwrap_or(if package.folder().starts_with("crates/") { CORE } else { AllowedPackages::Any })
 }
 
-fn forbidden(package: &Package, dependency: &Dependency, packages: &[Package]) -> Option<String> {
+fn check_workspace_dependency(
+    package: &Package,
+    dependency: &Dependency,
+    packages: &[Package],
+) -> Option<String> {
     let is_ours = packages.iter().any(|other| other.name == dependency.name);
-    let Arrows::Only(allowed) = arrows(package) else { return None };
+    let AllowedPackages::Only(allowed) = allowed_packages(package) else { return None };
     let is_free = dependency.kind == Some(Kind::Dev) && FREE_FOR_TESTS.contains(&dependency.name.as_str());
     if !is_ours || is_free || allowed.contains(&dependency.name.as_str()) {
         return None;
@@ -111,14 +117,14 @@ fn forbidden(package: &Package, dependency: &Dependency, packages: &[Package]) -
     ))
 }
 
-fn away_from_home(package: &Package, dependency: &Dependency) -> Option<String> {
+fn check_home(package: &Package, dependency: &Dependency) -> Option<String> {
     let (_, home) = HOMES.iter().find(|(name, _)| *name == dependency.name)?;
     let is_library = package.folder().starts_with("crates/");
     (is_library && dependency.kind.is_none() && package.name != *home)
         .then(|| format!("{} belongs in {home}, not in {}", dependency.name, package.name))
 }
 
-fn core_reaches_out(package: &Package, dependency: &Dependency) -> Option<String> {
+fn check_core_tokio(package: &Package, dependency: &Dependency) -> Option<String> {
     if package.name != "haft-core" || dependency.name != "tokio" || dependency.kind.is_some() {
         return None;
     }
@@ -129,7 +135,7 @@ fn core_reaches_out(package: &Package, dependency: &Dependency) -> Option<String
     ))
 }
 
-fn formats_stay_light(package: &Package, dependency: &Dependency) -> Option<String> {
+fn check_openai_formats(package: &Package, dependency: &Dependency) -> Option<String> {
     let is_always_there = dependency.kind.is_none() && !dependency.optional;
     let is_more =
         package.name == "haft-openai" && is_always_there && !FORMATS.contains(&dependency.name.as_str());
@@ -141,9 +147,9 @@ fn formats_stay_light(package: &Package, dependency: &Dependency) -> Option<Stri
     })
 }
 
-/// The resolver features of jsonschema open files and URLs. Its feature `macros` compiles half of
-/// the dependency tree twice, for a procedural macro.
-fn fetches_schemas(dependency: &Dependency) -> Option<String> {
+/// Reports features of `jsonschema`. Its resolver features open files and URLs, and its feature
+/// `macros` compiles half of the dependency tree twice, for a procedural macro.
+fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     let is_bare = !dependency.uses_default_features && dependency.features.is_empty();
     (dependency.name == "jsonschema" && !is_bare).then(|| {
         "jsonschema is used without features: they open references of a schema, or take minutes to compile"
@@ -151,8 +157,9 @@ fn fetches_schemas(dependency: &Dependency) -> Option<String> {
     })
 }
 
-/// The expansion of `#[tool]` fits exactly one version of the core.
-fn macros_version_differs(dependency: &Dependency) -> Option<String> {
+/// Reports a version range of `haft-macros`. The expansion of `#[tool]` is compatible with exactly
+/// one version of the core.
+fn check_macros_version(dependency: &Dependency) -> Option<String> {
     (dependency.name == "haft-macros" && !dependency.req.starts_with('=')).then(|| {
         format!(
             "haft-macros is required in exactly one version: `={}`",

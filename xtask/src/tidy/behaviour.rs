@@ -1,4 +1,4 @@
-//! The promises in `docs/behaviour.md` and the tests that cite them, compared in both directions.
+//! Rule: each promise in `docs/behaviour.md` lists exactly the tests that cite it.
 //!
 //! A test cites a promise in its documentation: `/// Behaviour B12: a plain sentence.` A citation
 //! in the documentation of a file (`//!`) counts for the whole file. A citation without a sentence
@@ -21,14 +21,14 @@ pub(super) const DOCUMENT: &str = "docs/behaviour.md";
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let entries = entries(tree.text(DOCUMENT).unwrap_or_default());
     let (citations, mut findings) = citations_of(tree);
-    findings.extend(duplicates(&entries));
+    findings.extend(check_duplicates(&entries));
     findings.extend(entries.iter().flat_map(|entry| check_entry(entry, &citations, tree)));
     findings.extend(citations.iter().filter_map(|citation| check_citation(citation, &entries)));
     findings
 }
 
-/// The document with its test lists rebuilt from the citations.
-pub(super) fn updated(tree: &Tree) -> Option<String> {
+/// Returns the text of `docs/behaviour.md` with its lists of tests rebuilt from the citations.
+pub(super) fn updated_document(tree: &Tree) -> Option<String> {
     let (citations, _) = citations_of(tree);
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for citation in citations {
@@ -50,7 +50,7 @@ fn citations_of(tree: &Tree) -> (Vec<Citation>, Vec<Finding>) {
     (all, findings)
 }
 
-fn duplicates(entries: &[Entry]) -> Vec<Finding> {
+fn check_duplicates(entries: &[Entry]) -> Vec<Finding> {
     let mut ids = BTreeSet::new();
     let repeated = entries.iter().filter(|entry| !ids.insert(&entry.id));
     repeated
@@ -65,18 +65,19 @@ fn check_entry(entry: &Entry, citations: &[Citation], tree: &Tree) -> Vec<Findin
         return tests.first().map(|_| Finding::new(DOCUMENT, *line, message())).into_iter().collect();
     }
     if tests.is_empty() {
-        let message =
-            format!("{id} has no test: cite it in one (`/// Behaviour {id}: a sentence.`), or move it to \"Planned\"");
+        let message = format!(
+            "{id} has no test: cite it in one (`/// Behaviour {id}: a sentence.`), or move it to \"Planned\""
+        );
         return vec![Finding::new(DOCUMENT, *line, message)];
     }
     let broken = tests.iter().filter_map(|(line, test)| {
-        let problem = problem(id, test, citations, tree)?;
+        let problem = find_problem(id, test, citations, tree)?;
         Some(Finding::new(DOCUMENT, *line, format!("{id} lists `{test}`: {problem}")))
     });
     broken.collect()
 }
 
-fn problem(id: &str, test: &str, citations: &[Citation], tree: &Tree) -> Option<String> {
+fn find_problem(id: &str, test: &str, citations: &[Citation], tree: &Tree) -> Option<String> {
     if citations.iter().any(|citation| citation.id == id && citation.test == test) {
         return None;
     }

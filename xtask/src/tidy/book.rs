@@ -1,5 +1,5 @@
-//! Indexes: each chapter is in the summary, each decision in the list of decisions, each crate in
-//! the README and in the architecture.
+//! Rule: the indexes are complete. Each chapter is in the summary of the book, each decision in the
+//! list of decisions, and each crate in the README and in the architecture.
 
 use super::links::resolve;
 use super::{Finding, Tree, markdown};
@@ -10,23 +10,23 @@ const DECISIONS: &str = "docs/adr/README.md";
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// Paragraphs in the section of every crate.
-const PROMISES: &[&str] = &["**Invariant", "**API boundary"];
+/// The beginnings of two paragraphs that the section of every crate must have.
+const REQUIRED_PARAGRAPHS: &[&str] = &["**Invariant", "**API boundary"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let mut findings = unlisted(tree, SUMMARY, "docs/src/");
-    findings.extend(unlisted(tree, DECISIONS, "docs/adr/"));
-    findings.extend(numbers(tree));
+    let mut findings = check_index(tree, SUMMARY, "docs/src/");
+    findings.extend(check_index(tree, DECISIONS, "docs/adr/"));
+    findings.extend(check_decision_numbers(tree));
     let crates = packages.iter().filter(|package| package.folder().starts_with("crates/"));
     for package in crates {
-        findings.extend(unannounced(package, tree));
-        findings.extend(undescribed(package, tree));
+        findings.extend(check_readme(package, tree));
+        findings.extend(check_architecture(package, tree));
     }
     findings
 }
 
-/// The pages of a folder without a link from its index.
-fn unlisted(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
+/// Reports the pages of a folder without a link from the index page `list`.
+fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
     let links = markdown::links(tree.text(list).unwrap_or_default());
     let listed: Vec<_> = links.iter().filter_map(|link| resolve(list, &link.target)).collect();
     tree.files(folder, ".md")
@@ -35,8 +35,8 @@ fn unlisted(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Decisions have a number, and each number belongs to one decision.
-fn numbers(tree: &Tree) -> Vec<Finding> {
+/// Reports decisions without a number, and numbers of two decisions.
+fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = None;
     for (path, _) in tree.files("docs/adr/", ".md").filter(|(path, _)| *path != DECISIONS) {
@@ -56,8 +56,8 @@ fn numbers(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Each crate is linked to from the README.
-fn unannounced(package: &Package, tree: &Tree) -> Option<Finding> {
+/// Reports a crate without a link from the README.
+fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
     let folder = package.folder();
     let page = tree.text(README).unwrap_or_default();
     let is_linked = markdown::links(page).iter().any(|link| link.target.trim_end_matches('/') == folder);
@@ -65,8 +65,9 @@ fn unannounced(package: &Package, tree: &Tree) -> Option<Finding> {
         .then(|| Finding::new(README, 1, format!("no link leads to `{folder}`: add it to the crates")))
 }
 
-/// Each crate has a section with its folder as the heading, invariants and an API boundary.
-fn undescribed(package: &Package, tree: &Tree) -> Option<Finding> {
+/// Reports a crate without a section in the architecture, or a section without invariants and an
+/// API boundary. The heading of the section is the folder of the crate.
+fn check_architecture(package: &Package, tree: &Tree) -> Option<Finding> {
     let heading = format!("### `{}`", package.folder());
     let page = tree.text(ARCHITECTURE).unwrap_or_default();
     let Some((line, _)) = page.lines().enumerate().find(|(_, line)| *line == heading) else {
@@ -74,7 +75,8 @@ fn undescribed(package: &Package, tree: &Tree) -> Option<Finding> {
         return Some(Finding::new(ARCHITECTURE, 1, message));
     };
     let section: Vec<_> = page.lines().skip(line + 1).take_while(|line| !line.starts_with('#')).collect();
-    let missing = PROMISES.iter().find(|promise| !section.iter().any(|line| line.starts_with(**promise)))?;
+    let missing =
+        REQUIRED_PARAGRAPHS.iter().find(|promise| !section.iter().any(|line| line.starts_with(**promise)))?;
     let message = format!("the section of {} has no paragraph {missing}:**", package.name);
     Some(Finding::new(ARCHITECTURE, line + 1, message))
 }

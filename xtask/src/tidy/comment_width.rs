@@ -1,4 +1,4 @@
-//! The width of comments: 100 columns, because rustfmt does not wrap them.
+//! Rule: a line of a comment has at most 100 columns. rustfmt does not wrap comments.
 
 use super::comments::prose;
 use super::{Finding, Tree};
@@ -6,7 +6,8 @@ use crate::workspace::Package;
 
 const MAX_COLUMNS: usize = 100;
 
-/// The types of file whose comments are measured. Pages are wrapped by the reader's program.
+/// The extensions of the checked files. Markdown pages are not checked, because a viewer wraps
+/// them.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {

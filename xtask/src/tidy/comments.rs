@@ -1,4 +1,4 @@
-//! Comments and prose, in the form that the rules for text read.
+//! Parses the comments and the prose of files for the rules about text.
 
 #[cfg(test)]
 mod tests;
@@ -14,27 +14,28 @@ pub(super) enum Kind {
     Plain,
 }
 
-/// A run of comment lines of one kind.
+/// Consecutive comment lines of the same kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Comment<'a> {
     pub(super) kind: Kind,
-    /// The lines outside of code blocks.
+    /// The lines of the comment outside of code blocks.
     pub(super) lines: Vec<Line<'a>>,
-    /// The number of the first line after the comment.
+    /// The number (from 1) of the first line after the comment.
     pub(super) end: usize,
 }
 
-/// A line of a comment or of a page.
+/// A line of a comment or of a Markdown page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub(super) number: usize,
-    /// The text without indentation and comment marker.
+    /// The text of the line without indentation and comment marker.
     pub(super) text: &'a str,
-    /// The width of the whole line in characters, with indentation.
+    /// The width of the whole line in characters, including indentation and comment marker.
     pub(super) width: usize,
 }
 
-/// The comments of a Rust, TOML or YAML file. A comment after code on the same line is not found.
+/// Returns the comments of a Rust, TOML or YAML file. A comment after code on the same line is not
+/// found.
 pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     let mut comments: Vec<Comment<'a>> = Vec::new();
     let mut is_code = false;
@@ -62,7 +63,8 @@ pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     comments
 }
 
-/// The lines of prose in a file: its comments, or a page without its code blocks.
+/// Returns the lines of prose in a file: the comments of a source file, or a Markdown page without
+/// its code blocks.
 pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
     if !path.ends_with(".md") {
         return comments(path, text).into_iter().flat_map(|comment| comment.lines).collect();
@@ -78,8 +80,8 @@ pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
         .collect()
 }
 
-/// The lines without their code spans. A span may go on in the next line, not in the next
-/// paragraph.
+/// Returns the lines with their numbers, without code spans. A span may continue in the next line,
+/// but not in the next paragraph.
 pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
     let mut is_code = false;
     let mut last = 0;
@@ -98,7 +100,7 @@ pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The words of a text, in lower case.
+/// Returns the words of a text in lower case.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|char: char| !char.is_alphanumeric() && char != '\'' && char != '_');
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)

@@ -1,4 +1,4 @@
-//! The size of a crate root: at most 30 names. The rest is in public modules.
+//! Rule: a crate root has at most 30 public names. Other names are in public modules.
 
 use super::{Finding, Tree};
 use crate::workspace::Package;
@@ -7,11 +7,11 @@ const MAX_NAMES: usize = 30;
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let crates = packages.iter().filter(|package| package.folder().starts_with("crates/"));
-    crates.filter_map(|package| large_root(&format!("{}/src/lib.rs", package.folder()), tree)).collect()
+    crates.filter_map(|package| check_root(&format!("{}/src/lib.rs", package.folder()), tree)).collect()
 }
 
-fn large_root(path: &str, tree: &Tree) -> Option<Finding> {
-    let names = names(tree.text(path)?);
+fn check_root(path: &str, tree: &Tree) -> Option<Finding> {
+    let names = count_names(tree.text(path)?);
     let message = match names {
         None => "a glob at the root has any number of names: list them".to_owned(),
         Some(names) if names > MAX_NAMES => {
@@ -22,9 +22,9 @@ fn large_root(path: &str, tree: &Tree) -> Option<Finding> {
     Some(Finding::new(path, 1, message))
 }
 
-/// The number of public names in `lib.rs`, or `None` if there is a glob. All public modules and
-/// re-exported crates count as one name together.
-fn names(text: &str) -> Option<usize> {
+/// Counts the public names in the text of a `lib.rs`. All public modules and re-exported crates
+/// together count as one name. Returns `None` if there is a glob import.
+fn count_names(text: &str) -> Option<usize> {
     let code: String = text
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -52,15 +52,15 @@ mod tests {
     use expect_test::expect;
 
     use super::super::tests;
-    use super::names;
+    use super::count_names;
 
     #[test]
     fn names_are_counted_and_modules_are_one() {
         let root = "//! pub use of::words;\n\nmod a;\npub mod b;\npub mod c;\npub use haft_schema as schema;\n\
                     pub use a::{\n    A,\n    inner::{B, C},\n};\n#[doc(inline)]\npub use a::D;\npub fn e() {\n}\n";
-        assert_eq!(names(root), Some(6));
-        assert_eq!(names("pub use a::{A, B};\n"), Some(2));
-        assert_eq!(names("mod a;\npub use a::*;\n"), None);
+        assert_eq!(count_names(root), Some(6));
+        assert_eq!(count_names("pub use a::{A, B};\n"), Some(2));
+        assert_eq!(count_names("mod a;\npub use a::*;\n"), None);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Files that do not follow a rule yet, listed in `exceptions.txt`.
+//! The list `exceptions.txt` of files that do not follow a rule yet.
 //!
-//! A line without a finding is a finding itself, so the list only shrinks.
+//! An exception that hides no finding is a finding itself, so unused exceptions are deleted.
 
 use super::{Finding, RULES};
 
 pub(super) const FILE: &str = "xtask/src/tidy/exceptions.txt";
 
-/// A line of the list: a rule, and a file or folder.
+/// A line of the list: the name of a rule, and the path of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exception<'a> {
     rule: &'a str,
@@ -14,7 +14,7 @@ pub(super) struct Exception<'a> {
     line: usize,
 }
 
-/// The exceptions of a list. Lines with `#` are comments.
+/// Parses the exceptions of the list. Lines that start with `#` are comments.
 pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
     let lines = list.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
     lines
@@ -26,13 +26,13 @@ pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
 }
 
 impl Exception<'_> {
-    /// Returns `true` if the exception hides this finding of a rule.
+    /// Returns `true` if the exception hides this finding of the rule named `rule`.
     pub(super) fn hides(&self, rule: &str, finding: &Finding) -> bool {
         let rest = finding.path.strip_prefix(self.path);
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The finding about an exception that hides no other.
+    /// Returns the finding that reports this exception as unused.
     pub(super) fn unused(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

@@ -1,4 +1,5 @@
-//! The tables in ARCHITECTURE.md from a behaviour to its function: the files and functions exist.
+//! Rule: the files and functions in ARCHITECTURE.md's tables of behaviours exist. A row of these
+//! tables has the behaviour, its file and its function:
 //!
 //! ```text
 //! | order of the steps | `core: pipeline.rs` | `Pipeline::run` |
@@ -31,7 +32,7 @@ fn check_row(row: &str, tree: &Tree) -> Vec<String> {
         }
     }
     let missing = spans(functions).filter(|name| !texts.iter().any(|text| declares(text, name)));
-    // A row without files belongs to another table.
+    // A row without a file is in another kind of table.
     if !texts.is_empty() {
         messages.extend(missing.map(|name| format!("`{name}` is not in {}", files.trim())));
     }
@@ -42,7 +43,8 @@ fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Returns `true` if the text has a function or constant of this name, or an impl `Trait for Type`.
+/// Returns `true` if the text declares a function or constant with this name, or if it has an
+/// `impl` block with this header (`Drop for Run`).
 fn declares(text: &str, name: &str) -> bool {
     let item = name.rsplit("::").next().unwrap_or(name);
     let keywords = ["fn ", "const ", "static ", "impl "];

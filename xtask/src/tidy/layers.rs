@@ -1,4 +1,4 @@
-//! The shape of `haft-core`: modules in layers, and a bound on its size.
+//! Rule: the modules of `haft-core` are in layers, and its size is bounded.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::workspace::Package;
 
 const SOURCES: &str = "crates/core/src/";
 
-/// The top-level modules from the lowest to the highest layer. A module imports from lower layers
-/// only.
+/// The top-level modules, from the lowest to the highest layer. A module may import only from lower
+/// layers.
 const LAYERS: &[&str] = &[
     "limits",
     "text",
@@ -27,7 +27,7 @@ const LAYERS: &[&str] = &[
     "__private",
 ];
 
-/// The limit on lines of code, without blank lines, comments and tests.
+/// Maximum number of lines of code, without blank lines, comments and tests.
 const MAX_CODE_LINES: usize = 6_000;
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -41,7 +41,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
         if file != "lib.rs" {
             findings.extend(upward_imports(path, file, text));
         }
-        lines += code_lines(text);
+        lines += count_code_lines(text);
     }
     if lines > MAX_CODE_LINES {
         let message = format!(
@@ -52,7 +52,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Imports of a module in the same or a higher layer. Without them there are no cycles.
+/// Reports the imports of a module from higher layers. Without such imports, modules have no cyclic
+/// dependencies.
 fn upward_imports(path: &str, file: &str, text: &str) -> Vec<Finding> {
     let module = file.split(['/', '.']).next().unwrap_or_default();
     let Some(layer) = layer_of(module) else {
@@ -76,7 +77,7 @@ fn layer_of(module: &str) -> Option<usize> {
     LAYERS.iter().position(|it| *it == module)
 }
 
-/// The modules after `crate::` in code, with their lines.
+/// Returns the module after each `crate::` in code, with its line. Comments and tests are ignored.
 fn imported_modules(text: &str) -> BTreeSet<(usize, String)> {
     let mut modules = BTreeSet::new();
     let mut offset = 0;
@@ -96,7 +97,7 @@ fn imported_modules(text: &str) -> BTreeSet<(usize, String)> {
     modules
 }
 
-/// The first names of the paths in a use tree, without its opening brace.
+/// Returns the first name of each path in a use tree. `tree` starts after the opening brace.
 fn roots_of(tree: &str) -> Vec<String> {
     let (mut depth, mut roots, mut is_start) = (1, Vec::new(), true);
     for (index, char) in tree.char_indices() {
@@ -121,7 +122,7 @@ fn leading_name(text: &str) -> String {
     text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect()
 }
 
-fn code_lines(text: &str) -> usize {
+fn count_code_lines(text: &str) -> usize {
     let lines = sources::without_tests(text).map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
 }
@@ -147,6 +148,9 @@ mod tests {
 
     #[test]
     fn comments_and_tests_are_not_counted() {
-        assert_eq!(code_lines("//! Doc.\n\nfn f() {\n    // Why.\n}\n#[cfg(test)]\nmod tests {\n}\n"), 3);
+        assert_eq!(
+            count_code_lines("//! Doc.\n\nfn f() {\n    // Why.\n}\n#[cfg(test)]\nmod tests {\n}\n"),
+            3
+        );
     }
 }

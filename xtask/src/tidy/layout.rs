@@ -1,15 +1,16 @@
-//! The folders and packages of the crates: `crates/NAME` is the package `haft-NAME`.
+//! Rule: the crate in the folder `crates/NAME` is the package `haft-NAME`.
 
 use super::{Finding, Tree, arrows};
 use crate::workspace::Package;
 
-/// The folder whose program is `haft`.
+/// The folder in `crates/` of the package with the program `haft`.
 const COMMAND_LINE: &str = "cli";
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in packages {
-        let complaint = facade(package).or_else(|| misnamed(package)).or_else(|| unplanned(package));
+        let complaint =
+            check_facade(package).or_else(|| check_name(package)).or_else(|| check_arrows(package));
         if let Some(message) = complaint {
             findings.push(Finding::in_manifest(package, tree, "name", message));
         }
@@ -17,12 +18,12 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-fn facade(package: &Package) -> Option<String> {
+fn check_facade(package: &Package) -> Option<String> {
     (package.name == "haft")
         .then(|| "there is no facade crate: programs depend on the crates they use".to_owned())
 }
 
-fn misnamed(package: &Package) -> Option<String> {
+fn check_name(package: &Package) -> Option<String> {
     let folder = package.folder();
     let name = folder.strip_prefix("crates/")?;
     if package.name != format!("haft-{name}") {
@@ -32,7 +33,7 @@ fn misnamed(package: &Package) -> Option<String> {
     lacks_program.then(|| format!("the program of {} is called `haft`", package.name))
 }
 
-fn unplanned(package: &Package) -> Option<String> {
+fn check_arrows(package: &Package) -> Option<String> {
     let is_unknown = package.folder().starts_with("crates/") && !arrows::has_arrows(&package.name);
     is_unknown.then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! Links between pages: their files and headings exist.
+//! Rule: the files and headings in links of Markdown pages exist.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
@@ -29,8 +29,8 @@ fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<Stri
     (!markdown::anchors(page).iter().any(|known| known == anchor)).then(|| format!("the heading `#{anchor}`"))
 }
 
-/// The path of a link's target from the root. `None` if the target is outside of the repository, on
-/// the same page, or an item of the reference.
+/// Returns the path of a link's target from the root of the repository. `None` if the target is a
+/// URL, a heading on the same page, or an item of the Rust reference.
 pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     if target.is_empty() || target.contains(':') {

@@ -1,9 +1,10 @@
-//! Manifests: features, lints, the Rust version, and the metadata of published crates.
+//! Rule: the manifests have few features, the lints and the Rust version of the workspace, and the
+//! metadata for publication.
 
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// Maximum number of features of a crate, not counting `default`.
+/// Maximum number of features of a crate, without `default`.
 const MAX_FEATURES: usize = 4;
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -16,7 +17,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
         if own_features > MAX_FEATURES {
             complain("[features]", format!("{own_features} features; the limit is {MAX_FEATURES}"));
         }
-        // Examples print, and show nothing except their subject.
+        // Examples do not inherit the lints, because they print and are as short as possible.
         if !package.folder().starts_with("examples/") && !inherits_lints(package, tree) {
             complain(
                 "[lints]",
@@ -46,7 +47,7 @@ fn inherits_lints(package: &Package, tree: &Tree) -> bool {
     manifest.lines().skip_while(|line| *line != "[lints]").nth(1) == Some("workspace = true")
 }
 
-/// Each key to add, with the metadata that it gives.
+/// Returns the missing metadata of a published package, each with the manifest line to add.
 fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'static str)> {
     let readme = package.readme.as_ref().map(|name| format!("{}/{}", package.folder(), name.display()));
     let has_readme = readme.and_then(|path| tree.text(&path)).is_some_and(|text| !text.trim().is_empty());

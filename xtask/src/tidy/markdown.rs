@@ -1,15 +1,15 @@
-//! The links, anchors and code blocks of a Markdown page.
+//! Parses the links, anchors and code blocks of a Markdown page.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// A link or an image, with its line.
+/// A link or an image in a page, with its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) line: usize,
     pub(super) target: String,
 }
 
-/// The anchors of a page's headings.
+/// Returns the anchors of a page's headings.
 pub(super) fn anchors(page: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -31,14 +31,14 @@ pub(super) fn anchors(page: &str) -> Vec<String> {
     anchors
 }
 
-/// A fenced block of code.
+/// A fenced code block in a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) line: usize,
-    /// The info string: `rust,no_run`.
+    /// The info string, for example `rust,no_run`.
     pub(super) info: String,
     pub(super) text: String,
-    /// The file in `<!-- source: PATH -->` just before the block.
+    /// The path in the comment `<!-- source: PATH -->` directly before the block.
     pub(super) source: Option<String>,
 }
 
@@ -98,7 +98,8 @@ fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
     })
 }
 
-/// Maps a character of a heading to its anchor, by the rules of GitHub and mdBook.
+/// Maps a character of a heading to a character of its anchor, by the rules of GitHub and mdBook.
+/// Returns `None` for a character that is left out.
 fn anchor_character(character: char) -> Option<char> {
     match character {
         ' ' => Some('-'),

@@ -1,4 +1,4 @@
-//! The tables in ARCHITECTURE.md: each module of a crate is listed, and each listed file exists.
+//! Rule: the tables in ARCHITECTURE.md list each module of a crate, and each listed file exists.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// Files that are no modules of their own.
+/// The file stems that a table need not list: they are the roots of the crate and of its tests.
 const ROOTS: &[&str] = &["lib", "main", "tests"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -19,7 +19,7 @@ fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut listed = BTreeSet::new();
     for (line, row) in table_rows(folder, tree.text(ARCHITECTURE).unwrap_or_default()) {
-        for candidates in names(row) {
+        for candidates in file_candidates(row) {
             let found = candidates.iter().find(|name| exists(folder, name, tree));
             let Some(name) = found.or(candidates.first()) else { continue };
             listed.extend(name.split(['/', '.']).next().map(str::to_owned));
@@ -41,7 +41,7 @@ fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The first cells in the tables of a crate's section, with their lines.
+/// Returns the first cells of the tables in a crate's section, with their lines.
 fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     let heading = format!("### `{folder}`");
     let section = page.lines().enumerate().skip_while(|(_, line)| *line != heading).skip(1);
@@ -51,9 +51,10 @@ fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     rows.collect()
 }
 
-/// The files and modules that a cell names, each as its candidate paths from `src`. A bare name
-/// may be in the folder of the name before it: `run/request.rs`, `reply.rs`.
-fn names(cell: &str) -> Vec<Vec<String>> {
+/// Returns the files and modules in a table cell, each as its candidate paths from `src`. A name
+/// without a folder may be in the folder of the preceding name, for example `reply.rs` after
+/// `run/request.rs`.
+fn file_candidates(cell: &str) -> Vec<Vec<String>> {
     let mut folder = "";
     let spans = cell.split('`').skip(1).step_by(2);
     spans
@@ -78,7 +79,7 @@ mod tests {
     use expect_test::expect;
 
     use super::super::tests;
-    use super::names;
+    use super::file_candidates;
 
     #[test]
     fn table_lists_every_module_and_no_other() {
@@ -111,7 +112,8 @@ mod tests {
 
     #[test]
     fn bare_name_may_be_in_the_folder_before_it() {
-        let candidates: Vec<_> = names(" `a.rs`, `run/b.rs`, `c.rs` ").into_iter().flatten().collect();
+        let candidates: Vec<_> =
+            file_candidates(" `a.rs`, `run/b.rs`, `c.rs` ").into_iter().flatten().collect();
         assert_eq!(candidates, ["a.rs", "run/b.rs", "run/c.rs", "c.rs"]);
     }
 }

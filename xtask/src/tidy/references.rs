@@ -1,4 +1,5 @@
-//! References in comments and pages: the files, decisions and documents that they name exist.
+//! Rule: the files, decisions and documents that comments and Markdown pages name exist in the
+//! repository.
 
 #[cfg(test)]
 mod tests;
@@ -7,13 +8,13 @@ use super::comments::{Line, prose};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The types of file that are read.
+/// The extensions of the checked files.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 
-/// The endings by which a word is a file of the repository.
-const FILES: &[&str] = &[".rs", ".md"];
+/// The extensions that mark a word as the name of a file in the repository.
+const FILE_EXTENSIONS: &[&str] = &[".rs", ".md"];
 
-/// Names that stand for any file in an instruction.
+/// The placeholder names for any file, for example in instructions.
 const PLACEHOLDERS: &[&str] = &["foo", "path", "PATH", "NAME"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -28,30 +29,34 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Words such as `tidy/links.rs`: a path from the root, or the end of a path.
+/// Reports file names such as `tidy/links.rs` that are neither a path from the root of the
+/// repository nor the end of such a path.
 fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let words = line.text.split(|char: char| !char.is_alphanumeric() && !"_-./:".contains(char));
     let names = words.map(|word| word.split("::").next().unwrap_or(word).trim_end_matches(['.', ':']));
     names
         .filter(|name| {
-            FILES.iter().any(|ending| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty()))
+            FILE_EXTENSIONS
+                .iter()
+                .any(|ending| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty()))
         })
         .filter(|name| !name.contains(':') && !name.starts_with('.') && !name.starts_with('/'))
         .filter(|name| !name.split(['/', '.']).any(|part| PLACEHOLDERS.contains(&part)))
-        .filter(|name| !is_there(name, tree))
+        .filter(|name| !exists(name, tree))
         .map(|name| format!("`{name}` is not in the repository"))
         .collect()
 }
 
-/// Returns `true` for files of the repository, and for pages in folders of other repositories.
-fn is_there(name: &str, tree: &Tree) -> bool {
+/// Returns `true` if a file of the repository has this name, or if the name is a page in a folder
+/// of another repository.
+fn exists(name: &str, tree: &Tree) -> bool {
     let end = format!("/{name}");
     let folder = name.split_once('/').map(|(folder, _)| folder);
     let is_foreign = name.ends_with(".md") && folder.is_some_and(|folder| !tree.contains(folder));
     is_foreign || tree.contains(name) || tree.files("", name).any(|(file, _)| file.ends_with(&end))
 }
 
-/// `ADR 0004` without a file `docs/adr/0004-….md`.
+/// Reports references such as `ADR 0004` without a file `docs/adr/0004-….md`.
 fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let numbers = line.text.split("ADR ").skip(1).filter_map(|rest| rest.get(..4));
     numbers
@@ -61,7 +66,8 @@ fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// A name in capital letters with a code (`HANDBOOK B12`, `HANDBOOK §3`), and no page of that name.
+/// Reports citations of documents that are not in the repository: a name in capital letters with a
+/// code, such as `HANDBOOK B12` or `HANDBOOK §3`, without a page of that name.
 fn foreign_codes(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let words: Vec<_> = line.text.split_whitespace().collect();
     let pairs = words.iter().zip(words.iter().skip(1));

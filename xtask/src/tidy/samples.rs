@@ -1,22 +1,22 @@
-//! Code in pages: it is a copy of a file, or a doctest.
+//! Rule: the code in Markdown pages is a copy of a file or a doctest.
 //!
-//! A block after `<!-- source: PATH -->` equals that file; the README has two. The Rust blocks of
-//! the book's chapters are doctests of the package in `tests/`.
+//! A code block after `<!-- source: PATH -->` equals that file. The README has two such blocks. The
+//! Rust blocks of the book's chapters are doctests of the package in `tests/`.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
 
 const README: &str = "README.md";
-/// The examples that the README shows.
-const SHOWN: [&str; 2] = ["examples/openai-agent/src/main.rs", "examples/quickstart/src/main.rs"];
+/// The paths of the examples that the README must show.
+const README_EXAMPLES: [&str; 2] = ["examples/openai-agent/src/main.rs", "examples/quickstart/src/main.rs"];
 const DOCTESTS: &str = "tests/src/book.rs";
 const DOCTESTS_PARENT: &str = "tests/src/lib.rs";
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let mut findings: Vec<_> = unused_doctests(tree).into_iter().collect();
+    let mut findings: Vec<_> = check_doctests(tree).into_iter().collect();
     for (path, page) in tree.files("", ".md") {
         let blocks = markdown::code_blocks(page);
-        findings.extend(blocks.iter().filter_map(|block| differs(path, block, tree)));
+        findings.extend(blocks.iter().filter_map(|block| check_copy(path, block, tree)));
         findings.extend(blocks.iter().filter(|block| block.has_word("ignore")).map(|block| {
             Finding::new(
                 path,
@@ -27,22 +27,24 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
         if path.starts_with("docs/src/")
             && blocks.iter().any(|block| block.is_rust() && block.source.is_none())
         {
-            findings.extend(uncompiled(path, tree));
+            findings.extend(check_chapter(path, tree));
         }
         if path == README {
             let is_shown =
                 |example: &str| blocks.iter().any(|block| block.source.as_deref() == Some(example));
-            findings.extend(SHOWN.into_iter().filter(|example| !is_shown(example)).map(|example| {
-                let message =
-                    format!("the README lacks an example: put `<!-- source: {example} -->` before it");
-                Finding::new(path, 1, message)
-            }));
+            findings.extend(README_EXAMPLES.into_iter().filter(|example| !is_shown(example)).map(
+                |example| {
+                    let message =
+                        format!("the README lacks an example: put `<!-- source: {example} -->` before it");
+                    Finding::new(path, 1, message)
+                },
+            ));
         }
     }
     findings
 }
 
-fn differs(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
+fn check_copy(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
     let source = block.source.as_ref()?;
     let message = match tree.text(source) {
         None => format!("the block is a copy of `{source}`, which does not exist"),
@@ -52,7 +54,7 @@ fn differs(path: &str, block: &markdown::Code, tree: &Tree) -> Option<Finding> {
     Some(Finding::new(path, block.line, message))
 }
 
-fn unused_doctests(tree: &Tree) -> Option<Finding> {
+fn check_doctests(tree: &Tree) -> Option<Finding> {
     let is_used = tree.text(DOCTESTS_PARENT).is_some_and(|text| text.contains("mod book;"));
     (tree.contains(DOCTESTS) && !is_used).then(|| {
         let message =
@@ -61,7 +63,7 @@ fn unused_doctests(tree: &Tree) -> Option<Finding> {
     })
 }
 
-fn uncompiled(path: &str, tree: &Tree) -> Option<Finding> {
+fn check_chapter(path: &str, tree: &Tree) -> Option<Finding> {
     let is_listed = tree.text(DOCTESTS).is_some_and(|text| text.contains(&format!("/{path}\"")));
     (!is_listed).then(|| {
         let message = format!("the Rust of this chapter is not compiled: list the chapter in `{DOCTESTS}`");

@@ -1,19 +1,19 @@
-//! Rust files: names, lengths, imports, and ignored tests.
+//! Rules for Rust files: their names, lengths and imports, and no ignored tests.
 
 use super::links::resolve;
 use super::{Finding, Tree};
 
-/// Names without a subject.
+/// The file and folder names that are rejected because they name no subject.
 const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 
-/// The limit on lines, without tests. A longer file has two subjects.
+/// Maximum number of lines of a file, without tests. A longer file has two subjects.
 const MAX_LINES: usize = 600;
 
-/// The limit on lines of a function. A longer one does not fit on a screen.
+/// Maximum number of lines of a function. A longer function does not fit on a screen.
 const MAX_FUNCTION_LINES: usize = 80;
 
-/// Modules that open sockets, files or processes.
+/// The modules that open sockets, files or processes. `haft-core` must not use them.
 const IO_MODULES: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
 
@@ -51,7 +51,8 @@ fn too_long(path: &str, text: &str) -> Option<Finding> {
     })
 }
 
-/// Functions are found by the indentation that rustfmt gives them.
+/// Reports long functions. The end of a function is found by its indentation, which rustfmt
+/// guarantees.
 fn long_functions(path: &str, text: &str) -> Vec<Finding> {
     if is_test_file(path) {
         return Vec::new();
@@ -75,7 +76,8 @@ fn begins_function(line: &str) -> bool {
     line.split_whitespace().find(|word| !is_qualifier(word)) == Some("fn") && !line.ends_with(['}', ';'])
 }
 
-/// The closing brace of a body, or the end of a signature without one.
+/// Returns `true` for the closing brace of a function body, or for the end of a signature without a
+/// body.
 fn ends_function(line: &str, indentation: usize) -> bool {
     let text = line.trim_start();
     line.len() - text.len() == indentation && (text == "}" || text.starts_with(')') && text.ends_with(';'))
@@ -103,7 +105,8 @@ fn ignored_tests(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Included files from outside the crate's folder. They are not part of the published package.
+/// Reports included files outside of the crate's folder. They are not part of the published
+/// package.
 fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
     let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
         return Vec::new();
@@ -121,7 +124,7 @@ fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The argument of `include_str!`, `include_bytes!` or `include!`.
+/// Returns the argument of `include_str!`, `include_bytes!` or `include!` in a line.
 fn included_file(line: &str) -> Option<&str> {
     let (_, call) = ["include_str!(\"", "include_bytes!(\"", "include!(\""]
         .iter()
@@ -140,7 +143,7 @@ fn core_io(path: &str, text: &str) -> Vec<Finding> {
     .collect()
 }
 
-/// The info string of a code block.
+/// Returns the info string after the fence of a code block.
 fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }

@@ -1,10 +1,10 @@
-//! The first word of a doc summary: a noun or a verb, not a relative or interrogative word.
+//! Rule: a doc summary opens with a noun or a verb, not with a relative or interrogative word.
 
 use super::comments::{Comment, Kind, comments, words};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// Words that turn a summary into a subordinate clause.
+/// The rejected first words. They turn a summary into a subordinate clause.
 const OPENERS: &[&str] =
     &["what", "whether", "how", "who", "whom", "whose", "which", "that", "of", "one", "such", "where", "why"];
 
@@ -12,12 +12,12 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let files = tree.files("", ".rs");
     files
         .flat_map(|(path, text)| {
-            comments(path, text).iter().filter_map(|it| opener(path, it)).collect::<Vec<_>>()
+            comments(path, text).iter().filter_map(|it| check_opener(path, it)).collect::<Vec<_>>()
         })
         .collect()
 }
 
-fn opener(path: &str, comment: &Comment<'_>) -> Option<Finding> {
+fn check_opener(path: &str, comment: &Comment<'_>) -> Option<Finding> {
     let line = comment.lines.first().filter(|_| comment.kind != Kind::Plain)?;
     let first = line.text.split(char::is_whitespace).next().filter(|word| !word.starts_with('`'))?;
     let first = words(first).next()?;

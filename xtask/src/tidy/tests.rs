@@ -3,7 +3,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::workspace::{Dependency, Kind};
 
-/// Compares the findings of a rule with a snapshot.
+/// Runs a rule on these packages and files, and compares its findings with a snapshot.
 pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
     let mut findings = rule(packages, &tree.into());
     findings.sort();
@@ -326,7 +326,7 @@ fn folder_exists_if_it_contains_a_file() {
     assert!(!tree.contains("docs/s"));
 }
 
-/// Only the folders of build output are skipped.
+/// Folders of build output are skipped by their path, so another folder with the same name is read.
 #[test]
 fn build_output_is_not_read() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
@@ -340,7 +340,7 @@ fn build_output_is_not_read() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Runs on the real output of `cargo metadata`.
+/// The test checks the rule with the real output of `cargo metadata`, so its format is parsed too.
 #[test]
 fn xtask_depends_on_no_package_of_the_workspace() -> Result<(), Failure> {
     let workspace = Workspace::load()?;

@@ -1,15 +1,15 @@
-//! The files of the repository, read once.
+//! The files of the repository. Each file is read once for all rules.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Build output, downloads and private files. They are not part of the project.
+/// The paths of build output and downloads, which are not read.
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
-/// The text of each file by its path from the root, with `/` as separator. The text of a binary
-/// file is empty.
+/// The text of each file. The keys are the paths from the root of the repository, with `/` as
+/// separator. The text of a binary file is empty.
 #[derive(Debug, Default)]
 pub(super) struct Tree(BTreeMap<String, String>);
 
@@ -32,7 +32,7 @@ impl Tree {
             || self.0.range(folder.clone()..).next().is_some_and(|(file, _)| file.starts_with(&folder))
     }
 
-    /// The files with this start and end of the path, with their text.
+    /// Returns the paths and texts of the files whose path starts with `start` and ends with `end`.
     pub(super) fn files(&self, start: &str, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()

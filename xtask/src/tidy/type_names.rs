@@ -1,4 +1,4 @@
-//! Names of public types: unique in the workspace.
+//! Rule: the name of a public type is unique in the workspace.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ fn duplicates(name: &str, places: &[Place<'_>]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// The name of a type that is declared `pub`. A re-export (`pub use`) declares none.
+/// Returns the name of the `pub` type that a line declares. A re-export (`pub use`) declares no
+/// type.
 fn declared_type(line: &str) -> Option<&str> {
     let (keyword, rest) = line.trim_start().strip_prefix("pub ")?.split_once(' ')?;
     let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());

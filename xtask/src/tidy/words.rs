@@ -1,10 +1,11 @@
-//! Words that do not belong in technical prose: programs do not speak, and subjects have names.
+//! Rule: comments and pages do not use words such as `told` or `nobody`. Programs do not speak, and
+//! subjects have names.
 
 use super::comments::{prose, without_code_spans, words};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// Each word with its replacement.
+/// The rejected words, each with advice for a replacement.
 const WORDS: &[(&str, &str)] = &[
     ("told", "a program sends, returns or reports"),
     ("heard", "a program receives or reads"),
@@ -19,7 +20,7 @@ const WORDS: &[(&str, &str)] = &[
     ("somebody", "name the role: the caller, the host, the user"),
 ];
 
-/// The types of file that are read.
+/// The extensions of the checked files.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! The command line: exit codes, errors and help.
+//! Tests of the command line of xtask: exit codes, errors and help.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ fn xtask(arguments: &[&str]) -> Command {
     command
 }
 
-/// Compares the exit code and the first line of standard error.
+/// Runs a command, and compares its exit code and the first line of standard error with a snapshot.
 fn check(command: &mut Command, expected: &Expect) {
     let shown = match command.output() {
         Ok(Output { status, stderr, .. }) => {
@@ -59,7 +59,7 @@ fn help_exits_with_code_0() {
     }
 }
 
-/// The path of the model is checked before the build, which takes minutes.
+/// A wrong path in `HAFT_MODEL` must be reported before the build, which takes minutes.
 #[test]
 fn missing_model_is_reported_before_the_build() {
     let expected =

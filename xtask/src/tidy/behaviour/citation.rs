@@ -6,7 +6,7 @@ use crate::tidy::comments::{Comment, Kind, comments, without_code_spans};
 
 const WORD: &str = "Behaviour";
 
-/// A promise that a test cites.
+/// A citation of a promise in the documentation of a test or of a whole file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Citation {
     pub(super) id: String,

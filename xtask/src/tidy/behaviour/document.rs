@@ -1,4 +1,4 @@
-//! The form of `docs/behaviour.md`: a list item for each promise, with its tests below it.
+//! Parses `docs/behaviour.md`, which has a list item for each promise, with its tests below it.
 //!
 //! ```text
 //! - **B12.** Invalid arguments are reported with all violations.
@@ -12,14 +12,14 @@ use super::citation::leading_id;
 const PLANNED: &str = "## Planned";
 const TEST: &str = "  - `";
 
-/// A promise.
+/// A promise in the document, with the tests it lists.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) line: usize,
-    /// Set in the section "Planned".
+    /// Set if the promise is in the section "Planned".
     pub(super) is_planned: bool,
-    /// The tests with their lines.
+    /// The listed tests, each after its line number.
     pub(super) tests: Vec<(usize, String)>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
     entries
 }
 
-/// The page with other tests below each promise. Planned promises have none.
+/// Replaces the tests below each promise by `tests`. Planned promises list no tests.
 pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut text = String::new();
     let mut is_planned = false;
@@ -61,7 +61,7 @@ pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>)
     text
 }
 
-/// The id at the start of a list item: `- **B12.** …`.
+/// Returns the id at the start of a list item such as `- **B12.** …`.
 fn entry_id(line: &str) -> Option<&str> {
     let (id, rest) = leading_id(line.strip_prefix("- **")?)?;
     rest.starts_with(".**").then_some(id)
