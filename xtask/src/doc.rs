@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     check_book()
 }
 
-/// Returns an error that lists the dead links of the rendered book, if there are any.
+/// Checks the links of the rendered book. Returns an error that lists the dead links.
 fn check_book() -> Result<(), Failure> {
     let folder = workspace::root().join(BOOK);
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

@@ -1,5 +1,5 @@
-//! The command `cargo xtask minimal-versions`: checks the crates with the oldest dependencies that
-//! the manifests allow.
+//! The command `cargo xtask minimal-versions`: checks that the crates compile with the oldest
+//! dependency versions that the manifests allow.
 //!
 //! `-Z direct-minimal-versions` overwrites the lock file, so the command works in a copy of the
 //! repository. The option is unstable and needs `RUSTC_BOOTSTRAP`. The check itself runs without

@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the bounds that take seconds to measure. Cold builds are not measured.
+/// Checks all bounds except those of cold builds, which take minutes to measure.
 pub(crate) fn check() -> Result<(), Failure> {
     run(&["--quick", "--check"].map(str::to_owned))
 }

@@ -30,7 +30,8 @@ impl Tool {
             return Ok(file);
         }
         announce(&format!("{} is not installed; building it takes a minute or two", self.name));
-        // Use a debug build: an optimised build takes longer than it saves in all runs.
+        // A debug build is sufficient: an optimised build takes longer than all runs of the debug
+        // build.
         let mut command = cargo(&["install", self.name, "--version", self.version, "--locked", "--debug"]);
         command.args(self.arguments).arg("--root").arg(&root);
         run_command(command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR"))?;

@@ -23,7 +23,7 @@ enum Kind {
     Failed,
     /// The usage is invalid. Exit code 2.
     Usage,
-    /// The reader of standard output closed it. Exit code 1, without a message.
+    /// The reader of standard output has closed the pipe. Exit code 1, without a message.
     BrokenPipe,
 }
 

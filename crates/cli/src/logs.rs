@@ -7,8 +7,8 @@ use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use crate::error::CliError;
 
-/// Installs the log subscriber if logging is enabled. `verbose` is the number of `-v` flags.
-/// `HAFT_LOG` has precedence.
+/// Installs the log subscriber if logging is enabled. `verbose` is the number of `-v` flags. A
+/// filter in `HAFT_LOG` has precedence over the flags.
 pub(crate) fn start(verbose: u8) -> Result<(), CliError> {
     let filter = env::var("HAFT_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let filter = match (filter, verbose) {

@@ -26,9 +26,9 @@ const MAX_ATTEMPTS: usize = 500;
 /// Maximum nesting depth of a generated value. The validator accepts deeper values.
 const MAX_DEPTH: usize = 40;
 
-/// The budget of all attempts for one example. Each generated value costs one unit, and a text with
-/// `minLength` one more unit per 64 characters. The budget bounds the memory for hostile schemas,
-/// such as nested lists with a large `minItems`.
+/// The budget of all attempts for one example. Each generated value costs one unit. A text with
+/// `minLength` costs one more unit per 64 characters. The budget bounds the memory for hostile
+/// schemas, such as nested lists with a large `minItems`.
 const BUDGET: usize = 100_000;
 
 /// The error of [`example()`]: no valid value was found. A valid value may still exist, because the
@@ -123,8 +123,8 @@ struct Generator<'s> {
     texts: Texts,
     /// The addresses of the subschemas of all enclosing values, to detect recursion.
     ancestors: Vec<usize>,
-    /// Set while unique items or names are generated. More different texts and numbers are then
-    /// available.
+    /// Set while unique items or names are generated. The generator then offers 5,000 different
+    /// texts and numbers.
     needs_distinct: bool,
     /// The unused units of [`BUDGET`].
     budget: usize,

@@ -51,8 +51,8 @@ pub struct TestModel {
     answer: Option<String>,
 }
 
-/// The error of a tool call without arguments: no arguments could be generated from the tool's
-/// schema. The tool may still be correct, because the search for an example is not exhaustive.
+/// The error if no arguments could be generated from the schema of a tool. The tool may still be
+/// correct, because the search for an example is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
 pub struct NoArguments {

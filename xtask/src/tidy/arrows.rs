@@ -1,5 +1,5 @@
-//! Rule: the allowed dependencies between the packages of the workspace, and their third-party
-//! dependencies.
+//! Rule: a package has only the allowed dependencies on our other packages and on third-party
+//! crates.
 //!
 //! The adapter crates (`haft-openai`, `haft-mcp`, …) depend on the core and never on each other, so
 //! a program can use one adapter without the others. Only `haft-server`, `haft-cli`, the examples

@@ -44,7 +44,7 @@ impl Exception<'_> {
     }
 }
 
-/// The list without some of its exceptions.
+/// Returns the text of the list without the `unused` exceptions.
 pub(super) fn without(list: &str, unused: &[Exception<'_>]) -> String {
     let is_kept = |index: usize| !unused.iter().any(|exception| exception.line == index + 1);
     let lines = list.lines().enumerate().filter(|(index, _)| is_kept(*index));

@@ -30,7 +30,7 @@ fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<Stri
 }
 
 /// Returns the path of a link's target from the root of the repository. `None` if the target is a
-/// URL, a heading on the same page, or an item of the Rust reference.
+/// URL, a heading on the same page, or a Rust path such as `crate::Tool`.
 pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     if target.is_empty() || target.contains(':') {

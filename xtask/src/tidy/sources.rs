@@ -148,12 +148,12 @@ fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }
 
-/// Returns `true` for files of tests only.
+/// Returns `true` if the file contains only tests.
 pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }
 
-/// The lines before a module of tests in the same file.
+/// Returns the lines of a file before its module `tests`.
 pub(super) fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with("mod tests {"))
 }

@@ -41,8 +41,8 @@ fn key() -> String {
     env::var("OPENAI_API_KEY").unwrap_or_else(|_| "no key".to_owned())
 }
 
-/// Serves the MCP server if this process is the child (`HAFT_TESTS_SERVE` is set). In the test
-/// process it does nothing.
+/// Runs the MCP server if this process is the child process, in which `HAFT_TESTS_SERVE` is set.
+/// Otherwise this test does nothing.
 #[test]
 fn child() {
     if env::var_os(SERVE_VARIABLE).is_none() {

@@ -1,6 +1,7 @@
 use std::str::FromStr;
 
-/// The use of the real model: for no request, for all requests, or only for unrecorded requests.
+/// The mode of a [`CassetteModel`](crate::CassetteModel): replay recorded requests, record all
+/// requests, or record only new requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {

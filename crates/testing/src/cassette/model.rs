@@ -76,13 +76,13 @@ struct TapeState {
     has_new: bool,
     /// The error messages of unrecorded requests.
     unexpected: Vec<String>,
-    /// Set after `verify` has returned the mismatches. Dropping the model then does not panic.
+    /// Set by `verify`, which has returned the mismatches. Dropping the model then does not panic.
     is_reported: bool,
 }
 
 impl TapeState {
-    /// Returns the unrecorded requests, or else the unused exchanges. `None` if the requests match
-    /// the cassette.
+    /// Returns the error for unrecorded requests, or otherwise for unused exchanges. `None` if the
+    /// requests match the cassette.
     fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
@@ -109,8 +109,8 @@ impl CassetteModel {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Creates a model that replays recorded requests, and sends other requests to `model` and
-    /// records them.
+    /// Creates a model that replays recorded requests. All other requests are sent to `model` and
+    /// recorded.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }
@@ -203,7 +203,8 @@ impl CassetteModel {
     ///
     /// # Errors
     ///
-    /// Returns the differences of unrecorded requests, or else the numbers of unused exchanges.
+    /// Returns an error with the differences of all unrecorded requests, or otherwise with the
+    /// numbers of the unused exchanges.
     ///
     /// # Examples
     ///

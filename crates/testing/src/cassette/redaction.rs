@@ -34,13 +34,13 @@ impl Redaction {
         }
     }
 
-    /// Applies the functions to all texts of a reply. If redaction makes the reply invalid, returns
-    /// an error as the recorded reply.
+    /// Applies the functions to all texts of a reply. If the redacted reply is invalid, returns an
+    /// error in its place.
     pub(super) fn redact_reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;
         }
-        let joined = joined(&reply.events);
+        let joined = join_deltas(&reply.events);
         let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.redact_text(text) != text);
         // A secret may be split between two events, for example `hun` and `ter2`. In that case,
         // join the events first.
@@ -65,7 +65,7 @@ fn text_of(event: &ChatEvent) -> Option<&str> {
 }
 
 /// Joins all deltas of the text, of the reasoning and of each call into one event.
-fn joined(events: &[ChatEvent]) -> Vec<ChatEvent> {
+fn join_deltas(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let mut joined: Vec<ChatEvent> = Vec::new();
     for event in events {
         let is_grown = joined.iter_mut().any(|earlier| match (earlier, event) {

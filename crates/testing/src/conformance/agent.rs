@@ -58,7 +58,7 @@ pub struct AgentCheck {
     timeout: Duration,
 }
 
-/// Creates a check of the contract of [`Agent`]:
+/// Creates a check of these rules of the [`Agent`] contract:
 ///
 /// - events are in order, and a run ends exactly once
 /// - every call in a transcript has exactly one result
@@ -121,7 +121,7 @@ impl AgentCheck {
     }
 
     /// Runs the agent to the end, checks its events and its transcript, and returns the end of the
-    /// run. Adds a timeout as a violation of `rule`. See [`events::check`] for `requests`.
+    /// run. Reports a timeout as a violation of `rule`. See [`events::check`] for `requests`.
     async fn stream(
         &self,
         input: RunInput,

@@ -24,9 +24,9 @@ const REQUESTS: Rule = Rule {
 /// The output or the error at the end of a run.
 pub(super) type RunEnd = Result<RunOutput, AgentError>;
 
-/// Checks the events of a run and returns its end, or `None` without an end. `requests` is the
-/// number of the last model request: before the call that of the suspended run (0 for a new run),
-/// after the call that of this run.
+/// Checks the events of a run. Returns the end of the run, or `None` if the events have no end.
+/// `requests` is the number of the run's last model request. The caller passes the number at the
+/// suspension of the run, or 0 for a new run, and this function updates it.
 pub(super) fn check(
     events: Vec<Result<RunEvent, AgentError>>,
     requests: &mut u32,

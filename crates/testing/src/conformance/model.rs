@@ -57,14 +57,14 @@ pub struct ModelCheck {
     outcomes: Mutex<Outcomes>,
 }
 
-/// The number of replies so far, and the first error.
+/// The number of successful replies so far, and the first error.
 #[derive(Default)]
 struct Outcomes {
     replies: usize,
     failure: Option<String>,
 }
 
-/// Creates a check of the contract of [`ChatModel`]:
+/// Creates a check of these rules of the [`ChatModel`] contract:
 ///
 /// - the profile is constant and has a name
 /// - replies are not empty, count as a request, and have complete calls with unique ids

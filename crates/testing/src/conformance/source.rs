@@ -48,7 +48,7 @@ pub struct SourceCheck {
     timeout: Duration,
 }
 
-/// Creates a check of the contract of [`ToolSource`]:
+/// Creates a check of these rules of the [`ToolSource`] contract:
 ///
 /// - the label is constant and not empty
 /// - tools are listed within the timeout
@@ -113,7 +113,7 @@ impl SourceCheck {
         report
     }
 
-    /// Lists the tools of the source. Adds a failure or a timeout as a violation of `rule`.
+    /// Lists the tools of the source. Reports a failure or a timeout as a violation of `rule`.
     async fn list(&self, report: &mut Report, rule: Rule) -> Option<ToolList> {
         match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),

@@ -74,7 +74,7 @@ pub struct ToolCheck {
     timeout: Duration,
 }
 
-/// Creates a check of the contract of [`Tool`]:
+/// Creates a check of these rules of the [`Tool`] contract:
 ///
 /// - the definition is constant and valid
 /// - arguments that match the schema are accepted
@@ -103,7 +103,8 @@ impl ToolCheck {
         self
     }
 
-    /// Sets the timeout of each call, also for its end after a cancellation. Default: 5 seconds.
+    /// Sets the timeout of each call, and of the wait for its end after a cancellation. Default: 5
+    /// seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -245,7 +246,7 @@ impl ToolCheck {
     }
 }
 
-/// A wrapper of a tool that sets `started` when a call starts.
+/// A wrapper around a tool that sets `started` when a call starts.
 struct StartProbe {
     tool: Arc<dyn Tool>,
     started: Arc<AtomicBool>,

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
-/// Maximum number of choices inside an invalid part of the value that are changed before the
-/// choices of the enclosing parts.
+/// Maximum number of choices inside an invalid value that are tried before the choices of the
+/// enclosing values.
 const MAX_NESTED: usize = 4;
 
 /// The open choices of a schema and the option selected for each of them.
@@ -29,7 +29,7 @@ struct Choice {
 }
 
 impl Choices {
-    /// Starts an attempt with this offset of the selected options.
+    /// Starts a new attempt. `shift` is the offset that is added to the selected options.
     pub(super) fn begin(&mut self, shift: usize) {
         self.visited.clear();
         self.shift = shift;
@@ -54,7 +54,8 @@ impl Choices {
         (selected + digit) % options
     }
 
-    /// Sets the offset of the following choices. Returns the unused digits of the previous offset.
+    /// Sets the offset for the following choices. Returns the digits of the previous offset that no
+    /// choice has used.
     pub(super) fn replace_shift(&mut self, shift: usize) -> usize {
         std::mem::replace(&mut self.shift, shift)
     }

@@ -19,7 +19,7 @@ impl<'s> Generator<'s> {
         pointer: &str,
         depth: usize,
     ) -> Result<Value, NoExample> {
-        let contained = contained(merged);
+        let contained = repeat_contains(merged);
         let least = merged.lower_bound("minItems").max(contained.len());
         if least > MAX_ITEMS {
             return Err(no_example(pointer, "the schema requires more than 10000 items"));
@@ -56,8 +56,8 @@ impl<'s> Generator<'s> {
             self.choices.truncate(visited);
             self.choices.replace_shift(number);
             let candidate = self.value(schemas, pointer, depth + 1);
-            // The unused digits of the number count how often all combinations of options were
-            // generated.
+            // Each choice divides the number by its options, so the rest counts how often all
+            // combinations were generated.
             let rounds = self.choices.replace_shift(0);
             if !candidate.as_ref().is_ok_and(|it| others.contains(it)) {
                 item = candidate;
@@ -73,8 +73,9 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// Returns each `contains` schema, repeated by its `minContains`. They apply to the first items.
-fn contained<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
+/// Returns each `contains` schema as often as its `minContains` requires. Each entry applies to one
+/// of the first items.
+fn repeat_contains<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
     let mut contained = Vec::new();
     for part in &merged.parts {
         if let Some(schema) = part.get("contains") {

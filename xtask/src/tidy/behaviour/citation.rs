@@ -1,5 +1,5 @@
-//! Citations of promises in Rust files: `Behaviour B12: a sentence.`, or
-//! `Behaviour B13, B15 and T1: a sentence.`
+//! Parses the citations of promises in Rust files: `Behaviour B12: a sentence.`, or `Behaviour B13,
+//! B15 and T1: a sentence.`
 
 use super::Finding;
 use crate::tidy::comments::{Comment, Kind, comments, without_code_spans};
@@ -25,8 +25,8 @@ pub(super) struct CitationList {
     pub(super) has_sentence: bool,
 }
 
-/// Returns the citations in a Rust file. A citation is a finding if it documents no test, and if it
-/// has no sentence.
+/// Returns the citations in a Rust file. A citation that documents no test is a finding, and so is
+/// a citation without a sentence.
 pub(super) fn citations(path: &str, text: &str) -> Vec<Result<Citation, Finding>> {
     let lines: Vec<_> = text.lines().collect();
     let mut citations = Vec::new();

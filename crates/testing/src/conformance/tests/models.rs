@@ -140,8 +140,8 @@ fn faulty(fault: &'static str, profile: ModelProfile) -> FaultyModel {
     FaultyModel { fault, busy: AtomicBool::new(false), requests: AtomicUsize::new(0), profile }
 }
 
-/// Servers generate new call ids and provider data for each reply, so a deterministic model may
-/// return others each time.
+/// Servers generate new call ids and provider data for each reply, so different values in equal
+/// replies must not be findings.
 #[tokio::test]
 async fn call_ids_and_provider_data_may_differ() {
     check("new ids", expect![""]).await;
