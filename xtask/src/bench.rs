@@ -21,7 +21,7 @@ const REQUIRE_COUNTS_VARIABLE: &str = "HAFT_COUNTS";
 pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let known = names()?;
+    let known = bench_names()?;
     let (chosen, rest): (Vec<_>, Vec<_>) = arguments.iter().partition(|argument| known.contains(argument));
     let mut command = cargo(&["bench", "--locked", "--package", PACKAGE]);
     for name in if chosen.is_empty() { known.iter().collect() } else { chosen } {
@@ -53,7 +53,7 @@ pub(crate) fn can_count() -> bool {
 }
 
 /// Returns the names of the benches: the file names in `benches/benches` without extension.
-fn names() -> Result<Vec<String>, Failure> {
+fn bench_names() -> Result<Vec<String>, Failure> {
     let folder = workspace::root().join("benches/benches");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));
     let mut names = Vec::new();

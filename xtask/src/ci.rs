@@ -51,7 +51,7 @@ fn clippy(scope: &[&str]) -> Result<(), Failure> {
     run_command(cargo(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
-/// Lints each crate that has default features without these features.
+/// Runs clippy on each crate that has default features, with these features disabled.
 fn lint_without_features() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));

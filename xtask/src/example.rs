@@ -5,7 +5,7 @@ use crate::native;
 use crate::workspace::Workspace;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    let names = names(&Workspace::load()?);
+    let names = example_names(&Workspace::load()?);
     let known = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
     match arguments.split_first() {
         None => Err(Failure::usage(format!("`example` needs a name; the examples are: {known}"))),
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-fn names(workspace: &Workspace) -> Vec<String> {
+fn example_names(workspace: &Workspace) -> Vec<String> {
     let examples = workspace.packages.iter().filter(|package| package.folder().starts_with("examples/"));
     let mut names: Vec<_> = examples.map(|package| package.name.clone()).collect();
     names.sort();

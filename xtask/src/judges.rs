@@ -48,7 +48,8 @@ pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
     Ok(place.join("bin").join("python"))
 }
 
-/// Creates a virtual environment with one Python package, unless it already has this version.
+/// Creates a virtual environment in the folder `place` and installs a Python package in it. Does
+/// nothing if this version is already installed.
 fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
     install_once(place, package, || {
         run_command(program("python3").args(["-m", "venv", "--clear"]).arg(place))?;

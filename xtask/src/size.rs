@@ -23,7 +23,7 @@ const MAX_CORE_CRATES: f64 = 100.0;
 const MAX_AGENT_CRATES: f64 = 150.0;
 /// Maximum CPU minutes of a cold release build of core, react and openai.
 const MAX_AGENT_MINUTES: f64 = 3.0;
-/// Maximum CPU minutes of a cold build of `cargo xtask demo`, without the run of the model.
+/// Maximum CPU minutes of a cold build of the programs for `cargo xtask demo`.
 const MAX_DEMO_MINUTES: f64 = 12.0;
 /// Maximum size of the program `haft` in a release build, in megabytes.
 const MAX_HAFT_MEGABYTES: f64 = 25.0;

@@ -1,7 +1,7 @@
 //! The command `cargo xtask tidy`: checks rules that the compiler does not check.
 //!
 //! A rule is a function that takes the packages and the files of the repository and returns
-//! findings. Its unit tests pass files as text and need no disk.
+//! findings. Its unit tests pass the files as text, so they need no files on disk.
 
 mod arrows;
 mod behaviour;

@@ -10,7 +10,7 @@ use crate::error::CliError;
 /// The conventional exit code after an interrupt: 128 + 2, the number of `SIGINT`.
 const EXIT_CODE_INTERRUPTED: i32 = 130;
 
-/// Waits for the next interrupt.
+/// Waits for the next interrupt (Ctrl-C).
 pub(crate) async fn next() {
     if ctrl_c().await.is_err() {
         // No signal handler could be installed, so an interrupt ends the process by the default

@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// Maximum length of the end of a streamed text in the progress line, in characters.
+/// Maximum length of a streamed text in the progress line, in characters. Only the end of a longer
+/// text is shown.
 const TAIL_CHARS: usize = 60;
 
 /// A progress line on standard error. It is hidden if standard error is not a terminal.

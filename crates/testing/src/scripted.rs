@@ -167,7 +167,7 @@ impl ScriptedModel {
     }
 }
 
-/// Sets the usage to one request if the response has the default usage.
+/// Sets the usage of a response to one request without tokens if it has its default value.
 fn with_usage(mut response: ChatResponse) -> ChatResponse {
     if response.usage == Usage::default() {
         response.usage = Usage::of_request(0, 0);

@@ -20,9 +20,9 @@ use haft_core::{
 ///
 /// The first reply calls every tool without an earlier call in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains one call. If no
-/// call is left, the reply is the answer: an example of the requested response schema. Without a
-/// schema, it is the text set with [`answering`](Self::answering), or by default a JSON object with
-/// the results of all calls by tool name.
+/// call is left or required, the reply is the answer: an example of the requested response schema.
+/// Without a schema, it is the text set with [`answering`](Self::answering), or by default a JSON
+/// object with the results of all calls by tool name.
 ///
 /// # Examples
 ///

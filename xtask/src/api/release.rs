@@ -10,7 +10,7 @@ use crate::process::program;
 use crate::workspace::Package;
 
 /// Describes the public items that were removed since the last release. Returns `None` if there are
-/// none, or if the new version may break users.
+/// none, or if the new version number permits breaking changes.
 pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
     let Some((tag, released)) = tags.lines().find_map(|tag| Some((tag, version(tag.strip_prefix('v')?)?)))

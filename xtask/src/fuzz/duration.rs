@@ -1,4 +1,4 @@
-//! Durations on the command line.
+//! Parses durations on the command line, such as `1h30m`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The table of measurements.
+//! Formats measurements as a table.
 
 use std::fmt::Write as _;
 

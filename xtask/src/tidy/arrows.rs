@@ -147,8 +147,8 @@ fn check_openai_formats(package: &Package, dependency: &Dependency) -> Option<St
     })
 }
 
-/// Reports features of `jsonschema`. Its resolver features open files and URLs, and its feature
-/// `macros` compiles half of the dependency tree twice, for a procedural macro.
+/// Reports a dependency on `jsonschema` with features. Its resolver features open files and URLs,
+/// and its feature `macros` compiles half of the dependency tree twice, for a procedural macro.
 fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     let is_bare = !dependency.uses_default_features && dependency.features.is_empty();
     (dependency.name == "jsonschema" && !is_bare).then(|| {
@@ -157,8 +157,8 @@ fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     })
 }
 
-/// Reports a version range of `haft-macros`. The expansion of `#[tool]` is compatible with exactly
-/// one version of the core.
+/// Reports a dependency on `haft-macros` without an exact version. The expansion of `#[tool]` is
+/// compatible with exactly one version of the core.
 fn check_macros_version(dependency: &Dependency) -> Option<String> {
     (dependency.name == "haft-macros" && !dependency.req.starts_with('=')).then(|| {
         format!(

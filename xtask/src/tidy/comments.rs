@@ -6,11 +6,11 @@ mod tests;
 /// The kind of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `///`: documentation of the next item.
+    /// Documentation of the next item (`///`).
     Item,
-    /// `//!`: documentation of the file or module.
+    /// Documentation of the file or module (`//!`).
     Module,
-    /// `//`, or `#` in TOML and YAML.
+    /// An ordinary comment: `//`, or `#` in TOML and YAML.
     Plain,
 }
 

@@ -6,7 +6,7 @@ use super::{Finding, RULES};
 
 pub(super) const FILE: &str = "xtask/src/tidy/exceptions.txt";
 
-/// A line of the list: the name of a rule, and the path of a file or folder.
+/// A line of `exceptions.txt`: the name of a rule, and the path of a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exception<'a> {
     rule: &'a str,
@@ -14,7 +14,7 @@ pub(super) struct Exception<'a> {
     line: usize,
 }
 
-/// Parses the exceptions of the list. Lines that start with `#` are comments.
+/// Parses the lines of `exceptions.txt`. Lines that start with `#` are comments.
 pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
     let lines = list.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
     lines

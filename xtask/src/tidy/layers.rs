@@ -27,7 +27,7 @@ const LAYERS: &[&str] = &[
     "__private",
 ];
 
-/// Maximum number of lines of code, without blank lines, comments and tests.
+/// Maximum number of lines of code in `haft-core`, without blank lines, comments and tests.
 const MAX_CODE_LINES: usize = 6_000;
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {

@@ -35,7 +35,7 @@ pub(super) fn anchors(page: &str) -> Vec<String> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) line: usize,
-    /// The info string, for example `rust,no_run`.
+    /// The info string of the block, for example `rust,no_run`.
     pub(super) info: String,
     pub(super) text: String,
     /// The path in the comment `<!-- source: PATH -->` directly before the block.

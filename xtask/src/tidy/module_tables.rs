@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The file stems that a table need not list: they are the roots of the crate and of its tests.
+/// The file stems that the tables do not list: the roots of the crate and of its tests.
 const ROOTS: &[&str] = &["lib", "main", "tests"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -41,7 +41,7 @@ fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the first cells of the tables in a crate's section, with their lines.
+/// Returns the first cell of each table row in a crate's section, with its line number.
 fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     let heading = format!("### `{folder}`");
     let section = page.lines().enumerate().skip_while(|(_, line)| *line != heading).skip(1);

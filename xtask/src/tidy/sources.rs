@@ -148,7 +148,7 @@ fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }
 
-/// Returns `true` if the file contains only tests.
+/// Returns `true` if the file at this path contains only tests.
 pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }

@@ -326,7 +326,8 @@ fn folder_exists_if_it_contains_a_file() {
     assert!(!tree.contains("docs/s"));
 }
 
-/// Folders of build output are skipped by their path, so another folder with the same name is read.
+/// Folders of build output are skipped by their path from the root, such as `target`. A folder with
+/// the same name elsewhere, such as `crates/a/target`, must be read.
 #[test]
 fn build_output_is_not_read() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;

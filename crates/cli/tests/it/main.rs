@@ -1,4 +1,4 @@
-//! Tests of the program `haft`, by its output and its exit codes.
+//! Tests of the program `haft`. They check its output and its exit codes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 

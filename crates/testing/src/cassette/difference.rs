@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// Maximum number of listed differences. The description gives the number of further differences.
+/// Maximum number of differences in an error message. Further differences are only counted.
 const MAX_DIFFERENCES: usize = 8;
 
 /// Maximum length of a value in a description, in characters.

@@ -22,10 +22,10 @@ pub(super) struct Exchange {
 /// The reply or the error of a request, complete or as a stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedReply {
-    /// The reply to `chat`.
+    /// The reply, if the program called `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) response: Option<ChatResponse>,
-    /// The events of `stream`.
+    /// The events of the reply, if the program called `stream`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<ChatEvent>,
     /// The error, if the request failed.

@@ -1,4 +1,4 @@
-//! Pretty-printed JSON that keeps short values on one line.
+//! Writes pretty-printed JSON with short values on one line.
 
 use std::fmt::{self, Write};
 

@@ -29,8 +29,8 @@ impl CassetteMode {
     ///
     /// # Errors
     ///
-    /// Returns an error for any value other than `replay`, `record` and `auto`. Upper case is
-    /// accepted.
+    /// Returns an error for any value other than `replay`, `record` and `auto`. Letter case is
+    /// ignored.
     pub fn from_env() -> Result<Self, UnknownMode> {
         match std::env::var(Self::VARIABLE) {
             Ok(word) if !word.is_empty() => word.parse(),

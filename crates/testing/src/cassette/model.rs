@@ -76,7 +76,8 @@ struct TapeState {
     has_new: bool,
     /// The error messages of unrecorded requests.
     unexpected: Vec<String>,
-    /// Set by `verify`, which has returned the mismatches. Dropping the model then does not panic.
+    /// Set after `verify` has returned the mismatches, so dropping the model does not panic with
+    /// the same error.
     is_reported: bool,
 }
 

@@ -82,7 +82,7 @@ pub struct ToolCheck {
 /// - results match the output schema
 /// - calls end when they are cancelled or dropped
 ///
-/// The check calls the tool several times, with arguments generated from its schema or the
+/// The check calls the tool several times, with arguments generated from its schema, or with the
 /// arguments [set](ToolCheck::arguments) by the caller. Generated arguments are valid but
 /// meaningless, so the tool may fail with them. In that case its results are not checked.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {

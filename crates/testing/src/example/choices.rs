@@ -19,8 +19,8 @@ pub(super) struct Choices {
     shift: usize,
 }
 
-/// A choice, identified by its place in the value and by the keyword and schema that offer the
-/// options.
+/// A choice between several options of a schema, identified by its place in the value, the keyword
+/// and the schema.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Choice {
     pointer: String,

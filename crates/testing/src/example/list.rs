@@ -86,7 +86,8 @@ fn repeat_contains<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
     contained
 }
 
-/// Returns the schemas of the item at `index`, in the keywords of draft 2020-12 or draft-07.
+/// Returns the schemas that apply to the item at `index`. Supports the keywords of draft 2020-12
+/// and of draft-07.
 fn schemas_of<'s>(merged: &MergedSchema<'s>, index: usize) -> Vec<&'s Value> {
     let of_part = |part: &&'s serde_json::Map<String, Value>| {
         let tuple = part.get("prefixItems").or_else(|| part.get("items")).and_then(Value::as_array);

@@ -1,11 +1,12 @@
 use serde_json::{Map, Value};
 
-/// The merged schemas of one value. References are resolved, and one alternative of each choice is
-/// selected.
+/// All schemas that apply to one value. References are resolved, and one alternative of each choice
+/// is selected.
 #[derive(Default)]
 pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
-    /// The addresses of the applied entries of `dependentRequired` and `dependentSchemas`.
+    /// The addresses of the entries in `dependentRequired` and `dependentSchemas` that are already
+    /// applied.
     pub(super) followed: Vec<usize>,
 }
 
