@@ -62,7 +62,7 @@ pub struct Trajectory {
     pub steps: Vec<TrajectoryStep>,
 }
 
-/// One step of a [`Trajectory`]: a tool call or the answer.
+/// A step of a [`Trajectory`]: a tool call or the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
     /// The reasoning or text before the call. May be empty.
