@@ -198,11 +198,7 @@ impl ToolDefinition {
             "annotations": self.0.annotations,
             "deprecated": self.0.deprecated,
         });
-        let digest = Sha256::digest(canonical(&content));
-        digest.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        sha256_hex(canonical(&content))
     }
 
     /// Returns the tool's hints about its own behaviour. They are untrusted.
@@ -406,4 +402,12 @@ impl fmt::Debug for ToolDefinition {
             .field("policy", self.policy())
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the SHA-256 digest of `data` as 64 lowercase hexadecimal digits.
+pub(super) fn sha256_hex(data: impl AsRef<[u8]>) -> String {
+    Sha256::digest(data).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }

@@ -2,6 +2,8 @@ use std::{borrow::Borrow, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use super::definition::sha256_hex;
+
 /// A valid tool name. It matches `^[A-Za-z0-9_-]{1,64}$`.
 ///
 /// # Examples
@@ -45,9 +47,9 @@ impl ToolName {
     /// Converts any text to a tool name, for example the name of a tool on a server.
     ///
     /// A valid name is returned unchanged. In any other text, invalid characters are replaced by
-    /// `_`, and a 48-bit hash of the whole text is appended: `get.weather` becomes `get_weather_`
-    /// and 12 hexadecimal digits. A valid name with such a suffix is hashed as well, so that it
-    /// cannot imitate a converted name.
+    /// `_`, and the first 48 bits of the SHA-256 digest of the whole text are appended:
+    /// `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A valid name with such a
+    /// suffix is hashed as well, so that it cannot imitate a converted name.
     ///
     /// The result depends only on the text and is the same in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {
@@ -58,7 +60,9 @@ impl ToolName {
         name.truncate(MAX_NAME_BYTES - HASH_DIGITS - 1);
         let readable = name.trim_end_matches('_');
         let readable = if readable.is_empty() { "tool" } else { readable };
-        Self(format!("{readable}_{:012x}", fnv1a(foreign) & 0xffff_ffff_ffff).into())
+        // A cryptographic hash: a server cannot choose a name that imitates another tool's name.
+        let digest = sha256_hex(foreign);
+        Self(format!("{readable}_{}", &digest[..HASH_DIGITS]).into())
     }
 
     /// Returns the name as a string slice.
@@ -79,13 +83,6 @@ fn has_hash_suffix(name: &str) -> bool {
     name.rsplit_once('_').is_some_and(|(_, hash)| {
         hash.len() == HASH_DIGITS && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     })
-}
-
-/// Returns the 64-bit FNV-1a hash. Unlike the hashers of the standard library, it is stable across
-/// Rust versions.
-fn fnv1a(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl fmt::Display for ToolName {

@@ -68,7 +68,7 @@ async fn invalid_tools_are_quarantined() {
             }
           },
           {
-            "name": "no_description_a0da7258ac55",
+            "name": "no_description_28a867be3b3d",
             "title": "Undescribed",
             "description": "",
             "input_schema": {
