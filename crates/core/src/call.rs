@@ -50,7 +50,7 @@ pub struct ToolResult {
     /// Warnings about a successful call, for the model and for the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The repairs that were necessary to make the arguments valid.
+    /// The repairs that made invalid arguments valid. Empty if no repair was necessary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
     /// The start time of the call.
@@ -66,7 +66,7 @@ pub struct ToolResult {
 pub enum Outcome {
     /// The call succeeded with this output.
     Done(ToolOutput),
-    /// The call failed, with this kind and message.
+    /// The call failed with this kind and message.
     Failed(Failure),
 }
 
@@ -88,11 +88,12 @@ pub struct Failure {
 pub enum FailureKind {
     /// The arguments violate the input schema of the tool. The tool did not run.
     InvalidArguments,
-    /// The tool rejected the call and requests another one with different arguments.
+    /// The tool rejected the call and requests another call with different arguments.
     Retry,
     /// The tool failed, for example with an error or a panic.
     Failed,
-    /// The gate or a person denied the call. The tool did not run.
+    /// The call was denied, for example by a person or because of a missing scope. The tool did not
+    /// run.
     Denied,
     /// The deadline of the call passed.
     TimedOut,
@@ -135,7 +136,7 @@ impl ToolResult {
         matches!(self.outcome, Outcome::Done(_))
     }
 
-    /// Returns the output of a successful call.
+    /// Returns the output of the call. `None` if the call failed.
     pub fn output(&self) -> Option<&ToolOutput> {
         match &self.outcome {
             Outcome::Done(output) => Some(output),
@@ -143,7 +144,7 @@ impl ToolResult {
         }
     }
 
-    /// Returns the failure of a failed call.
+    /// Returns the failure of the call. `None` if the call succeeded.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Done(_) => None,
@@ -179,8 +180,8 @@ impl ToolResult {
     /// `--json`:
     /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
     ///
-    /// `result` is [`ToolOutput::to_value`], or null after a failure. Warnings are joined with `";
-    /// "`.
+    /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Several
+    /// warnings are joined with a semicolon.
     ///
     /// # Examples
     ///

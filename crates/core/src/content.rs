@@ -43,7 +43,7 @@ pub enum Content {
         /// The media type, for example `audio/wav`.
         media_type: String,
     },
-    /// Binary data of any other media type.
+    /// Binary data that is neither an image nor audio.
     Blob {
         /// The bytes of the file.
         data: Bytes,
@@ -54,7 +54,7 @@ pub enum Content {
     Resource {
         /// The URI of the resource.
         uri: String,
-        /// The media type, if known.
+        /// The media type of the resource, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
         /// The contents of the resource.
@@ -69,7 +69,7 @@ pub enum Content {
         /// A description of the resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// The media type, if known.
+        /// The media type of the resource, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
@@ -92,8 +92,8 @@ pub enum ResourceBody {
 }
 
 impl Content {
-    /// Returns the size of the media data (image, audio or blob) in bytes. It is 0 for text, JSON
-    /// and links.
+    /// Returns the size of the binary data in bytes. It is 0 for text, JSON, links and text
+    /// resources.
     pub fn media_len(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Audio { data, .. } | Self::Blob { data, .. } => data.len(),
@@ -102,17 +102,18 @@ impl Content {
         }
     }
 
-    /// Creates a text piece.
+    /// Creates a piece of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// Creates a JSON piece.
+    /// Creates a piece with a JSON value.
     pub fn json(value: impl Into<Value>) -> Self {
         Self::Json { value: value.into() }
     }
 
-    /// Creates an image, an audio clip or a blob, depending on the media type.
+    /// Creates an image, an audio clip or a blob, depending on `media_type`: `image/png` gives an
+    /// image, `audio/wav` an audio clip, and `application/pdf` a blob.
     pub fn blob(data: impl Into<Bytes>, media_type: impl Into<String>) -> Self {
         let (data, media_type) = (data.into(), media_type.into());
         match media_type.split('/').next() {
@@ -124,8 +125,8 @@ impl Content {
 
     /// Returns the piece as text, for models that support only text.
     ///
-    /// Text is returned unchanged, JSON is serialized, and a link is formatted as Markdown. Binary
-    /// data becomes a short description, for example `[image/png, 4 bytes]`.
+    /// Text and text resources are returned unchanged, JSON is serialized, and a link is formatted
+    /// as Markdown. Binary data becomes a short description, for example `[image/png, 4 bytes]`.
     pub fn as_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => text.into(),
@@ -160,7 +161,7 @@ impl From<&str> for Content {
 pub struct Bytes(Arc<[u8]>);
 
 impl Bytes {
-    /// Decodes base64 text.
+    /// Decodes binary data from the base64 text `text`.
     ///
     /// # Errors
     ///
@@ -224,7 +225,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Joins the text of all pieces with line breaks.
+/// Returns the text of all pieces of `content`, joined with line breaks.
 pub(crate) fn text_of(content: &[Content]) -> String {
     match content {
         [only] => only.as_text().into_owned(),

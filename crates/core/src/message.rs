@@ -21,7 +21,8 @@ use crate::{
 /// The metadata of a message. It is boxed, because most messages have none.
 type Metadata = Box<Map<String, Value>>;
 
-/// A message of a conversation, with an optional timestamp and metadata of the host program.
+/// A message of a conversation, with an optional timestamp and optional metadata of the host
+/// program.
 ///
 /// # Examples
 ///
@@ -49,12 +50,12 @@ pub struct Message {
 pub enum MessageBody {
     /// Instructions from the host program.
     System {
-        /// The instructions.
+        /// The content of the instructions.
         content: Vec<Content>,
     },
     /// Input from a person, or from a program that acts for a person.
     User {
-        /// The input.
+        /// The content of the input.
         content: Vec<Content>,
     },
     /// A reply from the model.
@@ -117,7 +118,8 @@ impl Message {
         self
     }
 
-    /// Sets the metadata: values of the host program. They are never sent to a model.
+    /// Sets the metadata: values of the host program that are never sent to a model. It replaces
+    /// earlier metadata.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.metadata = non_empty(metadata);
@@ -129,7 +131,8 @@ impl Message {
         &self.body
     }
 
-    /// Returns the time when the message was added to the conversation. Agents set it.
+    /// Returns the time when the message was added to the conversation. `None` if it is unknown.
+    /// Agents set the time of the messages that they add.
     pub fn created_at(&self) -> Option<Timestamp> {
         self.created_at
     }
@@ -140,7 +143,7 @@ impl Message {
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
-    /// Returns the metadata value stored under `key`.
+    /// Returns the metadata value stored under `key`. `None` if there is no such value.
     ///
     /// # Examples
     ///
@@ -158,8 +161,8 @@ impl Message {
         self.metadata.as_ref()?.get(key)
     }
 
-    /// Returns the content of the message. For a tool message, this is the output of the call, or
-    /// nothing if the call failed.
+    /// Returns the content of the message. For a tool message, this is the content of the tool's
+    /// output. It is empty if the call failed.
     pub fn content(&self) -> &[Content] {
         match &self.body {
             MessageBody::System { content } | MessageBody::User { content } => content,
@@ -168,8 +171,9 @@ impl Message {
         }
     }
 
-    /// Returns the content as text, joined with line breaks. For a tool message, this is the text
-    /// for the model, including warnings and errors.
+    /// Returns the text of all content pieces, joined with line breaks. For a tool message, this is
+    /// the [text that is sent to the model](ToolResult::model_text): the output with its warnings,
+    /// or the error message.
     pub fn text(&self) -> String {
         match &self.body {
             MessageBody::Tool(result) => result.model_text().into_owned(),
@@ -177,7 +181,8 @@ impl Message {
         }
     }
 
-    /// Returns the tool calls that the message requests. Only assistant messages have tool calls.
+    /// Returns the tool calls that the message requests. Empty for messages that are not assistant
+    /// messages.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             MessageBody::Assistant(message) => &message.tool_calls,
@@ -195,8 +200,8 @@ impl Message {
     }
 }
 
-/// Boxes the metadata. Returns `None` for empty metadata, so that a message with empty metadata
-/// equals a message without metadata.
+/// Boxes `metadata`. Returns `None` if it is empty, so that a message with empty metadata equals a
+/// message without metadata.
 fn non_empty(metadata: Map<String, Value>) -> Option<Metadata> {
     (!metadata.is_empty()).then(|| Box::new(metadata))
 }
@@ -205,7 +210,7 @@ fn deserialize_metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
     Map::deserialize(deserializer).map(non_empty)
 }
 
-/// Creates a user message with this content.
+/// Converts any content to a user message.
 impl<T: Into<Content>> From<T> for Message {
     fn from(content: T) -> Self {
         Self::user(content)
@@ -213,12 +218,13 @@ impl<T: Into<Content>> From<T> for Message {
 }
 
 impl AssistantMessage {
-    /// Returns the content as text, joined with line breaks.
+    /// Returns the text of all content pieces, joined with line breaks. Reasoning and refusal are
+    /// not included.
     pub fn text(&self) -> String {
         text_of(&self.content)
     }
 
-    /// Returns `true` if the message has no tool calls, no refusal, and no text except white space.
+    /// Returns `true` if the message has no tool calls, no refusal, and no text except whitespace.
     /// Reasoning is ignored.
     pub fn is_empty(&self) -> bool {
         self.tool_calls.is_empty() && self.refusal.is_none() && self.text().trim().is_empty()

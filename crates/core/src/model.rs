@@ -64,7 +64,7 @@ pub use response::{ChatEvent, ChatResponse, FinishReason};
 /// ```
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// Sends a request and returns the complete reply.
+    /// Sends `request` to the model and returns the complete reply.
     ///
     /// # Errors
     ///
@@ -72,11 +72,12 @@ pub trait ChatModel: Send + Sync {
     /// never returned.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Sends a request and streams the reply: any number of deltas, then exactly one
+    /// Sends `request` to the model and streams the reply: any number of deltas, then exactly one
     /// [`ChatEvent::Finished`] with the complete reply.
     ///
     /// A truncated stream ends with an error instead of `Finished`. The default implementation
-    /// calls [`chat`](Self::chat) and emits each part of the reply as one delta.
+    /// calls [`chat`](Self::chat), and emits the reasoning, the text and the arguments of each tool
+    /// call as one delta each.
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {

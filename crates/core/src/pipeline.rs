@@ -72,11 +72,11 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// Set if the store was chosen by [`Pipeline::with_store`]. The default store is replaced by
-    /// the store of an outer pipeline.
+    /// `true` if the store was set with [`Pipeline::with_store`]. In a nested toolset, a default
+    /// store is replaced by the store of the outer pipeline.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
-    /// Adds the arguments and results of calls to their tracing spans.
+    /// `true` if the arguments and results of calls are added to their tracing spans.
     traces_content: bool,
     /// The number of timed-out or cancelled calls whose code still runs.
     abandoned: Arc<AtomicUsize>,
@@ -151,18 +151,18 @@ impl Default for Pipeline {
 /// Details of a call, collected by the steps of the pipeline.
 #[derive(Default)]
 struct CallDetails<'a> {
-    /// The slot for the validated arguments. `None` if the pipeline has no recorder.
+    /// The slot that receives the validated arguments. `None` if the pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
     /// A warning that is added to the result.
     warning: Option<String>,
-    /// Set if the result comes from a cache.
+    /// `true` if the result comes from a cache.
     is_cached: bool,
 }
 
 impl CallDetails<'_> {
-    /// Records the validated arguments. Unchanged arguments are not copied, because the call
-    /// contains them already.
+    /// Stores the validated `arguments` for the recorders. Does nothing without a recorder.
+    /// Unchanged arguments are not copied, because the call already contains them.
     fn record_arguments(&self, arguments: &Value, is_unchanged: bool) {
         if let Some(slot) = self.arguments {
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = match is_unchanged {
@@ -202,7 +202,7 @@ impl Pipeline {
         self
     }
 
-    /// Sets the recorder that receives a record of every call. It replaces an earlier recorder.
+    /// Sets the recorder that receives a record of every call. An earlier recorder is replaced.
     /// Default: none.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
@@ -210,7 +210,8 @@ impl Pipeline {
         self
     }
 
-    /// Adds the unredacted arguments and results of calls to their tracing spans. Default: `false`.
+    /// If `traced` is `true`, adds the unredacted arguments and results of calls to their tracing
+    /// spans. Default: `false`.
     ///
     /// The span attributes are `gen_ai.tool.call.arguments` and `gen_ai.tool.call.result`. Enable
     /// this only if all readers of the traces may see this data.
@@ -220,8 +221,8 @@ impl Pipeline {
         self
     }
 
-    /// Returns the store for results that are too long for the model. `None` if results are never
-    /// truncated.
+    /// Returns the store for results that are too long for the model. `None` if the pipeline never
+    /// truncates results.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
     }
@@ -232,7 +233,8 @@ impl Pipeline {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the pipeline that runs the call with the context `cx`. `None` outside a pipeline.
+    /// Returns the pipeline that runs the call with the context `cx`. `None` if no pipeline runs
+    /// the call.
     ///
     /// Tools use this pipeline for nested calls and to read the [result store](Self::store).
     pub fn current(cx: &ToolContext) -> Option<Self> {
@@ -248,12 +250,13 @@ impl Pipeline {
         unbounded
     }
 
-    /// Combines this pipeline of a nested toolset with the pipeline of the `outer` toolset.
+    /// Combines this pipeline, which is set for an inner toolset, with `outer`, the pipeline of the
+    /// toolset that contains the inner toolset.
     ///
     /// The recorders of both pipelines receive the calls. Arguments are repaired only if both
-    /// pipelines repair. The inner result store is used if it was set explicitly, otherwise the
-    /// outer store. Abandoned calls are counted in `outer`. Arguments and results are traced if
-    /// either pipeline traces them.
+    /// pipelines repair. Long results are saved in the inner store if it was set explicitly, or
+    /// else in the outer store, if any. Abandoned calls are counted in `outer`. Arguments and
+    /// results are traced if either pipeline traces them.
     pub(crate) fn inside(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
@@ -278,13 +281,13 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls of a listed tool. If a pipeline was set for the tool's
-    /// toolset (`own`), it is combined with this pipeline. Otherwise it is this pipeline.
+    /// Returns the pipeline for calls of a listed tool: `own`, the pipeline that is set for the
+    /// tool's toolset, combined with this pipeline, or only this pipeline if `own` is `None`.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }
 
-    /// Runs a call of one of `tools` on the task of the caller.
+    /// Runs `call`, which calls one of `tools`, on the task of the caller.
     ///
     /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller; use
     /// [`batch`](Self::batch) to run calls on separate tasks.
@@ -300,7 +303,7 @@ impl Pipeline {
         self.for_tool(own).run(tool, call, cx, CallTask::Caller, Some(tools)).await
     }
 
-    /// Runs a call of `tool` on the task of the caller.
+    /// Calls `tool` with `arguments` on the task of the caller.
     ///
     /// # Cancellation
     ///
@@ -310,8 +313,8 @@ impl Pipeline {
         self.run(Ok(tool), &call, cx, CallTask::Caller, None).await
     }
 
-    /// Checks a call without running it: the tool must exist, and its arguments must be valid or
-    /// repairable.
+    /// Checks `call` without running it: the tool must be in `tools`, and the arguments must be
+    /// valid or repairable.
     ///
     /// # Errors
     ///
@@ -320,7 +323,7 @@ impl Pipeline {
         self.arguments(tools, call).map(drop)
     }
 
-    /// Returns the arguments after repair and validation.
+    /// Returns the arguments of `call` after repair and validation.
     fn arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find(tools, &call.name)?;
         let (definition, repair) = (definition(&**tool)?, self.for_tool(own).0.repair);
@@ -392,7 +395,8 @@ impl Pipeline {
         outcome
     }
 
-    /// Runs the steps of the pipeline from parse to check.
+    /// Runs the pipeline steps between the lookup of the tool and the truncation of its result:
+    /// from parsing the arguments to checking the output.
     async fn run_steps(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
@@ -433,7 +437,7 @@ impl Pipeline {
     }
 }
 
-/// Returns the definition of a tool. A panic of [`Tool::definition`], which is user code, is
+/// Returns the definition of `tool`. [`Tool::definition`] is user code, so a panic of it is
 /// returned as an error.
 fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
     catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panicked(&*panic))

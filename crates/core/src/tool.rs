@@ -87,7 +87,8 @@ pub trait Tool: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The variant of the [`ToolError`] determines how the agent loop continues.
+    /// Fails if the call cannot be completed. The variant of the [`ToolError`] determines how the
+    /// agent loop continues.
     ///
     /// # Cancellation
     ///

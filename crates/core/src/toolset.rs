@@ -42,7 +42,7 @@ use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
 use polled_source::{PolledSource, panicked};
 use recent_cache::RecentCache;
 
-/// A collection of tools, sources and other toolsets. Cheap to clone.
+/// A collection of tools, tool sources and other toolsets. Cheap to clone.
 ///
 /// Tools are added as values with [`with`](Self::with), or through a [source](Self::with_source) if
 /// they change over time. Adaptors such as [`prefixed`](Self::prefixed) and
@@ -81,8 +81,8 @@ pub struct Toolset {
     parts: Arc<Vec<Part>>,
     label: Option<Arc<str>>,
     pipeline: Pipeline,
-    /// Set if the pipeline was chosen by [`with_pipeline`](Self::with_pipeline). A default pipeline
-    /// is replaced by the pipeline of an outer toolset.
+    /// `true` if the pipeline was set with [`with_pipeline`](Self::with_pipeline). A default
+    /// pipeline is replaced by the pipeline of an outer toolset.
     has_own_pipeline: bool,
     /// A cached snapshot of the tools that were added as values.
     own: Arc<OnceLock<ToolList>>,
@@ -127,7 +127,7 @@ pub enum ToolsetError {
         /// The description of the defect.
         reason: String,
     },
-    /// A requested tool does not exist. The text lists the existing names.
+    /// A requested tool does not exist. The value is an error text that lists the existing names.
     #[error("{0}")]
     Unknown(String),
 }
@@ -186,7 +186,7 @@ impl Toolset {
         tools.into_iter().fold(self, Self::with)
     }
 
-    /// Sets the pipeline for calls of the tools.
+    /// Sets the pipeline that runs the calls of the tools.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         (self.pipeline, self.has_own_pipeline) = (pipeline, true);
@@ -198,22 +198,22 @@ impl Toolset {
         self.without_caches()
     }
 
-    /// Replaces the caches by empty ones. The old caches are shared with clones of the unchanged
-    /// toolset.
+    /// Replaces the caches by empty caches. The old caches are not cleared, because clones of the
+    /// unchanged toolset share them.
     fn without_caches(mut self) -> Self {
         (self.own, self.merged) = Default::default();
         self
     }
 
-    /// Returns the pipeline for calls of the tools.
+    /// Returns the pipeline that runs the calls of the tools.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// Returns the tools added as values, including those of inner toolsets.
+    /// Returns the tools that were added as values, including those of inner toolsets.
     ///
-    /// All adaptors are applied except [`prepared`](Self::prepared), which depends on the context
-    /// of a listing.
+    /// All adaptors are applied except [`prepared`](Self::prepared), because its changes depend on
+    /// the context of a listing.
     pub fn own_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         let mut tools = Vec::new();
         self.collect_own(&mut tools);
@@ -263,24 +263,24 @@ impl Toolset {
         Ok(())
     }
 
-    /// Returns a snapshot of the available tools. If nothing has changed since the last listing,
-    /// this is the same snapshot.
+    /// Returns a snapshot of the available tools. If nothing has changed since the previous
+    /// listing, the same snapshot is returned.
     ///
     /// The tools of a failed source are missing, and the diagnostics of the snapshot report the
-    /// failure. If a source takes longer than one second, its latest snapshot is used until it
+    /// failure. If a source takes longer than one second, its previous snapshot is used until it
     /// responds. A tool is withheld if an earlier tool has the same name, or if `cx` does not
     /// provide the state that the tool declares.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.with_state(&cx.state)).await
     }
 
-    /// Returns a snapshot of all tools, including tools whose host state is missing.
+    /// Returns a snapshot of all tools, including the tools whose host state is missing.
     pub(super) async fn all(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.all()).await
     }
 
-    /// Returns a snapshot that contains the tool named `name`, if it exists. If this tool was added
-    /// as a value, the sources are not listed.
+    /// Returns a snapshot that contains the tool named `name`, if it exists. The sources are not
+    /// listed if the tool was added to this toolset as a value.
     async fn snapshot_with(&self, name: &str, cx: &ListContext) -> ToolList {
         let own = self.own.get_or_init(|| self.defaults().list(self.direct_tools()));
         if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
@@ -303,24 +303,24 @@ impl Toolset {
         self.all(&ListContext::default()).await.names().cloned().collect()
     }
 
-    /// Returns the tool with this name.
+    /// Returns the tool named `name`. `None` if there is no such tool.
     pub async fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.snapshot_with(name, &ListContext::default()).await.get(name).cloned()
     }
 
-    /// Returns `true` if a tool with this name exists.
+    /// Returns `true` if there is a tool named `name`.
     pub async fn contains(&self, name: &str) -> bool {
         self.get(name).await.is_some()
     }
 
-    /// Returns the definition of the tool with this name.
+    /// Returns the definition of the tool named `name`. `None` if there is no such tool.
     pub async fn info(&self, name: &str) -> Option<ToolDefinition> {
         self.get(name).await.map(|tool| tool.definition().clone())
     }
 
-    /// Calls the tool with this name through the pipeline, as an agent does.
+    /// Calls the tool named `name` through the pipeline, as an agent does.
     ///
-    /// The `arguments` are any serializable value. A call that needs a decision fails; use
+    /// `arguments` is any serializable value. A call that needs a decision fails. Use
     /// [`Pipeline::call`] to get its pending state.
     ///
     /// # Cancellation
@@ -334,7 +334,7 @@ impl Toolset {
         self.call_with(name, arguments, &ToolContext::default()).await
     }
 
-    /// Calls a tool like [`call`](Self::call), but in the given context.
+    /// Calls a tool like [`call`](Self::call), but in the context `cx`.
     pub async fn call_with(&self, name: &str, arguments: impl Serialize, cx: &ToolContext) -> ToolResult {
         let arguments = match serde_json::to_string(&arguments) {
             Ok(arguments) => arguments,
@@ -348,8 +348,8 @@ impl Toolset {
 
     /// Calls a tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// Inside a task of an async runtime, where blocking could deadlock, the call fails: use
-    /// [`call`](Self::call) there. It works in `spawn_blocking`.
+    /// The call fails inside a task of an async runtime, where blocking could deadlock. Use
+    /// [`call`](Self::call) there. It works inside `spawn_blocking`.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))
@@ -357,8 +357,8 @@ impl Toolset {
 }
 
 impl Part {
-    /// Lists the tools of a source or of an inner toolset, and returns them with its label. `None`
-    /// for a single tool.
+    /// Returns a future that lists the tools of this source or inner toolset. It yields the label
+    /// of the source and the listing. `None` for a single tool.
     fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
         if let Self::Tool(_) = self {
             return None;
@@ -385,7 +385,8 @@ impl ToolSource for Toolset {
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        // Tools with missing state are included here: only the outermost toolset withholds them.
+        // The result includes tools whose host state is missing, because only the outermost toolset
+        // withholds them.
         let all = self.all(cx).await;
         let failures: Vec<_> = all.failed_sources().collect();
         match failures.as_slice() {

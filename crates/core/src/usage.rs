@@ -25,24 +25,24 @@ pub use cost::{Cost, Price, Prices};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Number of model requests.
+    /// The number of model requests.
     pub requests: u64,
-    /// Number of input tokens, including cached tokens.
+    /// The number of input tokens, including cached tokens.
     pub input_tokens: u64,
-    /// Number of output tokens, including reasoning tokens.
+    /// The number of output tokens, including reasoning tokens.
     pub output_tokens: u64,
-    /// Number of input tokens that the provider read from its prompt cache.
+    /// The number of input tokens that the provider read from its prompt cache.
     pub cached_input_tokens: u64,
-    /// Number of output tokens used for reasoning.
+    /// The number of output tokens used for reasoning.
     pub reasoning_tokens: u64,
-    /// Number of requests whose tokens were not reported, including failed requests. Their tokens
-    /// are not included in the other fields.
+    /// The number of requests whose tokens were not reported, including failed requests. Their
+    /// tokens are not included in the other fields.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreported: u64,
-    /// Cost of the requests with a known [price](crate::model::ChatModelExt::priced).
+    /// The cost of the requests with a known [price](crate::model::ChatModelExt::priced).
     #[serde(skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
-    /// Number of requests included in `cost`.
+    /// The number of requests included in `cost`.
     #[serde(skip_serializing_if = "is_zero")]
     pub priced: u64,
 }
@@ -59,15 +59,16 @@ impl Usage {
         Self { requests: 1, unreported: 1, priced: 1, ..Self::default() }
     }
 
-    /// Completes the usage that a provider reported for one reply: the request is counted, and also
-    /// counted as [`unreported`](Self::unreported) if the provider reported no tokens.
+    /// Completes the usage that a provider reported for one reply. The number of
+    /// [`requests`](Self::requests) becomes at least 1. If the provider reported no tokens,
+    /// [`unreported`](Self::unreported) becomes 1.
     #[must_use]
     pub fn of_reply(self) -> Self {
         let unreported = if self.is_reported() { self.unreported } else { 1 };
         Self { requests: self.requests.max(1), unreported, ..self }
     }
 
-    /// Returns `true` if the provider reported tokens. A usage of zero tokens counts as unreported.
+    /// Returns `true` if the provider reported any tokens. Zero tokens count as unreported.
     pub(crate) fn is_reported(&self) -> bool {
         self.total_tokens() > 0
     }
@@ -126,7 +127,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A shared counter for the model usage inside tool calls, for example of an agent used as a tool.
+/// A counter for the model requests made inside tool calls, for example by an agent used as a tool.
 /// Clones share the counter.
 ///
 /// # Examples
@@ -148,7 +149,8 @@ impl UsageMeter {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
     }
 
-    /// Returns the usage since the last call of `take`, and resets the counter.
+    /// Returns the usage that was added since the previous call of `take`, and resets the counter
+    /// to zero.
     pub fn take(&self) -> Usage {
         mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -6,8 +6,8 @@ use tracing::Span;
 
 use crate::call::ToolError;
 
-/// Runs a function on tokio's blocking thread pool. If the future is dropped before the function
-/// starts, the function does not run.
+/// Runs `call` on tokio's blocking thread pool. If the returned future is dropped before `call`
+/// starts, `call` does not run.
 pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>
 where
     T: Send + 'static,

@@ -1,27 +1,30 @@
 use schemars::Schema;
 use serde_json::Value;
 
-/// A handle to add constraints to the schema of a parameter.
+/// A handle that adds constraints to the schema of a parameter.
 pub struct Constraints<'a>(pub(super) &'a mut Schema);
 
 impl Constraints<'_> {
-    /// Sets a JSON Schema keyword. It replaces the same keyword in the schema of the parameter's
-    /// type.
+    /// Sets the JSON Schema keyword `name` to `value`. It replaces the same keyword in the schema
+    /// of the parameter's type.
     pub fn keyword(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Sets the minimum value of a number.
+    /// Sets the minimum value of a number to `least`, unless the schema of its type has a larger
+    /// minimum.
     pub fn at_least(&mut self, least: Value) {
         self.bound("minimum", least, f64::gt);
     }
 
-    /// Sets the maximum value of a number.
+    /// Sets the maximum value of a number to `most`, unless the schema of its type has a smaller
+    /// maximum.
     pub fn at_most(&mut self, most: Value) {
         self.bound("maximum", most, f64::lt);
     }
 
-    /// Sets a bound of a number, unless the schema of its type has a stricter bound.
+    /// Sets the keyword `name` to `bound`, unless the schema of the parameter's type has a stricter
+    /// bound.
     fn bound(&mut self, name: &str, bound: Value, is_narrower: fn(&f64, &f64) -> bool) {
         let of_type = self.0.get(name).and_then(Value::as_f64);
         match (of_type, bound.as_f64()) {
@@ -31,7 +34,7 @@ impl Constraints<'_> {
     }
 
     /// Sets the minimum and maximum number of characters in a string, items in a list, or entries
-    /// in a map.
+    /// in a map. A minimum of 0 is omitted.
     pub fn length(&mut self, least: usize, most: Option<usize>) {
         let is = |name: &str| match self.0.get("type") {
             Some(Value::Array(types)) => types.iter().any(|it| it == name),

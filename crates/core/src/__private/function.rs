@@ -14,7 +14,7 @@ use crate::{
 pub trait Function: Send + Sync {
     /// The name of the tool.
     const NAME: &'static str;
-    /// The values of the parameters, as a nested list of pairs.
+    /// The values of the parameters as nested pairs, for example `(i64, (String, ()))`.
     type Arguments;
     /// The return type of the function.
     type Output: IntoToolOutput;
@@ -23,7 +23,7 @@ pub trait Function: Send + Sync {
     /// host state are not included.
     fn parameters() -> impl Parameters<Values = Self::Arguments>;
 
-    /// Calls the function with deserialized arguments.
+    /// Calls the function with the deserialized `arguments`.
     fn call(
         &self,
         arguments: Self::Arguments,
@@ -34,17 +34,18 @@ pub trait Function: Send + Sync {
 /// The return type of [`Tool::call`](crate::Tool::call), as expanded by `async_trait`.
 pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
-/// Returns the tool definition of a function. The input schema is inferred from its parameters.
+/// Returns the tool definition of the function `F`. The input schema is inferred from its
+/// parameters.
 pub fn definition<F: Function>() -> ToolDefinition {
     ToolDefinition::of::<ArgumentsOf<F>, F::Output>(F::NAME)
 }
 
-/// Returns the tool definition of a function, with an explicit input schema.
+/// Returns the tool definition of the function `F`, with the explicit input schema `schema`.
 pub fn definition_with_schema<F: Function>(schema: Value) -> ToolDefinition {
     ToolDefinition::inferred::<F::Output>(F::NAME, Schema::arguments(schema))
 }
 
-/// Deserializes the validated arguments and calls the function.
+/// Deserializes the validated `arguments` and calls `function` with them.
 pub async fn call<F: Function>(
     function: &F,
     arguments: Value,

@@ -33,15 +33,15 @@ impl<'a> Object<'a> {
         if let Some(Value::Array(required)) = keywords.remove("required") {
             self.required.extend(required);
         }
-        // These keywords describe the flattened parameter, not the whole object.
+        // These keywords describe the flattened parameter and not the whole object.
         for keyword in ["type", "title", "description"] {
             keywords.remove(keyword);
         }
         self.flattened = Some(keywords);
     }
 
-    /// Returns the schema. It forbids additional properties, unless the function has a flattened
-    /// parameter or no parameters at all.
+    /// Returns the input schema. It forbids additional properties, unless the function has a
+    /// flattened parameter or no parameters at all.
     pub(super) fn into_schema(self) -> Schema {
         let is_closed = self.flattened.is_none() && !self.properties.is_empty();
         let mut schema = json_schema!({ "type": "object" });

@@ -32,7 +32,8 @@ pub struct Parameter<T> {
     description: Option<&'static str>,
     schema: fn(&mut SchemaGenerator) -> Schema,
     deserialize: fn(Value, Option<&str>) -> Result<T, ToolError>,
-    /// Returns the value for a missing argument, if the type has one: `None` for an `Option`.
+    /// Returns the value for a missing argument, which is `None` for an `Option`. Types other than
+    /// `Option` have no such value.
     absent: fn() -> Option<T>,
     default: Option<DefaultValue<T>>,
     constrain: Option<fn(&mut Constraints<'_>)>,
@@ -41,16 +42,17 @@ pub struct Parameter<T> {
 
 struct DefaultValue<T> {
     make: fn() -> T,
-    /// Serializes the value for the `default` keyword of the schema, if possible.
+    /// Serializes the default value for the `default` keyword of the schema. `None` if it cannot be
+    /// serialized.
     to_json: fn(T) -> Option<Value>,
 }
 
-/// Creates a parameter from its name and its type.
+/// Creates a parameter of the type `T` that receives the argument `name`.
 pub fn argument<T: Argument>(name: &'static str) -> Parameter<T> {
     Parameter { schema: SchemaGenerator::subschema_for::<T>, ..argument_without_schema(name) }
 }
 
-/// Creates a parameter without a schema, for tools with an explicit input schema.
+/// Creates a parameter without a schema, for a tool with an explicit input schema.
 pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
     Parameter {
         name,
@@ -71,7 +73,8 @@ impl<T> Parameter<T> {
         self
     }
 
-    /// Sets the default value and its conversion to JSON for the schema.
+    /// Sets the function that creates the default value, and the function that converts it to JSON
+    /// for the schema.
     pub fn default(mut self, make: fn() -> T, to_json: fn(T) -> Option<Value>) -> Self {
         self.default = Some(DefaultValue { make, to_json });
         self
@@ -122,16 +125,16 @@ impl<T> Parameter<T> {
     }
 }
 
-/// A nested list of parameters: either `()`, or a pair of the first parameter and the list of the
-/// others.
+/// A list of parameters as nested pairs: either `()`, or a pair of the first parameter and the list
+/// of the other parameters.
 pub trait Parameters {
-    /// The values of the parameters, as a nested list of the same shape.
+    /// The values of the parameters as nested pairs, in the same order.
     type Values;
 
-    /// Adds all parameters to the input schema.
+    /// Adds all parameters to `object`, the builder of the input schema.
     fn describe(&self, object: &mut Object<'_>);
 
-    /// Takes the values of all parameters out of the arguments.
+    /// Removes the values of all parameters from `arguments`, and returns them.
     fn take(&self, arguments: &mut Map<String, Value>) -> Result<Self::Values, ToolError>;
 }
 
@@ -188,7 +191,8 @@ pub trait NotSerializable: Sized {
 
 impl<T> NotSerializable for MaybeJson<T> {}
 
-/// A deserializer for a missing argument. An `Option` is deserialized as `None`, other types fail.
+/// A deserializer for a missing argument. It deserializes an `Option` as `None`, and fails for
+/// other types.
 struct Absent;
 
 impl<'de> Deserializer<'de> for Absent {

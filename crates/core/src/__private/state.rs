@@ -12,7 +12,8 @@ pub trait HostState: Clone + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Clone + Send + Sync + 'static> HostState for T {}
 
-/// Returns the host state for a parameter with `#[tool(state)]`. A lazy value is initialized first.
+/// Returns the host state of type `T`, for a parameter with `#[tool(state)]`. A lazy value is
+/// initialized first.
 pub async fn state<T: HostState>(cx: &ToolContext) -> Result<T, ToolError> {
     cx.state_or_init().await
 }

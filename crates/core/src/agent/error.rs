@@ -66,6 +66,7 @@ pub enum AgentErrorKind {
         available: Vec<String>,
     },
     /// The driver of the run reported an outcome that the run does not expect in its current state.
+    /// The value describes the problem.
     #[error("the run cannot go on: {0}")]
     UnexpectedOutcome(String),
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
@@ -106,7 +107,7 @@ pub enum Limit {
     InputTokens(u64),
     /// The maximum number of output tokens.
     OutputTokens(u64),
-    /// The maximum cost of the requests.
+    /// The maximum cost of the model requests.
     Cost(Cost),
     /// The cost of the run is limited, but the cost of a request is unknown.
     UnknownCost,

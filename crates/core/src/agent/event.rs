@@ -14,9 +14,9 @@ use crate::{
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// An agent was chosen for the task, by a router or by a hand-off.
+    /// A router or a hand-off chose an agent for the task.
     Routed {
-        /// The name of the chosen route. `None` if the task is unclear to the router.
+        /// The name of the chosen agent. `None` if the task is unclear to the router.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
         /// The reason for the choice.
@@ -29,32 +29,32 @@ pub enum RunEvent {
     },
     /// The next piece of the reply text.
     TextDelta {
-        /// The text of this piece.
+        /// A piece of the reply text.
         text: String,
     },
-    /// The next piece of the model's reasoning.
+    /// The next piece of the model's reasoning text.
     ReasoningDelta {
-        /// The text of this piece.
+        /// A piece of the reasoning text.
         text: String,
     },
     /// The reply to a request is complete.
     RequestFinished {
-        /// The tokens and the cost of the request.
+        /// The tokens and the cost of the model request.
         usage: Usage,
     },
-    /// The latest reply was rejected. Its text deltas are not part of the answer, and the request
-    /// is repeated.
+    /// The reply to the current model request was rejected. Its [text deltas](Self::TextDelta) are
+    /// not part of the answer, and the request is repeated.
     ReplyRejected {
-        /// The reason: either the error text that is sent to the model, or the error that truncated
-        /// the reply.
+        /// The reason of the rejection: the error text that is sent to the model, or the error that
+        /// truncated the reply.
         problem: String,
     },
-    /// A tool call entered the pipeline.
+    /// A tool call started in the [pipeline](crate::Pipeline).
     ///
     /// If the call is suspended, [`CallPending`](Self::CallPending) follows. The call starts again
     /// after the run is resumed.
     CallStarted {
-        /// The started call.
+        /// The tool call.
         call: ToolCall,
     },
     /// A running tool call reported its progress.

@@ -27,11 +27,12 @@ use crate::{
 pub struct RunInput {
     /// The starting point: a new task, or a suspended run.
     pub start: RunStart,
-    /// Overrides the limits of the agent. `None` keeps them.
+    /// The limits of this run. `None` keeps the limits of the agent.
     pub limits: Option<RunLimits>,
-    /// Overrides the tool choice of the agent. `None` keeps it.
+    /// The tool choice of this run. `None` keeps the tool choice of the agent.
     pub tool_choice: Option<ToolChoice>,
-    /// Overrides the stop tools of the agent. See [`with_stop_on`](Self::with_stop_on).
+    /// The names of the stop tools of this run. `None` keeps the stop tools of the agent. See
+    /// [`with_stop_on`](Self::with_stop_on).
     pub stop_on: Option<BTreeSet<String>>,
     /// The context of the tool calls: principal, state, cancellation and progress.
     pub context: RunContext,
@@ -41,7 +42,7 @@ pub struct RunInput {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a run is new or resumed")]
 pub enum RunStart {
-    /// Messages for a new conversation, or for the next turn of an existing one.
+    /// Messages for a new conversation, or for the next turn of an existing conversation.
     New {
         /// The new messages.
         messages: Vec<Message>,
@@ -64,27 +65,27 @@ pub enum RunStart {
 /// requests, requests for summaries, and the requests of agents used as tools are counted as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// Maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
+    /// The maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
     pub requests: Option<u32>,
-    /// Maximum number of tool calls. Default: unlimited.
+    /// The maximum number of tool calls. Default: unlimited.
     pub tool_calls: Option<u32>,
-    /// Maximum number of input and output tokens together. Default: unlimited.
+    /// The maximum number of input and output tokens together. Default: unlimited.
     pub total_tokens: Option<u64>,
-    /// Maximum number of input tokens. Default: unlimited.
+    /// The maximum number of input tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Maximum number of output tokens. Default: unlimited.
+    /// The maximum number of output tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// Maximum cost, computed with the [prices](crate::model::ChatModelExt::priced) of the models.
-    /// Default: unlimited.
+    /// The maximum cost, computed with the [prices](crate::model::ChatModelExt::priced) of the
+    /// models. Default: unlimited.
     ///
     /// After a request with an unknown price, the run ends with
     /// [`Limit::UnknownCost`](super::Limit::UnknownCost).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// Maximum duration of the run. The time during which it is suspended is not counted. Default:
-    /// unlimited.
+    /// The maximum duration of the run, without the time during which the run is suspended.
+    /// Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
 }
@@ -114,8 +115,8 @@ impl RunInput {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Creates the input that resumes a suspended run with `decisions`. [`SuspendedRun::resume`]
-    /// and [`SuspendedRun::approve_all`] are shorter.
+    /// Creates the input that resumes `suspended` with `decisions`. [`SuspendedRun::resume`] and
+    /// [`SuspendedRun::approve_all`] are shortcuts for this.
     pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
         Self::from_start(RunStart::Resume { suspended, decisions })
     }
@@ -124,8 +125,9 @@ impl RunInput {
         Self { start, limits: None, tool_choice: None, stop_on: None, context: RunContext::default() }
     }
 
-    /// Sets the conversation so far, usually the [transcript](super::RunOutput::transcript) of an
-    /// earlier run. This has no effect on a suspended run, which has its own transcript.
+    /// Sets the conversation that precedes the new messages, usually the
+    /// [transcript](super::RunOutput::transcript) of an earlier run. Does nothing for a suspended
+    /// run, because it has its own transcript.
     #[must_use]
     pub fn with_history(mut self, history: impl Into<Transcript>) -> Self {
         if let RunStart::New { transcript, .. } = &mut self.start {
@@ -134,7 +136,7 @@ impl RunInput {
         self
     }
 
-    /// Sets the limits of this run.
+    /// Sets the limits of this run. They replace all limits of the agent.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);
@@ -142,14 +144,14 @@ impl RunInput {
     }
 
     /// Sets the tool choice of this run. A required call is required only once: after the first
-    /// reply with calls, the choice is [`ToolChoice::Auto`].
+    /// reply with tool calls, the choice is [`ToolChoice::Auto`].
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
         self
     }
 
-    /// Ends this run after a successful call of one of these tools. The answer is the result of the
+    /// Ends this run after a successful call of one of the `tools`. The answer is the result of the
     /// call, with [`StopReason::Tool`](super::StopReason::Tool).
     ///
     /// The other calls of the same reply are executed as well. A failed call does not end the run.
@@ -159,7 +161,7 @@ impl RunInput {
         self
     }
 
-    /// Adds a value to the [state](RunContext::state) of the tools in this run.
+    /// Adds `value` to the [host state](RunContext::state) for the tools in this run.
     #[must_use]
     pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.context.state = self.context.state.with(value);
@@ -173,8 +175,8 @@ impl RunInput {
         self
     }
 
-    /// Sets the context of the tool calls. It replaces the state and the principal that were set
-    /// before.
+    /// Sets the context of the tool calls. It replaces a principal and state values that were set
+    /// earlier on this input.
     #[must_use]
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.context = context;

@@ -99,7 +99,7 @@ pub enum StopReason {
 pub struct ParseError {
     /// The path of the invalid field, such as `address.city`. Empty if the error is at the root.
     pub field: String,
-    /// The name of the requested type, without its module path.
+    /// The name of the type `T` of [`RunAnswer::parse`], without its module path.
     pub wanted: &'static str,
     /// The deserialization error.
     pub source: serde_json::Error,
@@ -125,8 +125,8 @@ impl RunAnswer {
         })
     }
 
-    /// Sets the name of the agent that gave the answer. If an inner agent already set its name, the
-    /// result is a path, such as `support/refunds`.
+    /// Records that the agent named `agent` gave the answer. If an inner agent has already recorded
+    /// its name, the names form a path, such as `support/refunds`.
     #[must_use]
     pub fn by(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {
@@ -168,8 +168,8 @@ impl RunOutput {
         self.try_answer().map(|answer| &*answer.text)
     }
 
-    /// Returns the whole conversation, which the [next turn](super::RunInput::with_history) takes
-    /// as history.
+    /// Returns the whole conversation. Pass it to the [next turn](super::RunInput::with_history) as
+    /// history.
     ///
     /// # Errors
     ///

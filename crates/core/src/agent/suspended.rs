@@ -35,20 +35,21 @@ pub struct SuspendedRun {
 }
 
 impl SuspendedRun {
-    /// Returns the calls that need a decision, including the calls of suspended child runs.
+    /// Returns the calls that need a decision, including the calls of suspended agents used as
+    /// tools.
     pub fn requests(&self) -> Vec<&PendingCall> {
         self.pending.iter().flat_map(PendingCall::leaves).collect()
     }
 
-    /// Creates the input that resumes the run with `decisions`. Each decision has the call id of
-    /// one of the [requests](Self::requests). Calls without a decision stay suspended. An unknown
-    /// id is an error of the run.
+    /// Creates the input that resumes the run with `decisions`. Each decision is paired with the
+    /// call id of one of the [requests](Self::requests). Calls without a decision stay suspended.
+    /// The run fails if a call id is unknown.
     pub fn resume<I: Into<String>>(self, decisions: impl IntoIterator<Item = (I, Decision)>) -> RunInput {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }
 
-    /// Creates the input that resumes the run, with the decision that `decide` returns for each of
-    /// the [requests](Self::requests). If `decide` returns `None`, the call stays suspended.
+    /// Creates the input that resumes the run. `decide` returns the decision for each of the
+    /// [requests](Self::requests), or `None` if the call stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
         let requests = self.requests().into_iter();
         let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));

@@ -13,11 +13,11 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments violate the input schema of the tool. The text lists the violations. The tool
+    /// The arguments violate the input schema of the tool. The value lists the violations. The tool
     /// did not run.
     #[error("invalid arguments: {0}")]
     InvalidArguments(Cow<'static, str>),
-    /// The tool requests another call with different arguments. The text explains the necessary
+    /// The tool requests another call with different arguments. The value explains the necessary
     /// change.
     ///
     /// [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries) limits the number of retries.
@@ -31,7 +31,8 @@ pub enum ToolError {
         /// The cause. It is traced and not sent to the model.
         source: Option<BoxError>,
     },
-    /// The gate or a person denied the call, for the given reason. The tool did not run.
+    /// The call was denied, for example by a person or because of a missing scope. The value is the
+    /// reason. The tool did not run.
     #[error("denied{}", Reason(.0))]
     Denied(String),
     /// The deadline of the call passed. Side effects may have happened.
@@ -43,13 +44,14 @@ pub enum ToolError {
     /// The run was cancelled. Side effects may have happened.
     #[error("cancelled")]
     Cancelled,
-    /// The tool does not exist. The text lists the available tools.
+    /// The tool does not exist. The value is an error text that lists the available tools.
     #[error("{0}")]
     NotFound(String),
-    /// The effect of the call is unknown, for example after a lost connection or a dead process.
+    /// The effect of the call is unknown, for example because the connection was lost or the
+    /// process died. The value is the reason.
     #[error("unconfirmed, it may or may not have happened: {0}")]
     Unconfirmed(String),
-    /// A fatal error: the agent stops the run.
+    /// A fatal error: the agent stops the run. The value is the error message.
     #[error("{0}")]
     Fatal(String),
     /// A call made by this tool failed. This call fails with the same kind and message.
@@ -57,7 +59,7 @@ pub enum ToolError {
     Inner(#[from] Failure),
 }
 
-/// Displays a reason after a colon. An empty reason is omitted.
+/// The reason of a denial, displayed after a colon. An empty reason is not displayed.
 struct Reason<'a>(&'a str);
 
 impl std::fmt::Display for Reason<'_> {
@@ -75,10 +77,11 @@ impl std::fmt::Display for Millis {
 }
 
 impl ToolError {
-    /// Converts any error to [`Failed`](Self::Failed). Its `Display` text is sent to the model.
+    /// Converts `error` to [`Failed`](Self::Failed). The `Display` text of `error` is sent to the
+    /// model.
     ///
-    /// A boxed `ToolError` is returned unchanged. The [`Failure`] of another call becomes
-    /// [`Inner`](Self::Inner).
+    /// A `ToolError` is returned unchanged, even if it is boxed. The [`Failure`] of another call
+    /// becomes [`Inner`](Self::Inner).
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = match error.into().downcast::<Self>() {
             Ok(error) => return *error,
@@ -90,7 +93,7 @@ impl ToolError {
         }
     }
 
-    /// Creates a [`Retry`](Self::Retry) error with a hint for the model.
+    /// Creates a [`Retry`](Self::Retry) error with the text `hint` for the model.
     pub fn retry(hint: impl Into<String>) -> Self {
         Self::Retry(hint.into())
     }
@@ -118,7 +121,7 @@ impl From<Violations> for ToolError {
     }
 }
 
-/// Keeps the kind and the message of the error, and drops its source.
+/// Converts the kind and the message of the error. The source of the error is dropped.
 impl From<&ToolError> for Failure {
     fn from(error: &ToolError) -> Self {
         Self { kind: error.kind(), message: error.to_string() }

@@ -35,8 +35,8 @@ pub struct ToolOutput {
     /// The content for the model: an ordered list of text, media and other pieces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
-    /// The result as data, for programs. `None` means no structured result, `Some(Value::Null)` a
-    /// result that is null.
+    /// The result as data for programs. `None` means that there is no structured result, and
+    /// `Some(Value::Null)` means that the result is null.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_some")]
     pub structured: Option<Value>,
     /// Warnings about the call, for the model and for the program.
@@ -58,7 +58,8 @@ fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
 }
 
 impl ToolOutput {
-    /// Returns the total size of the text, media, structured data and warnings, in bytes.
+    /// Returns the total size of the text, the media, the structured data (as JSON text) and the
+    /// warnings, in bytes.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -109,7 +110,8 @@ impl ToolOutput {
 
     /// Returns the text for the model: all pieces of the content, joined with line breaks.
     ///
-    /// If there is no content, this is the JSON text of the structured data.
+    /// If there is no content, this is the JSON text of the structured data. It is empty if there
+    /// is neither.
     pub fn text(&self) -> Cow<'_, str> {
         match self.content.as_slice() {
             [] => self.structured.as_ref().map_or_else(Cow::default, |value| value.to_string().into()),
@@ -120,9 +122,9 @@ impl ToolOutput {
 
     /// Returns the output as a JSON value.
     ///
-    /// This is the structured data, if there is any. Otherwise it is the content: the value of a
-    /// single piece, an array of several pieces, or `""` without any piece. Text becomes a string,
-    /// JSON is returned unchanged, and any other piece is serialized.
+    /// This is the structured data, or the content if there is no structured data. A single piece
+    /// becomes its value, several pieces become an array, and no content becomes `""`. Text becomes
+    /// a string, JSON is returned unchanged, and any other piece is serialized.
     pub fn to_value(&self) -> Value {
         if let Some(structured) = &self.structured {
             return structured.clone();

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{ToolCall, ToolOutput};
 
-/// The state of a suspended call: the kind of decision that it waits for, and the data to resume
-/// it.
+/// The state of a suspended call: the kind of decision that it waits for, and the data that is
+/// needed to resume it.
 ///
 /// # Examples
 ///
@@ -67,19 +67,19 @@ impl Pending {
 pub struct PendingCall {
     /// The suspended call. Decisions refer to the id of this call.
     pub call: ToolCall,
-    /// The pending state of the call.
+    /// The kind of decision that the call waits for, and the data to resume it.
     #[serde(flatten)]
     pub pending: Pending,
 }
 
 impl PendingCall {
-    /// Returns `true` if `id` is the id of this call, or of a call in its suspended child run.
+    /// Returns `true` if `id` is the id of this call, or of a nested call inside it at any depth.
     pub fn covers(&self, id: &str) -> bool {
         self.call.id == id || self.nested_calls().iter().any(|nested| nested.covers(id))
     }
 
-    /// Returns the calls that need a decision: this call itself, or the calls of its suspended
-    /// child run.
+    /// Returns the calls that need a decision: this call itself, or the nested calls that it waits
+    /// for, at any depth.
     pub fn leaves(&self) -> Vec<&Self> {
         match &self.pending.kind {
             PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
@@ -115,15 +115,16 @@ pub enum PendingKind {
     },
     /// The call waits for the output of an external tool, which the host program executes.
     External,
-    /// The call waits for decisions about the calls of its suspended child run.
+    /// The call waits for decisions about nested calls, for example the calls of an agent used as a
+    /// tool.
     Nested {
-        /// The suspended calls of the child run.
+        /// The suspended nested calls.
         pending: Vec<PendingCall>,
     },
 }
 
 impl PendingKind {
-    /// Creates a request for input from a person, without a schema.
+    /// Creates a request for input from a person, with the question `message` and without a schema.
     pub fn input(message: impl Into<String>) -> Self {
         Self::Input { message: message.into(), schema: Map::new() }
     }
@@ -145,12 +146,12 @@ pub enum Decision {
     },
     /// The call is denied and does not run.
     Denied {
-        /// The reason. It is sent to the model.
+        /// The reason of the denial. It is sent to the model.
         reason: String,
     },
     /// A person provided input.
     Input {
-        /// The input. It must be valid for the schema of [`PendingKind::Input`].
+        /// The input from the person. It must be valid for the schema of [`PendingKind::Input`].
         value: Value,
     },
     /// The host program executed the external tool.
@@ -163,9 +164,9 @@ pub enum Decision {
         /// The error message for the model.
         message: String,
     },
-    /// Decisions about the calls of a suspended child run.
+    /// Decisions about the nested calls of [`PendingKind::Nested`].
     Nested {
-        /// The decisions by call id. Calls without a decision stay suspended.
+        /// The decisions by the id of the nested call. Calls without a decision stay suspended.
         decisions: Decisions,
     },
 }
@@ -176,8 +177,8 @@ impl Decision {
         Self::Approved { arguments: None }
     }
 
-    /// Creates an approval of the call with different arguments. The result of the call has a
-    /// warning about the change.
+    /// Creates an approval of the call with other `arguments` than the presented ones. The result
+    /// of the call has a warning about the change.
     ///
     /// If the arguments violate the input schema of the tool, the call fails with
     /// [`ToolError::InvalidArguments`](super::ToolError::InvalidArguments).
@@ -185,12 +186,12 @@ impl Decision {
         Self::Approved { arguments: Some(arguments) }
     }
 
-    /// Creates a denial of the call. The reason is sent to the model.
+    /// Creates a denial of the call. The text `reason` is sent to the model.
     pub fn denied(reason: impl Into<String>) -> Self {
         Self::Denied { reason: reason.into() }
     }
 
-    /// Creates a decision with the output of an external tool.
+    /// Creates a decision that provides the output of an external tool.
     pub fn output(output: impl Into<ToolOutput>) -> Self {
         Self::Output { output: output.into() }
     }

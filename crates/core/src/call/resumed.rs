@@ -33,11 +33,12 @@ pub enum DecisionError {
 }
 
 impl Pending {
-    /// Checks that `decision` is valid for the suspended call, and combines both.
+    /// Checks that `decision` is valid for the suspended call, and combines it with this pending
+    /// state.
     ///
-    /// An approval is bound to fixed arguments: the arguments of the decision, or else the
-    /// presented arguments. The call runs with exactly these arguments. They are validated again,
-    /// but not repaired.
+    /// An approval is bound to fixed arguments: the arguments in the decision, or the presented
+    /// arguments if the decision has none. The call runs with exactly these arguments. They are
+    /// validated again, but not repaired.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ impl Resumed {
     }
 
     /// Returns the approved arguments, from this decision or from an earlier approval of the same
-    /// call.
+    /// call. `None` if the call was never approved.
     pub(crate) fn approved(&self) -> Option<&Value> {
         match &self.decision {
             Decision::Approved { arguments } => arguments.as_ref(),
@@ -99,7 +100,8 @@ impl PendingKind {
     }
 }
 
-/// Checks decisions about the suspended calls of a child run and of the child runs inside it.
+/// Checks that each of the `decisions` is valid for one of the `pending` calls, or for a nested
+/// call inside one of them.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.covers(id)) else {

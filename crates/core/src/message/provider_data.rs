@@ -28,12 +28,13 @@ impl ProviderData {
         self.0.as_ref().is_none_or(|data| data.is_empty())
     }
 
-    /// Returns the data stored by the adapter with this name.
+    /// Returns the data that the adapter named `adapter` has stored. `None` if it has stored
+    /// nothing.
     pub fn get(&self, adapter: &str) -> Option<&Value> {
         self.0.as_ref()?.get(adapter)
     }
 
-    /// Sets the data of the adapter with this name. It replaces earlier data of the same adapter.
+    /// Sets the data of the adapter named `adapter`. It replaces earlier data of the same adapter.
     pub fn insert(&mut self, adapter: impl Into<String>, data: Value) {
         let all = self.0.get_or_insert_default();
         Arc::make_mut(all).insert(adapter.into(), data);

@@ -39,7 +39,7 @@ impl Transcript {
         Self::default()
     }
 
-    /// Appends a message to the conversation.
+    /// Appends `message` to the transcript.
     ///
     /// If a clone or a view of the transcript exists, the list of message pointers is copied first.
     /// The messages themselves are never copied.
@@ -57,7 +57,7 @@ impl Transcript {
         self.messages.len()
     }
 
-    /// Returns `true` if there are no messages.
+    /// Returns `true` if the transcript has no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -108,7 +108,7 @@ impl Serialize for Transcript {
 
 impl<'de> Deserialize<'de> for Transcript {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Another version may have a different structure, so the version is checked before the
+        // Other versions may have a different structure, so the version is checked before the
         // messages are deserialized.
         let mut form = Value::deserialize(deserializer)?;
         let Some(version) = form.get("version").and_then(Value::as_u64) else {
@@ -158,8 +158,8 @@ pub struct View {
 }
 
 impl View {
-    /// Replaces messages of the view. The keys are indices of the transcript. The transcript itself
-    /// is unchanged.
+    /// Replaces single messages of the view by `messages`. The keys are indices of the transcript,
+    /// which itself is unchanged. Earlier replacements of the view are dropped.
     #[must_use]
     pub fn with_replacements(mut self, messages: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
         self.replacements = Some(messages).filter(|messages| !messages.is_empty());
@@ -180,13 +180,14 @@ impl View {
         self.iter().count()
     }
 
-    /// Returns `true` if there are no messages in the view.
+    /// Returns `true` if the view has no messages.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 }
 
-/// Creates a view of messages outside of a conversation, for example for a single request.
+/// Creates a new transcript of the messages and returns a view of all of them, for example for a
+/// single request.
 impl FromIterator<Message> for View {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Transcript::from_iter(messages).view()

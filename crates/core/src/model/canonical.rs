@@ -16,8 +16,8 @@ impl ChatRequest {
     /// settings.
     ///
     /// Call ids are replaced by numbers. Timestamps and metadata are omitted. Requests with the
-    /// same content therefore have the same form in every run, so that cassettes and reply caches
-    /// can compare requests.
+    /// same content therefore have the same canonical form in every run, so that recorded
+    /// conversations and reply caches can compare requests.
     pub fn to_canonical_json(&self) -> Value {
         let mut ids = CallNumbers::default();
         let mut parts = Map::new();
@@ -91,7 +91,8 @@ fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
     }
 }
 
-/// Encodes a single text as a JSON string, and other content as an array of pieces.
+/// Encodes a single text piece as a JSON string, and any other content as a JSON array of its
+/// pieces.
 fn content_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),
@@ -99,7 +100,8 @@ fn content_json(pieces: &[Content]) -> Value {
     }
 }
 
-/// Assigns numbers to call ids, in order of first use. The ids themselves differ between runs.
+/// The numbers that replace call ids in the canonical form, assigned in order of first use. The ids
+/// themselves differ between runs, the numbers do not.
 #[derive(Default)]
 struct CallNumbers<'r>(HashMap<&'r str, usize>);
 

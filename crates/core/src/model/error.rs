@@ -27,7 +27,7 @@ pub enum ModelError {
     /// The API key is missing, is invalid, or lacks a permission (status 401 or 403).
     #[error("the model's server refused the key: {0}")]
     Unauthorized(String),
-    /// The server rejected the request (any other 3xx or 4xx status, 501 or 505).
+    /// The server rejected the request, for example with status 400, 404 or 501.
     #[error("the model's server refused the request (status {status}): {body}")]
     Rejected {
         /// The HTTP status code.
@@ -40,19 +40,22 @@ pub enum ModelError {
     RateLimited {
         /// The error message of the server, at most 1 kB.
         message: String,
-        /// The wait time that the server requests before a retry, for example with `Retry-After`.
+        /// The time that the server requests to wait before a retry, for example in the
+        /// `Retry-After` header. `None` if it requests no wait.
         retry_after: Option<Duration>,
-        /// `true` if waiting does not help, for example because the quota is used up.
+        /// `true` if a later retry would fail as well, for example because the quota is used up.
         permanent: bool,
     },
-    /// The server failed (another 5xx status, or an error event in a stream).
+    /// The server failed, for example with status 500, 503 or 408, or with an error event in a
+    /// stream.
     #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
     Server {
         /// The HTTP status code. `None` for an error event inside a streamed reply.
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
-        /// The wait time that the server requests before a retry, for example with `Retry-After`.
+        /// The time that the server requests to wait before a retry, for example in the
+        /// `Retry-After` header. `None` if it requests no wait.
         retry_after: Option<Duration>,
     },
     /// The connection failed, or was closed before the first byte of a reply.
@@ -62,10 +65,10 @@ pub enum ModelError {
         endpoint: String,
         /// A description of the failure.
         reason: String,
-        /// The underlying error, if there is one.
+        /// The underlying error, if any.
         source: Option<BoxError>,
     },
-    /// A timeout of the request expired.
+    /// A timeout of the model request expired.
     #[error("timed out after {after:?} waiting for {phase}")]
     TimedOut {
         /// The phase in which the timeout expired.
@@ -76,7 +79,7 @@ pub enum ModelError {
     /// The conversation exceeds the context window of the model.
     #[error("the conversation is too long for the model: {0}")]
     ContextTooLong(String),
-    /// The reply ended early.
+    /// The reply ended before it was complete.
     #[error("the reply was cut: {reason}")]
     Truncated {
         /// The reason for the early end, for example a connection reset.
@@ -94,15 +97,15 @@ pub enum ModelError {
     /// The request needs a feature that the model does not support.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
-    /// The model itself failed. This happens for example with a local model in the same process.
+    /// The model itself failed, for example a local model in the same process.
     #[error("the model failed: {message}")]
     Failed {
         /// A description of the failure.
         message: String,
-        /// The underlying error, if there is one.
+        /// The underlying error, if any.
         source: Option<BoxError>,
     },
-    /// Every model of a fallback sequence failed.
+    /// Every model of a sequence of fallback models failed.
     #[error("no model replied: {}", join_failures(failures))]
     AllFailed {
         /// The failures of the models, in the order of the sequence.
@@ -110,7 +113,7 @@ pub enum ModelError {
     },
 }
 
-/// The failure of one model in a fallback sequence.
+/// The failure of one model in a sequence of fallback models.
 #[derive(Debug)]
 pub struct ModelFailure {
     /// The name of the model.
@@ -119,7 +122,7 @@ pub struct ModelFailure {
     pub error: ModelError,
 }
 
-/// A phase of a model request with its own timeout.
+/// A phase of a model request that has its own timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutPhase {
@@ -145,15 +148,18 @@ impl std::fmt::Display for TimeoutPhase {
 }
 
 impl ModelError {
-    /// Creates a [`Failed`](Self::Failed) error from its cause.
+    /// Converts `error` to a [`Failed`](Self::Failed) error, with the `Display` text of `error` as
+    /// its message.
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = error.into();
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
-    /// Returns the wait time that the server requested before a retry, if any. For
-    /// [`AllFailed`](Self::AllFailed), this is the shortest wait among the transient failures, or
-    /// `None` if one of these servers requested no wait.
+    /// Returns the time that the server requested to wait before a retry. `None` if it requested no
+    /// wait.
+    ///
+    /// For [`AllFailed`](Self::AllFailed), this is the shortest wait among the transient failures.
+    /// It is `None` if there is no transient failure, or if one of these servers requested no wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
@@ -165,7 +171,7 @@ impl ModelError {
         }
     }
 
-    /// Returns `true` if the same request may succeed later.
+    /// Returns `true` if the same request may succeed later, for example after a rate limit.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::RateLimited { permanent, .. } => !permanent,

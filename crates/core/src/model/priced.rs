@@ -4,7 +4,7 @@ use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use super::{ChatEvent, ChatModel, ChatRequest, ChatResponse, ModelError, ModelProfile};
 use crate::usage::Prices;
 
-/// A model that sets the cost of each reply, computed from prices. Created by
+/// A wrapper around a model that adds the cost to each reply, computed from [`Prices`]. Created by
 /// [`ChatModelExt::priced`](super::ChatModelExt::priced).
 #[derive(Clone, Debug)]
 pub struct Priced<M> {
@@ -17,8 +17,9 @@ impl<M: ChatModel> Priced<M> {
         Self { model, prices }
     }
 
-    /// Sets the cost of a reply. An existing cost is kept: an inner `Priced` wrapper has set it,
-    /// with more specific prices.
+    /// Sets the cost of `response` if it has no cost yet, its tokens were reported, and its model
+    /// has a price. A cost that is already set comes from an inner `Priced` wrapper, whose prices
+    /// are more specific.
     fn add_cost(&self, response: &mut ChatResponse) {
         if response.usage.priced > 0 {
             return;

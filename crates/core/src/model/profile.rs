@@ -1,20 +1,20 @@
-/// The name and the capabilities of a model. Agents and adapters adapt their requests to these
-/// capabilities.
+/// The name and the capabilities of a model. Agents and provider adapters adjust their requests to
+/// these capabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelProfile {
     /// The name of the model in the provider's API.
     pub name: String,
-    /// The model supports tool definitions and tool calls (function calling).
+    /// `true` if the model supports tool definitions and tool calls (function calling).
     pub native_tools: bool,
-    /// The model supports replies constrained by a JSON Schema (structured output).
+    /// `true` if the model supports replies constrained by a JSON Schema (structured output).
     pub json_schema: bool,
-    /// The model accepts images.
+    /// `true` if the model accepts images.
     pub images: bool,
-    /// The model accepts audio.
+    /// `true` if the model accepts audio.
     pub audio: bool,
-    /// The model accepts document files, such as PDF.
+    /// `true` if the model accepts document files, such as PDF.
     pub files: bool,
-    /// Maximum number of tokens in a request and its reply together, if known.
+    /// The maximum number of tokens in a request and its reply together. `None` if it is unknown.
     pub context_window: Option<u64>,
 }
 

@@ -40,7 +40,8 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Creates a request without tools and with default settings.
+    /// Creates a request with `messages`, without instructions and tools, and with default
+    /// settings.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
@@ -70,7 +71,7 @@ pub enum ToolChoice {
     None,
     /// The model must call at least one tool.
     Required,
-    /// The model must call this tool.
+    /// The model must call the tool with this name.
     Tool(ToolName),
 }
 
@@ -83,7 +84,7 @@ pub enum ResponseFormat {
     Text,
     /// Any JSON object.
     JsonObject,
-    /// A JSON value that is valid for a schema.
+    /// A JSON value that is valid for `schema`.
     JsonSchema {
         /// The name of the schema. OpenAI requires a name that matches `^[A-Za-z0-9_-]{1,64}$`.
         name: ToolName,
@@ -92,27 +93,28 @@ pub enum ResponseFormat {
     },
 }
 
-/// Sampling and length settings for a reply. For unset values, the server's default applies.
+/// Sampling and length settings for a reply. If a field is unset, the default of the server
+/// applies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatSettings {
-    /// Sampling temperature. 0 is greedy.
+    /// The sampling temperature. 0 is greedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Nucleus sampling: the cumulative probability of the candidate tokens, in (0, 1].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Maximum number of tokens in the reply.
+    /// The maximum number of tokens in the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
     /// Stop sequences. The reply ends before the first match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Seed of the sampler. Equal requests with the same seed get the same reply, if the server
-    /// supports it.
+    /// The seed of the sampler. Equal requests with the same seed get the same reply, if the server
+    /// supports seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Allows or forbids several tool calls in one reply.
+    /// `true` allows several tool calls in one reply, `false` forbids them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
 }

@@ -16,15 +16,16 @@ pub struct ChatResponse {
     /// The id that the provider assigned to the reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The name of the model, as reported by the provider. It may differ from the requested name.
+    /// The name of the model, as reported by the provider. It may differ from the requested model
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 impl ChatResponse {
-    /// Creates a reply without usage and without ids. The finish reason is
-    /// [`FinishReason::ToolCalls`] if the message has tool calls, and [`FinishReason::Stop`]
-    /// otherwise.
+    /// Creates a reply without usage, id and model name. The finish reason is
+    /// [`FinishReason::ToolCalls`] if `message` has tool calls, and [`FinishReason::Stop`] if it
+    /// has none.
     pub fn new(message: impl Into<AssistantMessage>) -> Self {
         let message = message.into();
         let finish_reason =
@@ -32,7 +33,8 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// Converts the reply into the events of a stream, with one delta for each part of the message.
+    /// Converts the reply into the events of a stream. The reasoning, the text and the arguments of
+    /// each tool call become one delta each.
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
@@ -57,29 +59,29 @@ fn call_events((index, call): (usize, &crate::call::ToolCall)) -> [ChatEvent; 2]
 pub enum ChatEvent {
     /// The next piece of the reply text.
     TextDelta {
-        /// The text of this piece.
+        /// A piece of the reply text.
         text: String,
     },
-    /// The next piece of the model's reasoning.
+    /// The next piece of the model's reasoning text.
     ReasoningDelta {
-        /// The text of this piece.
+        /// A piece of the reasoning text.
         text: String,
     },
     /// A tool call started.
     ToolCallStarted {
-        /// The index of the call in this reply, counted from 0.
+        /// The index of the tool call in the reply, counted from 0.
         index: usize,
-        /// The id of the call.
+        /// The id of the tool call.
         id: String,
-        /// The name of the tool.
+        /// The name of the called tool.
         name: String,
     },
-    /// The next piece of the arguments of a tool call. It is for display only: the complete calls
-    /// are in [`Finished`](Self::Finished).
+    /// The next piece of the arguments of a tool call, for display only. The complete calls are in
+    /// [`Finished`](Self::Finished).
     ToolCallDelta {
-        /// The index of the call in this reply, counted from 0.
+        /// The index of the tool call in the reply, counted from 0.
         index: usize,
-        /// The next piece of the JSON text.
+        /// A piece of the JSON text of the arguments.
         arguments: String,
     },
     /// The complete reply. This is the last event.
@@ -95,10 +97,10 @@ pub enum FinishReason {
     Stop,
     /// The reply ends with tool calls.
     ToolCalls,
-    /// The token limit was reached. The text is incomplete.
+    /// The reply reached the token limit and is incomplete.
     Length,
     /// A content filter of the provider stopped the reply.
     ContentFilter,
-    /// Another reason, in the server's spelling.
+    /// Any other reason. The value is the text sent by the server.
     Other(String),
 }

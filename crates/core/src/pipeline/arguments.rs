@@ -9,8 +9,8 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Parses the arguments of a call. Arguments longer than `max_bytes` are rejected. An empty text is
-/// repaired to `{}`, unless the policy is strict.
+/// Parses the JSON text of `arguments`. A text longer than `max_bytes` is rejected. An empty text
+/// is repaired to `{}`, unless the policy is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
     max_bytes: usize,
@@ -31,8 +31,8 @@ pub(super) fn parse<'a>(
         .map_err(|error| ToolError::InvalidArguments(Cow::Owned(format!("{error}; write one JSON object"))))
 }
 
-/// Validates arguments against the input schema of the tool. Invalid arguments are repaired, if the
-/// policy allows it, and validated again.
+/// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, if
+/// `policy` allows it, and validated again.
 pub(super) fn validate<'a>(
     definition: &ToolDefinition,
     arguments: Cow<'a, Value>,

@@ -25,17 +25,17 @@ pub struct Batch {
     pub tools: ToolList,
     /// The calls, in the order of the reply.
     pub calls: Vec<ToolCall>,
-    /// The pending states and decisions of calls that were suspended before, by call id.
+    /// The pending states and decisions of calls that were suspended earlier, by call id.
     pub resumed: ResumedCalls,
     /// The context that all calls share.
     pub run: Arc<RunContext>,
-    /// Additional host state for single calls, by call id. For each type, it takes precedence over
-    /// the state in `run`.
+    /// Additional host state for single calls, by call id. For each type, its value takes
+    /// precedence over the value in `run`.
     pub states: BTreeMap<String, State>,
 }
 
 impl Pipeline {
-    /// Runs the calls of a batch in parallel, each on its own task. The stream yields the outcomes
+    /// Runs the calls of `batch` in parallel, each on its own task. The stream yields the outcomes
     /// in order of completion, each with the index of its call in the batch.
     ///
     /// [Conflicting](crate::tool::Access) calls run in the order of the batch: a call starts after
@@ -72,7 +72,7 @@ impl Pipeline {
         }))
     }
 
-    /// Runs the calls of a batch in parallel, like [`batch`](Self::batch), and returns all outcomes
+    /// Runs the calls of `batch` in parallel, like [`batch`](Self::batch), and returns all outcomes
     /// in the order of the calls.
     ///
     /// # Cancellation
@@ -104,14 +104,14 @@ impl Pipeline {
         pipeline.run(tool, call, &cx, task, Some(&batch.tools)).await
     }
 
-    /// Returns the index of each call with its blockers, the earlier calls that must end before it
-    /// starts. Transitive conflicts are omitted, so the number of blockers is linear in the number
-    /// of touches.
+    /// Returns the index of each call in `batch`, together with the indices of its blockers. A
+    /// blocker is an earlier call that must end before the call starts. Transitive conflicts are
+    /// omitted, so the number of blockers is linear in the number of touches.
     fn schedule(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
-        // The index of the latest call that runs alone. All later calls wait for it.
+        // The index of the most recent call that must run alone. All later calls wait for it.
         let mut barrier: Option<usize> = None;
-        // By resource: the index of the latest call that writes it, and of the calls that read it
-        // since.
+        // For each resource, the index of the most recent call that writes it, and the indices of
+        // the calls that read it after this write.
         let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
         let blockers = |(index, call)| {
             let Some(touches) = self.touches(batch, call) else {
@@ -136,7 +136,7 @@ impl Pipeline {
         batch.calls.iter().enumerate().map(blockers).collect()
     }
 
-    /// Returns the resources that a call uses. `None` if the call must run alone.
+    /// Returns the resources that `call` uses. `None` if the call must run alone.
     fn touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
         let Some(tool) = batch.tools.get(&call.name) else { return Some(Vec::new()) };
         let policy = super::definition(&**tool).ok()?.policy();

@@ -13,11 +13,11 @@ use tokio::{
 
 use crate::call::ToolError;
 
-/// Number of operations that [`can_block_thread`] tries. It exceeds tokio's cooperative budget of
-/// 128 operations per poll, which a later version may increase.
+/// The number of operations that [`can_block_thread`] tries. It exceeds tokio's cooperative budget
+/// of 128 operations per poll, which a later version of tokio may increase.
 const PROBES: usize = 1024;
 
-/// Runs a future on this thread until it completes.
+/// Runs `future` on this thread until it completes.
 ///
 /// # Errors
 ///

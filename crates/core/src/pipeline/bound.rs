@@ -9,24 +9,24 @@ use crate::{
     tool::ToolContext,
 };
 
-/// Maximum number of content pieces in a result, whatever their size.
+/// The maximum number of content pieces in a result, regardless of their size.
 const MAX_PIECES: usize = 1_000;
 
-/// The step that truncates results too long for the model, and saves the full results in the result
-/// store.
+/// The pipeline step that truncates results that are too long for the model, and saves the full
+/// results in the result store.
 ///
 /// Structured data is for programs and is never truncated.
 pub(super) struct Truncator<'a> {
-    /// Maximum length of the text of a result, in bytes.
+    /// The maximum length of the text of a result, in bytes.
     pub(super) limit: usize,
     /// The store for the full results.
     pub(super) store: &'a dyn ResultStore,
     /// The context of the call. It determines the owner of a stored result.
     pub(super) cx: &'a ToolContext,
-    /// The tools of the caller, if known. The truncation note names the tool that reads stored
-    /// results.
+    /// The tools that the caller can use, if known. If one of them reads stored results, the
+    /// truncation note names it.
     pub(super) tools: Option<&'a ToolList>,
-    /// Set if the result is itself an excerpt of a stored result. It is then not stored again.
+    /// `true` if the result is itself an excerpt of a stored result. It is then not stored again.
     pub(super) is_stored: bool,
 }
 
@@ -41,8 +41,8 @@ enum FullResult {
 impl Truncator<'_> {
     pub(super) async fn apply(&self, result: &mut ToolResult) {
         if !self.is_within_limits(&result.outcome) {
-            // The future is boxed, because few results are long and the future of every call would
-            // contain it.
+            // Few results are too long. The future is boxed, so that it does not enlarge the future
+            // of every call.
             Box::pin(self.truncate_outcome(&mut result.outcome)).await;
         }
         if result.warnings.iter().map(String::len).sum::<usize>() > self.limit {
@@ -84,8 +84,8 @@ impl Truncator<'_> {
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.note_for(&full, Some(text)));
     }
 
-    /// Saves the full output in the store. If this fails, the output is still truncated, with a
-    /// note about the failure.
+    /// Saves `output` in the store and returns its location. If the store fails or is too slow, the
+    /// error is logged and the output is still truncated.
     async fn store_full(&self, output: &ToolOutput) -> FullResult {
         if self.is_stored {
             return FullResult::AlreadyStored;
@@ -138,7 +138,8 @@ impl Truncator<'_> {
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // A reader tool can return the rest of the text, but not the omitted media.
+        // A tool that reads stored results can return the rest of the text, but not the omitted
+        // media.
         let visible = (rest < bytes).then(|| text_of(&content));
         notes.push(self.note_for(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
@@ -150,8 +151,9 @@ impl Truncator<'_> {
         output.content = content;
     }
 
-    /// Returns a note for the model about the full result: its handle, and the tool call that reads
-    /// the text after `visible`. `visible` is the text that was kept, or `None` if no text was cut.
+    /// Returns a note for the model about the full result. It names the handle of the stored result
+    /// and, if a tool can read stored results, the call that returns the text after `visible`.
+    /// `visible` is the remaining text, or `None` if no text was cut.
     fn note_for(&self, full: &FullResult, visible: Option<&str>) -> String {
         let handle = match full {
             FullResult::Stored(handle) => handle,
@@ -170,8 +172,8 @@ impl Truncator<'_> {
     }
 }
 
-/// Returns the length of the text for the model, in bytes. Media are counted with the length of
-/// their text description.
+/// Returns the length of the text of `output` for the model, in bytes. Media count as the text that
+/// describes them, for example `[image/png, 4 bytes]`.
 fn text_len(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The reason for the end of a wait whose future did not complete.
+/// The reason why the wait for a future ended before the future completed.
 pub(crate) enum WaitError {
     /// The deadline passed.
     Elapsed,
@@ -24,7 +24,7 @@ pub(crate) enum WaitError {
     NoTimer,
 }
 
-/// Runs a future until it completes, the deadline passes, or the token is cancelled. If the future
+/// Runs `future` until it completes, `deadline` passes, or `cancellation` is cancelled. If `future`
 /// does not complete, the output is the result of `on_error`.
 ///
 /// The first poll comes before the timer is created: most waits are over by then, and a timer costs
@@ -46,7 +46,7 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
     })
 }
 
-/// Waits until the deadline passes or the token is cancelled.
+/// Waits until `deadline` passes or `cancellation` is cancelled, and returns the reason.
 async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {
@@ -59,7 +59,7 @@ async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &Cancellati
     }
 }
 
-/// Runs a future until it completes or `duration` has passed. A timeout is returned as an error.
+/// Runs `future` until it completes or `duration` has passed. A timeout is returned as an error.
 pub(crate) async fn timeout<F: Future + Unpin>(
     duration: Duration,
     future: F,
@@ -68,8 +68,8 @@ pub(crate) async fn timeout<F: Future + Unpin>(
     timeout_at(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
 }
 
-/// Creates a timer. `sleep_until` panics if there is no tokio runtime or if its timer is disabled;
-/// both cases are returned as an error.
+/// Creates a timer that expires at `deadline`. `sleep_until` panics if there is no tokio runtime or
+/// if its timer is disabled. Both cases are returned as an error.
 fn start_timer(deadline: Instant) -> Result<Sleep, WaitError> {
     if Handle::try_current().is_err() {
         return Err(WaitError::NoTimer);

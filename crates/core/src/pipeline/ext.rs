@@ -14,7 +14,7 @@ pub trait ToolExt: Tool {
     /// Calls the tool through the [unbounded](Pipeline::unbounded) pipeline, in the default
     /// context.
     ///
-    /// The `arguments` are any serializable value. The result is not truncated.
+    /// `arguments` is any serializable value. The result is not truncated.
     ///
     /// # Cancellation
     ///
@@ -23,7 +23,7 @@ pub trait ToolExt: Tool {
         self.invoke_with(arguments, &ToolContext::default()).await.into_result()
     }
 
-    /// Calls the tool like [`invoke`](Self::invoke), but in the given context. The outcome can be
+    /// Calls the tool like [`invoke`](Self::invoke), but in the context `cx`. The outcome can be
     /// pending.
     async fn invoke_with<A: Serialize + Send>(&self, arguments: A, cx: &ToolContext) -> CallOutcome {
         let tool: &dyn Tool = &self;
@@ -38,15 +38,15 @@ pub trait ToolExt: Tool {
 
     /// Calls the tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// Inside a task of an async runtime, where blocking could deadlock, the call fails: use
-    /// [`invoke`](Self::invoke) there. It works in `spawn_blocking`.
+    /// The call fails inside a task of an async runtime, where blocking could deadlock. Use
+    /// [`invoke`](Self::invoke) there. It works inside `spawn_blocking`.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))
     }
 
-    /// Returns the tool with a changed definition, for example with another name, description,
-    /// schema or policy.
+    /// Wraps the tool and replaces its definition by the result of `change`, for example to give it
+    /// another name, description, schema or policy.
     ///
     /// An invalid change, for example the description of a missing argument, is a
     /// [defect](ToolDefinition::defect) of the tool.

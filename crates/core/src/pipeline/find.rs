@@ -6,9 +6,9 @@ use crate::{
     tool::{Tool, ToolName},
 };
 
-/// Maximum number of tool names that an error message lists.
+/// The maximum number of tool names that an error message lists.
 const MAX_LISTED_NAMES: usize = 30;
-/// Minimum Jaro-Winkler similarity, from 0 to 1, between an unknown name and a suggested name.
+/// The minimum Jaro-Winkler similarity, from 0 to 1, between an unknown name and a suggested name.
 const MIN_SIMILARITY: f64 = 0.8;
 
 /// A listed tool, and the pipeline that was set for its toolset, if any.
@@ -18,8 +18,8 @@ pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>,
     tools.entry(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
 }
 
-/// Returns the error text for a call of an unknown tool. It suggests a similar name and lists the
-/// available tools.
+/// Returns the error text for a call of the unknown tool `name`. The text suggests a similar name,
+/// if any, and lists the names of `tools`.
 pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
     if let Some(similar) = most_similar(name, tools) {

@@ -13,7 +13,7 @@ pub(super) enum GateOutcome {
         arguments: Value,
         /// A copy of the arguments, if a person approved them.
         approved: Option<Value>,
-        /// Set if the approved arguments differ from the arguments of the call.
+        /// `true` if the approved arguments differ from the arguments of the call.
         is_changed: bool,
     },
     /// The decision contains the output of an external tool. The call does not run.
@@ -22,8 +22,8 @@ pub(super) enum GateOutcome {
     Suspended(Pending),
 }
 
-/// Permits, denies or suspends a call, depending on the required scopes, the decision about the
-/// call, and the required approval.
+/// Permits, denies or suspends a call, depending on the scopes of the principal, the decision about
+/// the call, and the tool's policy. A denial is returned as an error.
 pub(super) fn check(
     definition: &ToolDefinition,
     arguments: Value,

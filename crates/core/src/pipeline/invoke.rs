@@ -25,7 +25,7 @@ pub(super) enum CallTask<'a> {
 }
 
 impl Pipeline {
-    /// Calls the tool with a timeout. The timeout begins at `started`.
+    /// Calls `tool` with the timeout in its policy. The timeout begins at `started`.
     pub(super) async fn invoke(
         &self,
         task: CallTask<'_>,
@@ -65,7 +65,7 @@ impl Pipeline {
     }
 }
 
-/// Runs the tool on a new task. Dropping the future aborts the task.
+/// Runs `tool` on a new tokio task. Dropping the returned future aborts the task.
 async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
     let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
     let Ok(runtime) = runtime else { return Err(no_runtime()) };
@@ -80,7 +80,7 @@ async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started
     with_deadline(call, cx, started).await
 }
 
-/// Runs a call until it completes, its deadline passes, or it is cancelled.
+/// Runs `call` until it completes, the deadline of `cx` passes, or the run is cancelled.
 fn with_deadline(
     call: impl Future<Output = CallResult> + Unpin,
     cx: &ToolContext,
@@ -106,7 +106,7 @@ fn whole_millis(duration: Duration) -> Duration {
     Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Returns the error for a tool that panicked.
+/// Returns the error for a tool that panicked with the payload `panic`.
 ///
 /// The panic message may contain arguments of the call. It is logged only at level `debug`, and the
 /// model receives a generic text.

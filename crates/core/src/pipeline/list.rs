@@ -34,11 +34,12 @@ struct Snapshot {
 pub(crate) struct Origin {
     /// The label of the source or toolset that contains the tool. `None` for an unnamed toolset.
     pub(crate) label: Option<Arc<str>>,
-    /// The pipeline that was set for the tool's toolset, if any.
+    /// The pipeline that is set for the tool's toolset, combined with the pipelines of outer
+    /// toolsets. `None` if none of these toolsets sets a pipeline.
     pub(crate) pipeline: Option<Pipeline>,
 }
 
-/// The label of an unnamed toolset.
+/// The label of a toolset without a name.
 pub(crate) const UNNAMED: &str = "the toolset";
 
 impl Origin {
@@ -51,7 +52,7 @@ impl Origin {
     }
 }
 
-/// The reason for a tool or a source that is missing in a snapshot.
+/// The reason why a tool, or all tools of a source, are missing in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -97,9 +98,9 @@ impl ToolList {
         Self::gather(tools.into_iter().map(|tool| (label, Arc::new(tool) as Arc<dyn Tool>)), Vec::new())
     }
 
-    /// Creates a snapshot of tools from several sources. Each tool comes with the label of its
-    /// source. The snapshot has the given `diagnostics`, and diagnostics for withheld tools, as in
-    /// [`new`](Self::new).
+    /// Creates a snapshot of tools from several sources. Each item is the label of a source and one
+    /// of its tools. The snapshot contains the given `diagnostics`, and a diagnostic for each
+    /// withheld tool, as in [`new`](Self::new).
     pub fn gather<'a>(
         tools: impl IntoIterator<Item = (&'a str, Arc<dyn Tool>)>,
         diagnostics: Vec<Diagnostic>,
@@ -154,13 +155,14 @@ impl ToolList {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// Returns the tool with this name, and the pipeline that was set for its toolset, if any.
+    /// Returns the tool named `name`, and the pipeline that is set for its toolset, if any. `None`
+    /// if there is no such tool.
     pub(super) fn entry(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
         let index = *self.0.index.get(name)?;
         Some((self.0.tools.get(index)?, self.0.origins.get(index)?.pipeline.as_ref()))
     }
 
-    /// Returns the label of each failed source, with the reason of the failure.
+    /// Returns the label and the error message of each source that could not be listed.
     pub(crate) fn failed_sources(&self) -> impl Iterator<Item = (&str, &str)> {
         self.diagnostics().iter().filter_map(|diagnostic| match diagnostic {
             Diagnostic::SourceFailed { source_label, reason } => Some((&**source_label, &**reason)),
@@ -178,7 +180,7 @@ impl ToolList {
         &self.0.tools
     }
 
-    /// Returns the tool with this name.
+    /// Returns the tool named `name`. `None` if there is no such tool.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.0.tools.get(*self.0.index.get(name)?)
     }

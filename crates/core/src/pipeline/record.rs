@@ -46,8 +46,8 @@ use crate::{
 /// assert_eq!(failures.load(Ordering::Relaxed), 1);
 /// ```
 pub trait Recorder: Send + Sync {
-    /// Receives the record of a finished or pending call. Must return quickly, because it runs on
-    /// the task of the caller.
+    /// Receives the record of a finished or pending call. The method must return quickly, because
+    /// it runs on the task of the caller.
     fn record(&self, record: &CallRecord<'_>);
 }
 
@@ -95,7 +95,7 @@ impl<'a> CallRecord<'a> {
     }
 }
 
-/// The validated arguments of a call, stored for its record.
+/// The validated arguments of a call, kept for the [`CallRecord`].
 #[derive(Debug, Default)]
 pub(super) enum RecordedArguments {
     /// The arguments are invalid, or not validated yet.
@@ -109,8 +109,8 @@ pub(super) enum RecordedArguments {
 
 pub(super) type ArgumentSlot = Mutex<RecordedArguments>;
 
-/// A guard that records a call when it finishes. If the guard is dropped before, the call is
-/// recorded as cancelled.
+/// A guard that records a call. [`finish`](Self::finish) records the outcome of the call. If the
+/// guard is dropped without `finish`, the call is recorded as cancelled.
 pub(super) struct RecordGuard<'a> {
     pub(super) recorders: &'a [Arc<dyn Recorder>],
     pub(super) definition: Option<&'a ToolDefinition>,
@@ -160,7 +160,8 @@ impl Drop for RecordGuard<'_> {
     }
 }
 
-/// Converts an error to the outcome of a call. The source of the error is traced and not included.
+/// Converts `error` to the outcome of `call`. The source of the error is only traced and is not
+/// part of the outcome.
 pub(super) fn failed_outcome(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");

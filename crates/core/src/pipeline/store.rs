@@ -59,7 +59,7 @@ use crate::{
 /// ```
 #[async_trait]
 pub trait ResultStore: Send + Sync {
-    /// Stores an output for the caller identified by `cx`, and returns its handle.
+    /// Stores `output` for the caller identified by `cx`, and returns its handle.
     ///
     /// The handle must be unique, short enough for a model to repeat, and unpredictable.
     ///
@@ -146,10 +146,9 @@ impl Owner {
 }
 
 impl MemoryResultStore {
-    /// Creates a store with a capacity in bytes. The capacity counts text, media and structured
-    /// data.
+    /// Creates a store for `bytes` bytes of text, media, structured data and warnings.
     ///
-    /// The newest output is kept even if it exceeds the capacity.
+    /// The newest output is kept even if it alone exceeds the capacity.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { capacity: bytes, handles: Some(RandomState::new()), outputs: Mutex::default() }
     }
@@ -201,7 +200,7 @@ impl ResultStore for MemoryResultStore {
 
     async fn handles(&self, cx: &ToolContext) -> Result<Vec<String>, BoxError> {
         // Callers without a principal and without a run share one owner, but may be different
-        // users.
+        // users. They must not see the handles of each other.
         if cx.principal().is_none() && cx.run_id().is_empty() {
             return Ok(Vec::new());
         }

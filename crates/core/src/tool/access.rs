@@ -53,12 +53,13 @@ pub struct Access(Arc<Touches>);
 type Touches = dyn Fn(&Value) -> Vec<Touch> + Send + Sync;
 
 impl Access {
-    /// Creates an `Access` from a function that maps the arguments of a call to its resources.
+    /// Creates an `Access` from the function `touches`, which maps the arguments of a call to the
+    /// resources that the call uses.
     pub fn new(touches: impl Fn(&Value) -> Vec<Touch> + Send + Sync + 'static) -> Self {
         Self(Arc::new(touches))
     }
 
-    /// Returns the resources that a call with these arguments uses. `None` if the function panics.
+    /// Returns the resources that a call with `arguments` uses. `None` if the function panics.
     pub fn touches(&self, arguments: &Value) -> Option<Vec<Touch>> {
         catch_unwind(AssertUnwindSafe(|| self.0(arguments))).ok()
     }

@@ -19,7 +19,8 @@ pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolEr
     deserialize(arguments, None)
 }
 
-/// Deserializes the argument `name`, or all arguments if `name` is `None`.
+/// Deserializes `value`, which is the argument named `name`, or the object of all arguments if
+/// `name` is `None`.
 pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&str>) -> Result<A, ToolError> {
     // The first attempt does not convert floats, so that untyped parts of `A`, such as a `Value`,
     // keep them.

@@ -31,7 +31,7 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// The state of the call in its pipeline. `None` outside a pipeline.
+    /// The state of the running call. `None` outside a pipeline.
     scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<Resumed>>,
 }
@@ -45,12 +45,12 @@ pub struct RunContext {
     pub principal: Option<Principal>,
     /// Values that the host program provides to its tools.
     pub state: State,
-    /// Cancels the run and all its calls.
+    /// The token that cancels the run and all its calls.
     pub cancellation: CancellationToken,
-    /// Receives the progress reports of the calls.
+    /// The receiver of the progress reports of the calls.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// Adds up the model usage inside tool calls, for example of an agent used as a tool. The
-    /// driver of the run sets this field.
+    /// The counter for model requests made inside tool calls, for example by an agent used as a
+    /// tool. The driver of the run sets this field.
     pub usage: Option<UsageMeter>,
     /// The tokio runtime for tool calls and hooks. By default, they run on the runtime of the
     /// driver.
@@ -113,7 +113,7 @@ pub trait ProgressSink: Send + Sync {
 }
 
 impl ToolContext {
-    /// Creates the context of a call in a run.
+    /// Creates the context of a call with the id `call_id`, in a run with the context `run`.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
         Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
     }
@@ -132,7 +132,7 @@ impl ToolContext {
         self
     }
 
-    /// Adds a value to the host [state](RunContext::state). It replaces a value of the same type.
+    /// Adds `value` to the [host state](RunContext::state). It replaces a value of the same type.
     #[must_use]
     pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         let run = Arc::make_mut(&mut self.run);
@@ -147,8 +147,8 @@ impl ToolContext {
         self
     }
 
-    /// Sets the deadline, unless the context already has an earlier deadline. The timeout of the
-    /// tool still applies.
+    /// Sets the deadline of the call, unless the context already has an earlier deadline. The
+    /// timeout in the policy of the tool still applies.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
@@ -164,7 +164,8 @@ impl ToolContext {
         self.scope.as_ref()
     }
 
-    /// Records that the call has read host state of this type. `None` stands for unknown types.
+    /// Records that the call has read host state of the type `state`, or of an unknown type if
+    /// `state` is `None`.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if let Some(scope) = self.scope() {
             scope.record_read(state);
@@ -233,12 +234,12 @@ impl ToolContext {
         &self.run.run_id
     }
 
-    /// Returns the user or service that the call acts for.
+    /// Returns the user or service that the call acts for. `None` if the host program sets none.
     pub fn principal(&self) -> Option<&Principal> {
         self.run.principal.as_ref()
     }
 
-    /// Returns `true` if the principal has the scope.
+    /// Returns `true` if the principal has the scope `scope`. Always `false` without a principal.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.principal().is_some_and(|principal| principal.scopes.contains(scope))
     }
@@ -269,7 +270,8 @@ impl ToolContext {
     /// # Errors
     ///
     /// Fails with [`ToolError::Fatal`] if the host program provides no value of this type, and with
-    /// [`ToolError::Failed`] if the initialization fails. The next call then tries again.
+    /// [`ToolError::Failed`] if the initialization fails. A later call then tries the
+    /// initialization again.
     pub async fn state_or_init<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
         match self.run.state.get_or_init::<T>().await {
@@ -288,29 +290,31 @@ impl ToolContext {
         &self.run.cancellation
     }
 
-    /// Returns the deadline of the call, if it has one.
+    /// Returns the deadline of the call. `None` if it has no deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Returns the decision about this call. `None` if the call was not suspended before.
+    /// Returns the decision about this call. `None` if the call is not being resumed after a
+    /// suspension.
     pub fn decision(&self) -> Option<&Decision> {
         self.resumed().map(Resumed::decision)
     }
 
     /// Returns the [data](crate::call::Pending::state) that the tool saved when it suspended the
-    /// call. Null if the tool saved nothing, `None` if the call was not suspended before.
+    /// call. Null if the tool saved nothing, `None` if the call is not being resumed after a
+    /// suspension.
     pub fn pending_state(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().state)
     }
 
-    /// Returns the pending state and the decision of a resumed call. `None` if the call was not
-    /// suspended before.
+    /// Returns the pending state and the decision of a resumed call. `None` if the call is not
+    /// being resumed after a suspension.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
     }
 
-    /// Adds model usage inside this call to the usage of the run.
+    /// Adds `usage`, the usage of model requests made inside this call, to the usage of the run.
     pub fn report_usage(&self, usage: Usage) {
         if let Some(meter) = &self.run.usage {
             meter.add(usage);

@@ -67,7 +67,7 @@ struct DefinitionInner {
     policy: ToolPolicy,
     #[serde(skip)]
     state: Vec<StateType>,
-    /// Set for tools that read results from the result store.
+    /// `true` for tools that read results from the result store.
     #[serde(skip)]
     reads_results: bool,
     #[serde(skip_serializing_if = "Annotations::is_empty")]
@@ -79,7 +79,7 @@ struct DefinitionInner {
 }
 
 impl ToolDefinition {
-    /// Creates a definition from a name and the schema of the arguments.
+    /// Creates a definition from `name` and `input_schema`, the schema of the arguments.
     ///
     /// A schema whose root is not an object is a [defect](Self::defect).
     pub fn new(name: ToolName, input_schema: Schema) -> Self {
@@ -137,7 +137,7 @@ impl ToolDefinition {
         self.0.title.as_deref()
     }
 
-    /// Returns the description for the model. Empty by default.
+    /// Returns the description of the tool for the model. Empty by default.
     pub fn description(&self) -> &str {
         &self.0.description
     }
@@ -147,14 +147,14 @@ impl ToolDefinition {
         &self.0.input_schema
     }
 
-    /// Returns the schema of the structured output, if the tool declares one. Its root can be of
-    /// any type.
+    /// Returns the schema of the structured output. `None` if the tool declares no schema. The root
+    /// of the schema can be of any type.
     pub fn output_schema(&self) -> Option<&Schema> {
         self.0.output_schema.as_ref()
     }
 
-    /// Returns the reason if the tool cannot be used, such as an invalid schema. `None` for a valid
-    /// tool.
+    /// Returns the defect that makes the tool unusable, such as an invalid schema. `None` for a
+    /// valid tool.
     ///
     /// A tool with a defect is withheld from models.
     /// [`Toolset::check`](crate::toolset::Toolset::check) reports the defect.
@@ -167,7 +167,8 @@ impl ToolDefinition {
         &self.0.policy
     }
 
-    /// Returns the types of host state that the tool declares to use.
+    /// Returns the types of host state that the tool uses, as declared with
+    /// [`with_state`](Self::with_state).
     pub fn state(&self) -> &[StateType] {
         &self.0.state
     }
@@ -212,7 +213,7 @@ impl ToolDefinition {
         &self.0.metadata
     }
 
-    /// Returns the deprecation notice, if the tool is deprecated.
+    /// Returns the deprecation notice. `None` if the tool is not deprecated.
     pub fn deprecated(&self) -> Option<&Deprecation> {
         self.0.deprecated.as_ref()
     }
@@ -232,16 +233,17 @@ impl ToolDefinition {
         self.with(|inner| inner.title = Some(title.into()))
     }
 
-    /// Sets the description for the model.
+    /// Sets the description of the tool for the model.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
         self.with(|inner| inner.description = description.into())
     }
 
-    /// Sets the description of an argument. It replaces the description in the input schema.
+    /// Sets the description of the argument named `argument`. It replaces the description in the
+    /// input schema.
     ///
-    /// The description is kept if the schema is replaced later. The description of an argument that
-    /// is missing in the schema is a [defect](Self::defect).
+    /// The description is kept if the schema is replaced later. It is a [defect](Self::defect) if
+    /// the schema has no such argument.
     #[must_use]
     pub fn with_argument_description(
         self,
@@ -288,7 +290,7 @@ impl ToolDefinition {
         self.with(|inner| inner.policy = policy)
     }
 
-    /// Declares a type of host state that the tool uses.
+    /// Declares that the tool uses host state of the type `state`.
     ///
     /// The tool is withheld from models if the host program provides no value of this type.
     #[must_use]
@@ -296,19 +298,19 @@ impl ToolDefinition {
         self.with(|inner| inner.state.push(state))
     }
 
-    /// Sets the hints about the behaviour of the tool.
+    /// Sets the tool's hints about its own behaviour.
     #[must_use]
     pub fn with_annotations(self, annotations: Annotations) -> Self {
         self.with(|inner| inner.annotations = annotations)
     }
 
-    /// Sets additional data from the tool's source.
+    /// Sets additional data from the tool's source. It replaces earlier data.
     #[must_use]
     pub fn with_metadata(self, metadata: Map<String, Value>) -> Self {
         self.with(|inner| inner.metadata = metadata)
     }
 
-    /// Marks the tool as deprecated, with this notice.
+    /// Marks the tool as deprecated and sets its deprecation notice.
     #[must_use]
     pub fn with_deprecation(self, deprecation: Deprecation) -> Self {
         self.with(|inner| inner.deprecated = Some(deprecation))

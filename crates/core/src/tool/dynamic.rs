@@ -30,7 +30,8 @@ pub struct DynamicTool {
 }
 
 impl DynamicTool {
-    /// Creates a tool from a definition and a function of the arguments and the context.
+    /// Creates a tool with this `definition`. Each call runs `function` with the arguments and the
+    /// context of the call.
     pub fn new<F, Fut>(definition: ToolDefinition, function: F) -> Self
     where
         F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
@@ -56,7 +57,7 @@ impl Tool for DynamicTool {
     }
 }
 
-/// Creates a tool from a closure.
+/// Creates a tool from the closure `function`.
 ///
 /// The closure has one parameter, usually a struct. The fields of the struct are the arguments of
 /// the tool. Use an empty struct or a [`Value`] for a tool without arguments. The input schema is

@@ -34,7 +34,7 @@ pub trait IntoToolOutput {
     /// Fails with the error that the function returned, or if the value cannot be serialized.
     fn into_tool_output(self) -> Result<ToolResponse, ToolError>;
 
-    /// Returns the schema of the structured output. `None` if the type produces no structured
+    /// Returns the schema of the structured output. `None` if this type produces no structured
     /// output.
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
         None

@@ -29,11 +29,11 @@ pub struct InvalidToolName {
 }
 
 const MAX_NAME_BYTES: usize = 64;
-/// Number of hexadecimal digits in the hash suffix. 12 digits are 48 bits.
+/// The number of hexadecimal digits in the hash suffix. 12 digits are 48 bits.
 const HASH_DIGITS: usize = 12;
 
 impl ToolName {
-    /// Creates a tool name from a valid text.
+    /// Creates a tool name from `name`, which must be a valid name.
     ///
     /// # Errors
     ///

@@ -10,29 +10,30 @@ use crate::limits;
 pub struct ToolPolicy {
     /// The timeout of a call. Default: [`limits::CALL_TIMEOUT`].
     pub timeout: Duration,
-    /// Requires the approval of a person for each call. Default: `false`.
+    /// `true` if each call requires the approval of a person. Default: `false`.
     pub requires_approval: bool,
-    /// The scopes that the principal must have, all of them. Default: none.
+    /// The scopes that are required for a call. The principal of the call must have all of them.
+    /// Default: none.
     pub required_scopes: Vec<String>,
-    /// Runs each call alone: it starts after all earlier calls of the reply have ended, and later
-    /// calls wait for it. This applies independently of [`touches`](Self::touches). Default:
-    /// `false`.
+    /// `true` if each call runs alone: it starts after all earlier calls of the reply have ended,
+    /// and later calls wait for it. This applies independently of [`touches`](Self::touches).
+    /// Default: `false`.
     pub sequential: bool,
     /// The resources that a call reads and writes. Conflicting calls run in order, other calls in
     /// parallel. With `None`, a call conflicts only with calls of [sequential](Self::sequential)
     /// tools. Default: `None`.
     pub touches: Option<Access>,
-    /// Declares that repeating a call has no further effect. A call can then be repeated after a
-    /// crash, and its result can be cached. Default: `false`.
+    /// `true` if repeating a call has no further effect. A call can then be repeated after a crash,
+    /// and its result can be cached. Default: `false`.
     pub idempotent: bool,
-    /// Maximum number of retries ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the
+    /// The maximum number of retries ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the
     /// tool can request in a run. Default: [`limits::TOOL_RETRIES`].
     pub retries: u32,
-    /// Maximum length of the text of a result for the model, in bytes. Longer text is truncated.
-    /// Default: [`limits::RESULT_BYTES`].
+    /// The maximum length of the text of a result for the model, in bytes. Longer text is
+    /// truncated. Default: [`limits::RESULT_BYTES`].
     pub output_limit: usize,
-    /// Names of arguments whose values `haft_middleware::Audit` redacts at any depth, in addition
-    /// to its default names. Default: none.
+    /// The names of arguments whose values `haft_middleware::Audit` redacts at any depth, in
+    /// addition to its default names. Default: none.
     pub redacted: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! State shared by a running call, its nested calls, and the pipeline that runs it.
+//! The state of a running call. The call, its nested calls and its pipeline share it.
 
 use std::{
     any::Any,
@@ -12,8 +12,8 @@ use super::{StateType, ToolDefinition};
 
 /// The state of a running call. Every task of the call holds a reference to it.
 pub(crate) struct CallScope {
-    /// The settings of the pipeline. They are type-erased, because this module must not depend on
-    /// the pipeline.
+    /// The settings of the pipeline that runs the call. They are type-erased, because this module
+    /// must not depend on the pipeline.
     pipeline: Arc<dyn Any + Send + Sync>,
     /// The counter of the pipeline's abandoned calls.
     abandoned: Arc<AtomicUsize>,
@@ -30,8 +30,8 @@ impl CallScope {
         &self.pipeline
     }
 
-    /// Records a read of host state in this call and in the enclosing calls. `None` stands for
-    /// unknown types.
+    /// Records a read of host state of the type `state` in this call and in the enclosing calls.
+    /// `None` stands for an unknown type.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if state.is_none_or(|state| !self.definition.state().contains(&state)) {
             self.reads_undeclared.store(true, Ordering::Relaxed);

@@ -68,7 +68,7 @@ impl State {
         Self::default()
     }
 
-    /// Adds a value. It replaces an earlier value of the same type.
+    /// Adds `value`. It replaces an earlier value of the same type.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.with_entry::<T>(StateEntry::Value(Arc::new(value)))
@@ -132,7 +132,8 @@ impl State {
         }
     }
 
-    /// Returns the value of type `T`. A lazy value is initialized first.
+    /// Returns the value of type `T`, and initializes it first if it is lazy. `None` if there is no
+    /// such value.
     pub(crate) async fn get_or_init<T: Clone + Send + Sync + 'static>(&self) -> Option<Result<&T, BoxError>> {
         match self.0.get(&TypeId::of::<T>())? {
             StateEntry::Value(value) => value.downcast_ref().map(Ok),
@@ -166,7 +167,8 @@ impl State {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// Returns the identity of this state's values of the given types, for cache keys.
+    /// Returns the identity of the values that this state has for `types`. It can be part of a
+    /// cache key.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |wanted: &StateType| match self.0.get(&wanted.id)? {
             StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),
@@ -179,13 +181,13 @@ impl State {
         self.0.is_empty()
     }
 
-    /// Returns those of the given types that have no value in this state.
+    /// Returns the types in `types` that have no value in this state.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
         types.iter().filter(|wanted| !self.0.contains_key(&wanted.id))
     }
 }
 
-/// The identity of the values that a [`State`] has for some types.
+/// The identity of the values that a [`State`] has for a list of types.
 ///
 /// Two identities are equal if their values are the same allocations. An identity does not keep the
 /// values alive, but it prevents the reuse of their addresses.

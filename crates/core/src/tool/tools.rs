@@ -22,7 +22,7 @@ pub trait Methods {
     note = "add a single tool by `with`, a source by `with_source`"
 )]
 pub trait Tools {
-    /// Returns the tools in order. The tools of an `impl` block share one value.
+    /// Converts the value to tools, in order. The tools of an `impl` block share one value.
     fn into_tools(self) -> Vec<Arc<dyn Tool>>;
 }
 

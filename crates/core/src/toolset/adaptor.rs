@@ -1,4 +1,4 @@
-//! The [`Adaptor`] trait, and its application to a toolset.
+//! The [`Adaptor`] trait and its application to toolsets.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -48,8 +48,8 @@ pub trait Adaptor: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with a reason if the tools cannot be adapted. The tools are then missing in the
-    /// adapted toolset, and the reason is reported as a diagnostic.
+    /// Fails with a reason if the tools cannot be adapted. The adapted toolset then contains none
+    /// of these tools, and a diagnostic reports the reason.
     fn check(&self, _all: &ToolList) -> Result<(), String> {
         Ok(())
     }
@@ -90,8 +90,8 @@ impl Adaptation {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Adapts a tool that was added as a value. A preparation is not applied, because it depends on
-    /// the context of a listing.
+    /// Adapts `tool`, which was added as a value. `None` if the adaptor hides it. A preparation is
+    /// not applied, because it depends on the context of a listing.
     pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
             Self::Each { adaptor, .. } => adaptor.adapt(&tool),
@@ -126,7 +126,8 @@ impl Adaptation {
                     return Ok(fresh);
                 }
                 let mut cached = lock(list);
-                // Of several concurrent listings, the one that started last is cached.
+                // If several listings run concurrently, the snapshot of the listing that started
+                // last is cached.
                 if cached.as_ref().is_none_or(|(since, _)| *since <= started) {
                     *cached = Some((started, fresh.clone()));
                 }

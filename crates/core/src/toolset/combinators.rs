@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Toolset {
-    /// Applies an adaptor to all tools added so far. The resulting toolset keeps the pipeline,
-    /// label and checks.
+    /// Applies `adaptor` to all tools added so far. The resulting toolset keeps the pipeline, the
+    /// label and the checks of this toolset.
     #[must_use]
     pub fn adapted(self, adaptor: impl Adaptor + 'static) -> Self {
         self.with_adaptation(Adaptation::each(adaptor))
@@ -61,8 +61,8 @@ impl Toolset {
     /// Adds a prefix to the name of each tool. Only the listed name changes: the implementation of
     /// the tool still sees its original definition.
     ///
-    /// [`ToolName::sanitize`] converts the new name to a valid one. Different names stay different
-    /// for practical purposes.
+    /// [`ToolName::sanitize`] converts an invalid new name to a valid name. Different names stay
+    /// different, unless the hashes in two converted names collide.
     ///
     /// # Examples
     ///
@@ -156,10 +156,10 @@ impl Toolset {
         self.adapted(External(select))
     }
 
-    /// Combines the tools of this toolset and of another source.
+    /// Combines the tools of this toolset with the tools of `other`.
     ///
     /// If both have a tool with the same name, the tool of this toolset is used. If one of them
-    /// fails or is slow, the tools of the other are still listed.
+    /// fails or is slow, the tools of the other one are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());
@@ -167,7 +167,7 @@ impl Toolset {
     }
 
     /// Wraps this toolset in an outer toolset that applies `adaptation`. The pipeline and the label
-    /// move to the outer toolset, where they can be replaced.
+    /// move to the outer toolset, where the caller can replace them.
     fn with_adaptation(self, adaptation: Adaptation) -> Self {
         let (label, pipeline, has_own_pipeline) =
             (self.label.clone(), self.pipeline.clone(), self.has_own_pipeline);

@@ -38,7 +38,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         }
     }
 
-    /// Applies an adaptor to all tools of the source. See [`Toolset::adapted`].
+    /// Applies `adaptor` to all tools of the source. See [`Toolset::adapted`].
     fn adapted(self, adaptor: impl Adaptor + 'static) -> Toolset {
         self.into_toolset().adapted(adaptor)
     }
@@ -89,7 +89,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().cached(time_to_live)
     }
 
-    /// Requires an approval for each call of the selected tools. See
+    /// Requires an approval for each call of the tools for which `select` returns `true`. See
     /// [`Toolset::approval_required`].
     fn approval_required<F>(self, select: F) -> Toolset
     where
@@ -98,8 +98,8 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().approval_required(select)
     }
 
-    /// Makes the selected tools external: the host program executes them. See
-    /// [`Toolset::external`].
+    /// Makes the tools for which `select` returns `true` external: the host program executes them.
+    /// See [`Toolset::external`].
     fn external<F>(self, select: F) -> Toolset
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -107,7 +107,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().external(select)
     }
 
-    /// Combines the tools of this source and of another source. See [`Toolset::combined`].
+    /// Combines the tools of this source with the tools of `other`. See [`Toolset::combined`].
     fn combined(self, other: impl ToolSource + 'static) -> Toolset {
         self.into_toolset().combined(other)
     }

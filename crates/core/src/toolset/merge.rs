@@ -11,8 +11,8 @@ use crate::{
 /// The result of listing one source: a snapshot of its tools, or the failure.
 pub(super) type Listing = Result<ToolList, SourceError>;
 
-/// The cache key of a merge. It contains the snapshot id of each listing, or the reason of its
-/// failure.
+/// The cache key of [`MergedTools`]. For each listing, it contains the id of the snapshot or the
+/// reason of the failure.
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
 pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
@@ -26,12 +26,13 @@ pub(super) struct MergedTools {
     all: ToolList,
     /// The types of host state that the tools declare.
     declared: Vec<StateType>,
-    /// Snapshots without the tools whose state is missing, by the missing types.
+    /// Cached snapshots without the tools whose host state is missing, by the missing types.
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
-/// The label and the pipeline of a toolset. They apply to tools that have no label or pipeline of
-/// an inner toolset.
+/// The label and the pipeline of a toolset. The label is used for tools of inner toolsets and
+/// sources without a label. The pipeline is combined with the pipeline that an inner toolset sets,
+/// if any.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {
     pub(super) label: Option<Arc<str>>,
@@ -47,13 +48,14 @@ impl Defaults {
         Origin { label: origin.label.clone().or_else(|| self.label.clone()), pipeline }
     }
 
-    /// Returns `true` if the defaults change no origin in `list`.
+    /// Returns `true` if these defaults change neither the label nor the pipeline of any tool in
+    /// `list`.
     fn keeps_origins(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
 
-    /// Creates a snapshot of tools that were added as values.
+    /// Creates a snapshot of `tools`, which were added to the toolset as values.
     pub(super) fn list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
         let origin = self.apply(&Origin::default());
         ToolList::from_origins(tools.map(|tool| (origin.clone(), tool)), Vec::new())
@@ -61,8 +63,8 @@ impl Defaults {
 }
 
 impl MergedTools {
-    /// Merges the tools added as values with the listings of the sources. If two tools have the
-    /// same name, a tool added as a value takes precedence.
+    /// Merges `own`, the tools added as values, with the `listings` of the sources. If two tools
+    /// have the same name, a tool added as a value takes precedence.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
         listings: &[(String, Listing)],
@@ -86,8 +88,8 @@ impl MergedTools {
             }
         }
         let all = match listings {
-            // If the toolset consists of a single listing that needs no changes, its snapshot keeps
-            // its id.
+            // A single listing that needs no changes becomes the merged snapshot, so the snapshot
+            // keeps its id.
             [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
         };
@@ -115,7 +117,8 @@ impl MergedTools {
     }
 }
 
-/// Removes the tools that declare a missing type of host state, and adds a diagnostic for each.
+/// Returns a snapshot of `all` without the tools that declare one of the `missing` types of host
+/// state. It contains a diagnostic for each removed tool.
 fn withhold(all: &ToolList, missing: &[StateType]) -> ToolList {
     let mut diagnostics = all.diagnostics().to_vec();
     let mut tools = Vec::new();

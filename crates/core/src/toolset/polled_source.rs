@@ -18,7 +18,7 @@ use crate::{
     tool::State,
 };
 
-/// Maximum time that a listing waits for a source.
+/// The maximum time that a listing waits for a source.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A tool source whose listings have a time limit.
@@ -29,11 +29,11 @@ pub(super) struct PolledSource {
     latest: Mutex<Option<CallerListing>>,
 }
 
-/// The latest listing for a caller. A caller is a run with its host state.
+/// The most recent listing for one caller. A caller is a run with its host state.
 struct CallerListing {
     run_id: String,
     state: State,
-    /// The latest snapshot, if a listing has succeeded.
+    /// The most recent snapshot. `None` if no listing has succeeded yet.
     list: Option<ToolList>,
     /// The task of the listing in progress, if any.
     task: Option<AbortOnDropHandle<Listing>>,
@@ -48,8 +48,8 @@ impl PolledSource {
         self.source.label()
     }
 
-    /// Lists the source. If this takes longer than [`POLL_TIMEOUT`], returns the latest snapshot
-    /// instead.
+    /// Lists the tools of the source. If this takes longer than [`POLL_TIMEOUT`], returns the
+    /// previous snapshot for this caller, or an error if there is none.
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
         let listing = match self.take_task(cx) {
             Some(task) if task.is_finished() => {
@@ -77,13 +77,15 @@ impl PolledSource {
         listing
     }
 
-    /// Takes the task of the listing in progress for this caller, if any.
+    /// Removes and returns the task of the listing in progress for this caller. `None` if no
+    /// listing is in progress.
     fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.as_mut().filter(|latest| latest.belongs_to(cx))?.task.take()
     }
 
-    /// Keeps the task of a listing in progress, and returns the latest snapshot for this caller.
+    /// Stores `task`, a listing in progress, and returns the previous snapshot for this caller, or
+    /// an error if there is none.
     fn defer(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
         let list = self.update(cx, |latest| {
             latest.task = Some(task);
@@ -114,7 +116,7 @@ impl CallerListing {
     }
 }
 
-/// Lists the tools of a source. A timeout or a panic is returned as an error.
+/// Lists the tools of `source`. A timeout or a panic is returned as an error.
 async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
     match deadline::timeout(limits::LIST_TIMEOUT, tools).await {

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Maximum number of entries. A small number suffices, because callers of a toolset differ in few
-/// ways, for example in their host state.
+/// The maximum number of entries. A small number suffices, because the callers of a toolset differ
+/// in few ways, for example in their host state.
 const CAPACITY: usize = 8;
 
 /// The most recently used values by key, most recent first.
@@ -16,7 +16,7 @@ impl<K, V> Default for RecentCache<K, V> {
 }
 
 impl<K: PartialEq, V> RecentCache<K, V> {
-    /// Returns the value of `key`. A missing value is computed and inserted first.
+    /// Returns the value of `key`. If there is none, it is computed with `compute` and inserted.
     pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
         let index = self.0.iter().position(|(known, _)| *known == key);
         let entry = index.and_then(|index| self.0.remove(index)).unwrap_or_else(|| {

@@ -4,7 +4,7 @@ use super::{Adaptor, ToolList};
 use crate::tool::{Tool, ToolName, WithDefinition};
 
 /// The adaptor of [`Toolset::renamed`](crate::toolset::Toolset::renamed). The map contains the new
-/// name for each old name.
+/// name of a tool under its old name.
 pub(super) struct Renamed(pub(super) BTreeMap<String, ToolName>);
 
 impl Adaptor for Renamed {

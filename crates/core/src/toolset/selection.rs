@@ -9,14 +9,15 @@ use crate::{
 };
 
 impl Toolset {
-    /// Returns a toolset with only the tools with these names, in the order of this toolset.
+    /// Returns a toolset that contains only the tools named in `names`, in the order of this
+    /// toolset.
     ///
-    /// If a source later changes one of these tools, the returned toolset contains the changed
-    /// tool.
+    /// If a source later changes a selected tool, the returned toolset contains the changed tool.
     ///
     /// # Errors
     ///
-    /// Fails if no tool has one of the names. The error lists the existing names.
+    /// Fails if `names` contains the name of a tool that does not exist. The error lists the
+    /// existing names.
     pub async fn subset<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -24,11 +25,12 @@ impl Toolset {
         self.selected(names, true).await
     }
 
-    /// Returns a toolset without the tools with these names.
+    /// Returns a toolset without the tools named in `names`.
     ///
     /// # Errors
     ///
-    /// Fails if no tool has one of the names. The error lists the existing names.
+    /// Fails if `names` contains the name of a tool that does not exist. The error lists the
+    /// existing names.
     pub async fn without<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,

@@ -9,7 +9,7 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 ///
 /// # Examples
 ///
-/// A source with one tool per file of a folder, here as a list of names:
+/// A source with one tool per note. The notes are fixed here:
 ///
 /// ```
 /// use haft_core::{
@@ -52,13 +52,13 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 /// ```
 #[async_trait]
 pub trait ToolSource: Send + Sync {
-    /// The name of the source in errors and logs, for example `mcp:files`.
+    /// Returns the name of the source for errors and logs, for example `mcp:files`.
     fn label(&self) -> &str;
 
     /// Returns a snapshot of the current tools.
     ///
-    /// Called before each model request. If nothing has changed, return the same snapshot (with the
-    /// same [`ToolList::id`]) without any work.
+    /// This method is called before each model request. If nothing has changed, return the same
+    /// snapshot (with the same [`ToolList::id`]) without any work.
     ///
     /// # Errors
     ///
@@ -96,13 +96,13 @@ pub struct SourceError {
     pub label: String,
     /// The problem, and a remedy if one is known.
     pub reason: String,
-    /// The underlying error, if there is one.
+    /// The underlying error, if any.
     #[source]
     pub source: Option<BoxError>,
 }
 
 impl SourceError {
-    /// Creates an error without a cause.
+    /// Creates an error without an underlying error.
     pub fn new(label: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { label: label.into(), reason: reason.into(), source: None }
     }

@@ -11,11 +11,12 @@ use super::Usage;
 /// The number of billionths (nanos) in one currency unit.
 const NANOS_PER_UNIT: f64 = 1e9;
 
-/// The largest amount, in billionths of a unit. Larger integers are not exact as JSON numbers.
+/// The largest [`Cost`], in billionths of a currency unit. Larger integers are not exact as JSON
+/// numbers.
 const MAX_NANOS: u64 = (1 << 53) - 1;
 
-/// An amount of money in the currency of the [prices](Prices), exact to a billionth of a unit.
-/// Amounts are added with `+`. The sum saturates at about nine million units.
+/// An amount of money in the currency of the [prices](Prices), exact to a billionth of a currency
+/// unit. Amounts are added with `+`. The sum saturates at about nine million units.
 ///
 /// # Examples
 ///
@@ -34,8 +35,8 @@ impl Cost {
     /// A cost of zero.
     pub const ZERO: Self = Self(0);
 
-    /// Creates an amount from currency units, rounded to a billionth. Negative numbers and NaN
-    /// become 0. The maximum is 2^53 - 1 billionths, about nine million units.
+    /// Creates an amount of `units` currency units, rounded to a billionth. Negative numbers and
+    /// NaN become 0. The maximum is 2^53 - 1 billionths, about nine million units.
     pub fn new(units: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
         let nanos = (units * NANOS_PER_UNIT).round() as u64;
@@ -93,18 +94,19 @@ impl fmt::Display for Cost {
 /// The price of a model, in currency units per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// Price of uncached input tokens.
+    /// The price of uncached input tokens, per million tokens.
     pub input: f64,
-    /// Price of input tokens read from the prompt cache. Default: the same as `input`.
+    /// The price of input tokens read from the prompt cache, per million tokens. Default: the same
+    /// as `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
-    /// Price of output tokens, including reasoning tokens.
+    /// The price of output tokens, including reasoning tokens, per million tokens.
     pub output: f64,
 }
 
 impl Price {
-    /// Creates a price from the price per million input tokens and the price per million output
-    /// tokens.
+    /// Creates a price from `input` and `output`, the prices per million input and output tokens.
+    /// Cached input tokens have the same price as other input tokens.
     pub fn new(input: f64, output: f64) -> Self {
         Self { input, cached_input: None, output }
     }
@@ -147,14 +149,14 @@ impl Prices {
         Self::default()
     }
 
-    /// Sets the price of the model with this name. It replaces an earlier price of the model.
+    /// Sets the price of the model named `model`. It replaces an earlier price of this model.
     #[must_use]
     pub fn with(mut self, model: impl Into<String>, price: Price) -> Self {
         self.0.insert(model.into(), price);
         self
     }
 
-    /// Returns the price of the model with this name.
+    /// Returns the price of the model named `model`. `None` if it has no price.
     pub fn get(&self, model: &str) -> Option<Price> {
         self.0.get(model).copied()
     }

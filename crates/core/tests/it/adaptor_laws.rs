@@ -164,7 +164,7 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
     assert!(!tools.call("b_pay", json!({"x": "1"})).await.is_success());
 }
 
-/// A toolset behind an `Arc<dyn ToolSource>` keeps its pipeline, also if the trait object is
+/// A toolset behind an `Arc<dyn ToolSource>` keeps its pipeline, even if the trait object is
 /// adapted.
 #[tokio::test]
 async fn toolset_behind_a_trait_object_keeps_its_pipeline() {

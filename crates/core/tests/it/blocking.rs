@@ -25,7 +25,8 @@ async fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
     x + y
 }
 
-/// Calls both blocking methods on this thread, and returns the texts of their results.
+/// Calls `invoke_blocking` and `call_blocking` on this thread, and returns the texts of their
+/// results.
 fn blocking_results() -> [String; 2] {
     let tools = Toolset::new().with(Add);
     let results =
@@ -124,6 +125,6 @@ fn blocking_call_returns_at_its_deadline() {
         async move { spawn_blocking(move || released.recv().is_ok()).await.map(|ok| ok.to_string()) }
     });
     assert_eq!(tool.invoke_blocking(json!({})).model_text(), "timed out after 20 ms");
-    // A call that waits for the blocked thread would never reach this line.
+    // If the blocking call waited for the blocked thread, the test would never reach this line.
     release.send(()).unwrap();
 }

@@ -73,9 +73,12 @@ async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
 }
 
 /// Behaviour B13: `"3"` and `3.0` become the integer 3, and `true` is rejected.
+///
 /// Behaviour B14: the error names a missing required argument.
+///
 /// Behaviour B15: arguments inside a string or a wrapper object are unwrapped.
-/// Behaviour T1: malformed arguments are an error that explains the reason.
+///
+/// Behaviour T1: the error for malformed arguments explains the reason.
 #[tokio::test]
 async fn malformed_arguments_are_repaired_or_rejected() {
     check(r#"{"x": 17, "y": 25}"#, expect!["42"]).await;
@@ -105,6 +108,7 @@ async fn malformed_arguments_are_repaired_or_rejected() {
 }
 
 /// Behaviour B13: the strict policy repairs no arguments.
+///
 /// Behaviour B15: a result lists the repairs of its call.
 #[tokio::test]
 async fn repairs_follow_the_policy_and_are_recorded() {
@@ -113,8 +117,8 @@ async fn repairs_follow_the_policy_and_are_recorded() {
     assert!(!run(&strict, add(), "").await.is_success());
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
-    // The empty text is repaired to `{}`, which lacks a required argument. This repair is not
-    // recorded.
+    // The empty text is repaired to `{}`. The repair is not recorded, because a required argument
+    // is still missing.
     assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
@@ -128,8 +132,10 @@ async fn oversized_arguments_are_not_parsed() {
 }
 
 /// Behaviour B19: a panic fails only its own call.
-/// Behaviour T2: a panic is caught while the tool holds a lock. The panic message is not in the
-/// result.
+///
+/// Behaviour T2: a panic is caught even if the tool holds a lock.
+///
+/// The panic message can contain secrets, so it is not in the result.
 #[tokio::test]
 async fn panic_is_a_failed_call() {
     let lock = Arc::new(Mutex::new(0));
@@ -150,7 +156,9 @@ async fn panic_is_a_failed_call() {
 }
 
 /// Behaviour B19: a call that hangs ends at its deadline.
-/// Behaviour B75: the timeout in the tool's policy applies without a `tower` layer.
+///
+/// Behaviour B75: the timeout in the tool's policy applies even without a `tower` layer.
+///
 /// Behaviour T2: the hanging call fails with a timeout.
 #[tokio::test(start_paused = true)]
 async fn hanging_call_times_out() {
@@ -192,6 +200,7 @@ async fn source_of_an_error_is_not_in_the_result() {
 
 /// Behaviour B19: a text of 50 MiB is cut at a character boundary. It ends with the number of
 /// missing bytes.
+///
 /// Behaviour T5: the whole text is kept in the result store.
 #[tokio::test]
 async fn oversized_text_is_cut_and_stored() {
@@ -212,7 +221,7 @@ async fn oversized_text_is_cut_and_stored() {
 }
 
 /// Behaviour T5: error messages and warnings of 10 MiB are cut to 128 KiB of text for the model.
-/// The note at the end has the handle of the whole text.
+/// The note at the end names the handle of the whole text.
 #[tokio::test]
 async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
@@ -251,8 +260,8 @@ async fn oversized_media_are_replaced_by_a_description() {
     assert_eq!(content[1].as_text(), description);
 }
 
-/// A stored result can be read only by the principal of its call. A full store evicts the oldest
-/// result.
+/// A stored result can be read only by the principal of its call. If the store is full, the oldest
+/// result is evicted.
 #[tokio::test]
 async fn stored_result_is_private_to_its_principal_until_evicted() {
     let called_by = |id: &str| {
@@ -278,7 +287,7 @@ async fn stored_result_is_private_to_its_principal_until_evicted() {
     assert!(store.get(&first, &called_by("ann")).await.unwrap().is_none());
 }
 
-/// The text is cut even if the result store returns an error or hangs past its deadline.
+/// A long text is cut even if the result store returns an error or hangs past its deadline.
 #[tokio::test(start_paused = true)]
 async fn oversized_text_is_cut_if_the_store_fails() {
     struct FailingStore {
@@ -447,8 +456,7 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
     assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
-/// A tool can read the state of its host by type. Missing state is a fatal error that names the
-/// type.
+/// A tool can read the host state by type. Missing state is a fatal error that names the type.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
     let tool = DynamicTool::new(definition("name"), |_, cx: ToolContext| async move { cx.state::<String>() });
@@ -551,8 +559,8 @@ async fn defect_of_a_definition_is_reported() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.failure().unwrap().kind, FailureKind::Fatal);
 }
 
-/// When the call is resumed, the tool reads its saved state and the decision. `invoke` does not
-/// support suspended calls, so it returns a failure.
+/// A tool can suspend its own call. When the call is resumed, the tool can read the data that it
+/// saved, and the decision. `invoke` does not support suspended calls, so it returns a failure.
 #[tokio::test]
 async fn tool_can_suspend_its_own_call() {
     let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {

@@ -28,8 +28,8 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A65: a change of a registry is in the next listing. Without a change, the snapshot
-/// stays the same.
+/// Behaviour A65: a change of a registry is visible in the next listing. Without a change, each
+/// listing returns the same snapshot.
 #[tokio::test]
 async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");
@@ -107,6 +107,7 @@ async fn running_call_outlives_the_registration_of_its_tool() {
 }
 
 /// Behaviour A68: `prepared` can hide deprecated tools.
+///
 /// Behaviour B74: `prepared` can change or hide definitions at each step of a run.
 #[tokio::test]
 async fn prepared_changes_or_hides_definitions_per_step() {
@@ -147,7 +148,7 @@ async fn hidden_tool_cannot_be_called() {
     expect![[r#"unknown tool "delete"; available: web_search"#]]
         .assert_eq(&tools.call("delete", json!({})).await.model_text());
 
-    // Of two tools with the same new name, the second is withheld.
+    // If two tools get the same new name, the second tool is withheld.
     let one = Toolset::new().with_source(all.prepared(|it, _| Some(it.with_name("same"))));
     let list = one.list(&at_step(0)).await;
     assert_eq!(list.len(), 1);

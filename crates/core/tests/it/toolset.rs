@@ -79,8 +79,8 @@ async fn tools_are_looked_up_by_name() {
     assert!(tools.without(["serch"]).await.is_err());
 }
 
-/// An unchanged toolset returns the same snapshot, also through a clone or a subset. A change of a
-/// source gives a new snapshot.
+/// An unchanged toolset returns the same snapshot at each listing, and so do its clones and
+/// subsets. After a change of a source, the snapshot is new.
 #[tokio::test]
 async fn unchanged_snapshot_keeps_its_id() {
     let catalogue = SettableSource::new(&["search"]);
@@ -128,8 +128,8 @@ async fn duplicate_names_are_errors_or_diagnostics() {
     .assert_eq(&list.diagnostics()[0].to_string());
 }
 
-/// A tool is missing in a listing without the state that it declares, and the diagnostic names the
-/// missing type. A listing with this state contains the tool.
+/// A listing without the host state that a tool declares does not contain the tool. The diagnostic
+/// names the missing type. A listing with this state contains the tool.
 #[tokio::test]
 async fn tool_without_its_state_is_withheld() {
     let stateful =
@@ -158,6 +158,7 @@ async fn subset_is_checked_like_a_toolset() {
 }
 
 /// Behaviour B21: the error for an unknown tool name suggests a similar name.
+///
 /// Behaviour B70: a direct call finds the tools of sources by name.
 #[tokio::test]
 async fn direct_call_finds_its_tool_by_name() {
@@ -174,8 +175,8 @@ async fn direct_call_finds_its_tool_by_name() {
 /// They stay listed if the source becomes slow again.
 #[tokio::test(start_paused = true)]
 async fn slow_source_delays_a_listing_by_at_most_one_second() {
-    /// A slow source. Each listing takes the next number of seconds; after the last number,
-    /// listings never end.
+    /// A source whose first listings take the given numbers of seconds. All further listings never
+    /// end.
     struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
     impl ToolSource for Slow {

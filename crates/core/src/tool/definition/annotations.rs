@@ -9,16 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
-    /// The tool does not modify its environment (`readOnlyHint`).
+    /// `Some(true)` if the tool does not modify its environment (`readOnlyHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// The tool may delete or overwrite data (`destructiveHint`).
+    /// `Some(true)` if the tool may delete or overwrite data (`destructiveHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// A repeated call with the same arguments has no further effect (`idempotentHint`).
+    /// `Some(true)` if a repeated call with the same arguments has no further effect
+    /// (`idempotentHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// The tool interacts with external entities, for example the web (`openWorldHint`).
+    /// `Some(true)` if the tool interacts with external entities, for example the web
+    /// (`openWorldHint`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }

@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl ToolDefinition {
-    /// Checks that an output is not nested too deeply ([`limits::VALUE_DEPTH`]) and matches the
-    /// output schema.
+    /// Checks that `output` is not nested more than [`limits::VALUE_DEPTH`] levels deep and that it
+    /// matches the output schema of the tool, if any.
     ///
     /// Unlike arguments, outputs are never repaired.
     ///

@@ -1,5 +1,5 @@
-/// The defects of a tool definition: at most one for each of its parts. Replacing a part by a valid
-/// one clears its defect.
+/// The defects of a tool definition, at most one each for its name, input schema and output schema.
+/// Setting a valid name or schema clears its defect.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Defects {
     pub(super) name: Option<String>,
@@ -8,7 +8,8 @@ pub(super) struct Defects {
 }
 
 impl Defects {
-    /// Returns the first defect, for the error message about the tool.
+    /// Returns the first defect, for the error message about the tool. `None` if the definition is
+    /// valid.
     pub(super) fn first(&self) -> Option<&str> {
         let Self { name, input, output } = self;
         [name, input, output].into_iter().find_map(Option::as_deref)

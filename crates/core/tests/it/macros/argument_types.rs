@@ -140,8 +140,10 @@ macro_rules! report {
 }
 
 /// Behaviour A6: options, lists, structs and enums have schemas as arguments.
+///
 /// Behaviour B12: the error for an invalid value has its JSON pointer, the expected type and the
 /// received type.
+///
 /// Behaviour B16: the keywords in the schema of a type are enforced.
 #[test]
 fn each_argument_type_has_a_schema_and_validated_values() {

@@ -254,8 +254,8 @@ fn defaults_are_in_the_schema_and_applied() {
     );
 }
 
-/// An argument is optional if its type is an alias of an `Option`, although the macro sees only the
-/// alias. A `Value` also accepts `null`, but is required.
+/// An argument is optional if its type is an alias of an `Option`, even though the macro sees only
+/// the alias. A `Value` also accepts `null`, but is required.
 #[test]
 fn alias_of_an_option_is_optional() {
     type Maybe = Option<i64>;

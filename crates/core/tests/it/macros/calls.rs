@@ -28,6 +28,7 @@ async fn call_with_state(state: State, tool: impl haft_core::Tool, arguments: Va
 }
 
 /// Behaviour B12: one error lists all violations.
+///
 /// Behaviour B14: a missing argument is an error, and the function is not called.
 #[test]
 fn function_is_not_called_with_invalid_arguments() {

@@ -74,8 +74,8 @@ fn parts_of_a_definition_are_overridden_independently() {
     assert_eq!(Add.definition().name(), &"add", "the tool itself is unchanged");
 }
 
-/// An argument description is kept if the schema is replaced. The order of both changes does not
-/// matter.
+/// An overridden argument description is kept if the schema is overridden too, in any order of both
+/// changes.
 #[test]
 fn overridden_schema_keeps_overridden_descriptions() {
     let schema = || json!({"properties": {"x": {"type": "integer", "maximum": 9}, "y": true}});
@@ -99,8 +99,8 @@ fn overridden_schema_keeps_overridden_descriptions() {
     assert_eq!(referenced.args(), [("x/y", &json!({"description": "Far."}))]);
 }
 
-/// Calls are validated against the new schema. If it is wider than the Rust type, `Deserialize` can
-/// still reject a value, and the call fails with this error.
+/// Calls are validated against the overridden schema. If it is wider than the Rust type,
+/// `Deserialize` can still reject a value, and the call fails with this error.
 #[test]
 fn overridden_schema_replaces_the_inferred_one_in_validation() {
     let narrow = |it: ToolDefinition| {
