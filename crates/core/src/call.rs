@@ -95,9 +95,9 @@ pub enum FailureKind {
     /// The call was denied, for example by a person or because of a missing scope. The tool did not
     /// run.
     Denied,
-    /// The deadline of the call passed.
+    /// The deadline of the call passed. Side effects may have happened.
     TimedOut,
-    /// The run was cancelled.
+    /// The run was cancelled. Side effects may have happened.
     Cancelled,
     /// The tool does not exist.
     NotFound,
@@ -122,7 +122,7 @@ impl ToolResult {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }
 
-    /// Creates a result with the given start time and a duration of zero.
+    /// Creates a result with the start time `started_at` and a duration of zero.
     pub(crate) fn at(started_at: Timestamp, call_id: String, name: String, mut outcome: Outcome) -> Self {
         let warnings = match &mut outcome {
             Outcome::Done(output) => std::mem::take(&mut output.warnings),
@@ -152,7 +152,7 @@ impl ToolResult {
         }
     }
 
-    /// Converts the result into the output of the call, or its failure as an error.
+    /// Converts the result into the output of the call, or into its failure as an error.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl ToolResult {
     }
 
     /// Returns the result in the JSON format that haft uses in HTTP responses, in sessions and for
-    /// `--json`:
-    /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
+    /// the command-line option `--json`: `{"success": bool, "result": any, "error": string | null,
+    /// "warning": string | null}`.
     ///
     /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Several
     /// warnings are joined with a semicolon.

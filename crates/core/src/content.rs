@@ -26,7 +26,7 @@ use serde_json::Value;
 pub enum Content {
     /// Plain text.
     Text {
-        /// The text.
+        /// The plain text.
         text: String,
     },
     /// An image.
@@ -64,7 +64,7 @@ pub enum Content {
     ResourceLink {
         /// The URI of the resource.
         uri: String,
-        /// The name of the resource.
+        /// The name of the linked resource.
         name: String,
         /// A description of the resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub enum Content {
     },
     /// A JSON value.
     Json {
-        /// The value.
+        /// The JSON value.
         value: Value,
     },
 }

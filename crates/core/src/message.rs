@@ -91,17 +91,17 @@ impl Message {
         Self { body, created_at: None, metadata: None, memo: TypeMemo::default() }
     }
 
-    /// Creates a system message.
+    /// Creates a system message with a single piece of content.
     pub fn system(content: impl Into<Content>) -> Self {
         Self::new(MessageBody::System { content: vec![content.into()] })
     }
 
-    /// Creates a user message.
+    /// Creates a user message with a single piece of content.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::new(MessageBody::User { content: vec![content.into()] })
     }
 
-    /// Creates an assistant message.
+    /// Creates an assistant message from a reply or from its text.
     pub fn assistant(message: impl Into<AssistantMessage>) -> Self {
         Self::new(MessageBody::Assistant(message.into()))
     }

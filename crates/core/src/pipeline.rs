@@ -281,8 +281,9 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls of a listed tool: `own`, the pipeline that is set for the
-    /// tool's toolset, combined with this pipeline, or only this pipeline if `own` is `None`.
+    /// Returns the pipeline for calls of a listed tool. `own` is the pipeline that is set for the
+    /// tool's toolset. It is combined with this pipeline. If `own` is `None`, this pipeline is used
+    /// alone.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
     }

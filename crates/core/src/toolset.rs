@@ -84,7 +84,7 @@ pub struct Toolset {
     /// `true` if the pipeline was set with [`with_pipeline`](Self::with_pipeline). A default
     /// pipeline is replaced by the pipeline of an outer toolset.
     has_own_pipeline: bool,
-    /// A cached snapshot of the tools that were added as values.
+    /// The cached snapshot of the tools that were added as values.
     own: Arc<OnceLock<ToolList>>,
     merged: Arc<Mutex<RecentCache<MergeKey, MergedTools>>>,
 }
@@ -156,14 +156,14 @@ impl Toolset {
         self.label.as_deref().unwrap_or(UNNAMED)
     }
 
-    /// Adds a tool.
+    /// Adds `tool` to the toolset.
     #[must_use]
     pub fn with(self, tool: impl Tool + 'static) -> Self {
         self.with_part(Part::Tool(Arc::new(tool)))
     }
 
-    /// Adds a source of tools, or another toolset. An added toolset keeps its pipeline, its checks
-    /// and its label.
+    /// Adds `source`, a source of tools or another toolset. An added toolset keeps its pipeline,
+    /// its checks and its label.
     #[must_use]
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
         let part = match (&source as &dyn Any).downcast_ref::<Self>() {
@@ -180,7 +180,7 @@ impl Toolset {
         self.with_all(tools.into_tools())
     }
 
-    /// Adds all tools of an iterator.
+    /// Adds all tools of the iterator `tools`.
     #[must_use]
     pub fn with_all<T: Tool + 'static>(self, tools: impl IntoIterator<Item = T>) -> Self {
         tools.into_iter().fold(self, Self::with)
@@ -233,7 +233,8 @@ impl Toolset {
         }
     }
 
-    /// Returns the tools added to this toolset as values, without those of inner toolsets.
+    /// Returns the tools that were added to this toolset as values, without those of inner
+    /// toolsets.
     fn direct_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Tool(tool) => Some(Arc::clone(tool)),

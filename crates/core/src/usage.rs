@@ -48,7 +48,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Creates the usage of one request with the given tokens.
+    /// Creates the usage of one request with the given numbers of tokens.
     pub fn of_request(input_tokens: u64, output_tokens: u64) -> Self {
         Self { requests: 1, input_tokens, output_tokens, ..Self::default() }
     }
@@ -127,8 +127,8 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A counter for the model requests made inside tool calls, for example by an agent used as a tool.
-/// Clones share the counter.
+/// A counter for the usage of model requests made inside tool calls, for example by an agent used
+/// as a tool. Clones share the counter.
 ///
 /// # Examples
 ///

@@ -52,7 +52,8 @@ pub fn argument<T: Argument>(name: &'static str) -> Parameter<T> {
     Parameter { schema: SchemaGenerator::subschema_for::<T>, ..argument_without_schema(name) }
 }
 
-/// Creates a parameter without a schema, for a tool with an explicit input schema.
+/// Creates a parameter of the type `T` that receives the argument `name`. It has no schema, because
+/// the tool has an explicit input schema.
 pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
     Parameter {
         name,
@@ -170,8 +171,8 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
 
 /// A wrapper that serializes a default value if its type implements `Serialize`.
 ///
-/// If `T` implements `Serialize`, method resolution selects the inherent method `value`. Otherwise
-/// it selects the method of the trait [`NotSerializable`].
+/// Method resolution selects the inherent method `value` if `T` implements `Serialize`, and the
+/// method of the trait [`NotSerializable`] if it does not.
 pub struct MaybeJson<T>(pub T);
 
 impl<T: Serialize> MaybeJson<T> {

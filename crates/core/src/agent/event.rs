@@ -19,7 +19,7 @@ pub enum RunEvent {
         /// The name of the chosen agent. `None` if the task is unclear to the router.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
-        /// The reason for the choice.
+        /// The reason for the choice of the agent.
         reason: String,
     },
     /// A request to the model started.
@@ -37,7 +37,7 @@ pub enum RunEvent {
         /// A piece of the reasoning text.
         text: String,
     },
-    /// The reply to a request is complete.
+    /// The reply to a model request is complete.
     RequestFinished {
         /// The tokens and the cost of the model request.
         usage: Usage,
@@ -61,7 +61,7 @@ pub enum RunEvent {
     CallProgress {
         /// The id of the call.
         call_id: String,
-        /// The reported progress.
+        /// The progress, as reported by the tool.
         progress: Progress,
     },
     /// A tool call succeeded or failed.

@@ -58,7 +58,7 @@ impl SuspendedRun {
     }
 
     /// Creates the input that resumes the run and approves each call that waits for an approval.
-    /// Calls that wait for an input or for a result stay suspended.
+    /// Calls that wait for input from a person or for an external output stay suspended.
     pub fn approve_all(self) -> RunInput {
         let is_approval =
             |request: &PendingCall| matches!(request.pending.kind, PendingKind::Approval { .. });

@@ -24,7 +24,8 @@ use crate::{call::BoxError, message::AssistantMessage};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The API key is missing, is invalid, or lacks a permission (status 401 or 403).
+    /// The API key is missing, is invalid, or lacks a permission (status 401 or 403). The value is
+    /// the error message.
     #[error("the model's server refused the key: {0}")]
     Unauthorized(String),
     /// The server rejected the request, for example with status 400, 404 or 501.
@@ -76,7 +77,7 @@ pub enum ModelError {
         /// The duration of the timeout.
         after: Duration,
     },
-    /// The conversation exceeds the context window of the model.
+    /// The conversation exceeds the context window of the model. The value is the error message.
     #[error("the conversation is too long for the model: {0}")]
     ContextTooLong(String),
     /// The reply ended before it was complete.
@@ -91,10 +92,11 @@ pub enum ModelError {
     /// The reply has neither text nor tool calls.
     #[error("the model gave an empty reply")]
     EmptyResponse,
-    /// The reply is malformed.
+    /// The reply is malformed. The value describes the problem.
     #[error("the model's reply cannot be read: {0}")]
     InvalidResponse(String),
-    /// The request needs a feature that the model does not support.
+    /// The request needs a feature that the model does not support. The value describes the
+    /// problem.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
     /// The model itself failed, for example a local model in the same process.

@@ -5,8 +5,8 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. A denied
-/// call is an error instead.
+/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. A denial is
+/// not an outcome: [`check`] returns it as an error.
 pub(super) enum GateOutcome {
     /// The call is permitted and runs with these arguments.
     Run {

@@ -16,7 +16,8 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// A receiver for the records of all calls, for example for audits, metrics and sessions.
+/// A receiver for the records of all tool calls, for example for audits, metrics and saved
+/// sessions.
 ///
 /// If the recorder panics, the panic is logged and does not affect the call.
 ///
@@ -51,7 +52,8 @@ pub trait Recorder: Send + Sync {
     fn record(&self, record: &CallRecord<'_>);
 }
 
-/// The record of a tool call.
+/// The record of a tool call, as passed to a [`Recorder`]: the call, its context, outcome and
+/// duration.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CallRecord<'a> {
@@ -103,7 +105,8 @@ pub(super) enum RecordedArguments {
     None,
     /// The arguments of the call are valid and were not changed.
     AsReceived,
-    /// The arguments were repaired, or replaced by an approval.
+    /// The arguments were repaired, or an approval replaced them. The value contains the new
+    /// arguments.
     Changed(Value),
 }
 

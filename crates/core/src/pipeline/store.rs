@@ -77,8 +77,8 @@ pub trait ResultStore: Send + Sync {
     /// Fails if the store cannot be read.
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 
-    /// Returns the handles of the caller identified by `cx`, oldest first, for error messages about
-    /// unknown handles.
+    /// Returns the handles of all outputs that belong to the caller identified by `cx`, oldest
+    /// first. They are listed in error messages about unknown handles.
     ///
     /// The default implementation returns no handles. A store must return no handles to callers
     /// without a principal and without a run.

@@ -86,7 +86,7 @@ impl Eq for Access {}
 /// distinguishes kinds of resources.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Touch {
-    /// The name of the resource.
+    /// The canonical name of the resource, for example `file:notes.md`.
     pub resource: String,
     /// `true` if the call may change the resource.
     pub is_write: bool,

@@ -49,8 +49,8 @@ pub struct RunContext {
     pub cancellation: CancellationToken,
     /// The receiver of the progress reports of the calls.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// The counter for model requests made inside tool calls, for example by an agent used as a
-    /// tool. The driver of the run sets this field.
+    /// The counter for the usage of model requests made inside tool calls, for example by an agent
+    /// used as a tool. The driver of the run sets this field.
     pub usage: Option<UsageMeter>,
     /// The tokio runtime for tool calls and hooks. By default, they run on the runtime of the
     /// driver.
@@ -190,8 +190,8 @@ impl ToolContext {
         self.scope().is_some_and(|scope| scope.reads_undeclared())
     }
 
-    /// Marks the result of this call as taken from a cache, for its
-    /// [record](crate::pipeline::CallRecord::is_cached).
+    /// Records that the result of this call comes from a cache. This sets
+    /// [`CallRecord::is_cached`](crate::pipeline::CallRecord::is_cached).
     pub fn mark_cached(&self) {
         if let Some(scope) = self.scope() {
             scope.mark_cached();
@@ -199,7 +199,7 @@ impl ToolContext {
     }
 
     /// Creates the context of a nested call, in the same run and with the same deadline. The id of
-    /// the nested call is `"{call_id}/{number}"`.
+    /// the nested call is `"{call_id}/{number}"`, or `"{number}"` if this call has no id.
     #[must_use]
     pub fn nested(&self, number: usize) -> Self {
         let run = match self.relayed_progress() {

@@ -101,14 +101,15 @@ impl ToolDefinition {
         .with_input_schema(input_schema)
     }
 
-    /// Creates a definition from a name, the type `A` of the arguments, and the return type `R`.
+    /// Creates a definition from `name`, the type `A` of the arguments, and the return type `R`.
     ///
     /// An invalid name or schema is a [defect](Self::defect).
     pub fn of<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
         Self::inferred::<R>(name, Schema::from_type::<A>().and_then(Schema::into_arguments))
     }
 
-    /// Creates a definition from a name, the input schema, and the return type `R`.
+    /// Creates a definition from `name`, the schema `input` of the arguments, and the return type
+    /// `R`.
     pub(crate) fn inferred<R: IntoToolOutput>(name: &str, input: Result<Schema, SchemaError>) -> Self {
         let (name, bad_name) = match ToolName::new(name) {
             Ok(name) => (name, None),
@@ -132,7 +133,7 @@ impl ToolDefinition {
         &self.0.name
     }
 
-    /// Returns the display name of the tool, for people.
+    /// Returns the display name of the tool, for people. `None` by default.
     pub fn title(&self) -> Option<&str> {
         self.0.title.as_deref()
     }
@@ -174,7 +175,7 @@ impl ToolDefinition {
     }
 
     /// Returns the SHA-256 hash of the name, title, description, schemas, annotations and
-    /// deprecation notice, in lower-case hexadecimal digits.
+    /// deprecation notice, in lowercase hexadecimal digits.
     ///
     /// The order of JSON keys does not matter. Approvals are bound to the fingerprint: a changed
     /// definition needs a new approval.
@@ -316,10 +317,11 @@ impl ToolDefinition {
         self.with(|inner| inner.deprecated = Some(deprecation))
     }
 
-    /// Marks the tool as a reader of the result store, for the full text of truncated results.
+    /// Marks the tool as a reader of the result store. A model calls it to read the full text of
+    /// truncated results.
     ///
-    /// The note at the end of a truncated result refers the model to this tool. The results of the
-    /// tool itself are not stored again.
+    /// The note at the end of a truncated result names this tool. The results of the tool itself
+    /// are not stored again.
     #[must_use]
     pub fn as_result_reader(self) -> Self {
         self.with(|inner| inner.reads_results = true)

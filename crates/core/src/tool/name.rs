@@ -44,12 +44,12 @@ impl ToolName {
         if is_valid(name) { Ok(Self(name.into())) } else { Err(InvalidToolName { name: name.into() }) }
     }
 
-    /// Converts any text to a tool name, for example the name of a tool on a server.
+    /// Converts the text `foreign` to a tool name, for example the name of a tool on a server.
     ///
-    /// A valid name is returned unchanged. In any other text, invalid characters are replaced by
-    /// `_`, and the first 48 bits of the SHA-256 digest of the whole text are appended:
-    /// `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A valid name with such a
-    /// suffix is hashed as well, so that it cannot imitate a converted name.
+    /// A valid name is returned unchanged. Any other text is shortened if necessary, its invalid
+    /// characters are replaced by `_`, and the first 48 bits of the SHA-256 digest of the whole
+    /// text are appended: `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A valid
+    /// name with such a suffix is hashed as well, so that it cannot imitate a converted name.
     ///
     /// The result depends only on the text and is the same in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {
@@ -60,7 +60,8 @@ impl ToolName {
         name.truncate(MAX_NAME_BYTES - HASH_DIGITS - 1);
         let readable = name.trim_end_matches('_');
         let readable = if readable.is_empty() { "tool" } else { readable };
-        // A cryptographic hash: a server cannot choose a name that imitates another tool's name.
+        // The hash is cryptographic, so that a server cannot choose a name that imitates another
+        // tool's name.
         let digest = sha256_hex(foreign);
         Self(format!("{readable}_{}", &digest[..HASH_DIGITS]).into())
     }

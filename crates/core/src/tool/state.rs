@@ -78,7 +78,7 @@ impl State {
     /// earlier value of the same type.
     ///
     /// The first tool call that needs the value initializes it, for this state and all its clones.
-    /// If the initialization fails, the tool call fails, and the next one tries again.
+    /// If the initialization fails, the tool call fails, and the next call tries again.
     ///
     /// # Examples
     ///

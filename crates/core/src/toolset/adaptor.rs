@@ -44,7 +44,8 @@ use crate::{
 /// # });
 /// ```
 pub trait Adaptor: Send + Sync {
-    /// Checks the snapshot of all tools before they are adapted.
+    /// Checks the snapshot of all tools before they are adapted. The default implementation accepts
+    /// every snapshot.
     ///
     /// # Errors
     ///
@@ -61,13 +62,14 @@ pub trait Adaptor: Send + Sync {
 
 pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
-/// A change to the tools of a toolset: an adaptor, a preparation, or a cache.
+/// A change to the tools of a toolset: an [`Adaptor`], a function that prepares definitions, or a
+/// cache.
 ///
 /// The resulting snapshots are cached, so that an unchanged toolset keeps the same snapshot.
 pub(super) enum Adaptation {
     /// Replaces or hides each tool with an [`Adaptor`].
     Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
-    /// Changes or hides the definition of each tool, at each listing.
+    /// Changes the definition of each tool, or hides the tool, at each listing.
     Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
     /// Caches the snapshot for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
@@ -90,8 +92,9 @@ impl Adaptation {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Adapts `tool`, which was added as a value. `None` if the adaptor hides it. A preparation is
-    /// not applied, because it depends on the context of a listing.
+    /// Adapts `tool`, which was added as a value. `None` if the adaptor hides it. A
+    /// [`Prepared`](Self::Prepared) change is not applied, because it depends on the context of a
+    /// listing.
     pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
             Self::Each { adaptor, .. } => adaptor.adapt(&tool),

@@ -20,7 +20,7 @@ impl Toolset {
         self.with_adaptation(Adaptation::each(adaptor))
     }
 
-    /// Changes or hides tool definitions at each listing.
+    /// Changes the definitions of tools, or hides tools, at each listing.
     ///
     /// `prepare` receives each definition and the context of the listing. It returns the definition
     /// for the snapshot, or `None` to hide the tool. A call of a hidden tool fails like a call of
@@ -58,8 +58,8 @@ impl Toolset {
         self.with_adaptation(Adaptation::prepared(Box::new(prepare)))
     }
 
-    /// Adds a prefix to the name of each tool. Only the listed name changes: the implementation of
-    /// the tool still sees its original definition.
+    /// Puts `prefix` in front of each tool name. Only the listed name changes: the implementation
+    /// of the tool still sees its original definition.
     ///
     /// [`ToolName::sanitize`] converts an invalid new name to a valid name. Different names stay
     /// different, unless the hashes in two converted names collide.
@@ -158,8 +158,8 @@ impl Toolset {
 
     /// Combines the tools of this toolset with the tools of `other`.
     ///
-    /// If both have a tool with the same name, the tool of this toolset is used. If one of them
-    /// fails or is slow, the tools of the other one are still listed.
+    /// If both sources have a tool with the same name, the tool of this toolset is used. If one
+    /// source fails or is slow, the tools of the other source are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());

@@ -43,7 +43,8 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().adapted(adaptor)
     }
 
-    /// Changes or hides tool definitions at each listing. See [`Toolset::prepared`].
+    /// Changes the definitions of tools, or hides tools, at each listing. See
+    /// [`Toolset::prepared`].
     fn prepared<F>(self, prepare: F) -> Toolset
     where
         F: Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync + 'static,
@@ -51,7 +52,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().prepared(prepare)
     }
 
-    /// Adds a prefix to the name of each tool. See [`Toolset::prefixed`].
+    /// Puts `prefix` in front of each tool name. See [`Toolset::prefixed`].
     fn prefixed(self, prefix: impl Into<String>) -> Toolset {
         self.into_toolset().prefixed(prefix)
     }
@@ -76,7 +77,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().filtered(keep)
     }
 
-    /// Maps the outputs of all tools. See [`Toolset::mapped`].
+    /// Maps the outputs of all tools with `map`. See [`Toolset::mapped`].
     fn mapped<F>(self, map: F) -> Toolset
     where
         F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,

@@ -22,7 +22,7 @@ where
     }
 }
 
-/// A tool whose output is mapped by a function.
+/// A tool whose output is mapped by the function `map`.
 struct MappedTool<F> {
     tool: Arc<dyn Tool>,
     map: Arc<F>,

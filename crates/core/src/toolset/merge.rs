@@ -20,7 +20,7 @@ pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
     listings.iter().map(|(_, listing)| id(listing)).collect()
 }
 
-/// The tools of a toolset, merged from all its parts.
+/// The tools of a toolset, merged from its own tools, its sources and its inner toolsets.
 pub(super) struct MergedTools {
     /// All tools, including tools whose host state may be missing.
     all: ToolList,
@@ -30,8 +30,8 @@ pub(super) struct MergedTools {
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
-/// The label and the pipeline of a toolset. The label is used for tools of inner toolsets and
-/// sources without a label. The pipeline is combined with the pipeline that an inner toolset sets,
+/// The label and the pipeline of a toolset. The label applies to tools that have no label from an
+/// inner toolset or source. The pipeline is combined with the pipeline that an inner toolset sets,
 /// if any.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::Adaptor;
 use crate::tool::{Tool, ToolName, WithDefinition};
 
-/// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed), with the prefix.
+/// The adaptor of [`Toolset::prefixed`](crate::toolset::Toolset::prefixed). The string is the
+/// prefix.
 pub(super) struct Prefixed(pub(super) String);
 
 impl Adaptor for Prefixed {

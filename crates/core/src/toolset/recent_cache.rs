@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// in few ways, for example in their host state.
 const CAPACITY: usize = 8;
 
-/// The most recently used values by key, most recent first.
+/// An LRU cache of at most [`CAPACITY`] values. The most recently used value is at the front.
 pub(super) struct RecentCache<K, V>(VecDeque<(K, V)>);
 
 impl<K, V> Default for RecentCache<K, V> {

@@ -92,9 +92,9 @@ pub struct ListContext {
 #[derive(Debug, thiserror::Error)]
 #[error("tool source {label}: {reason}")]
 pub struct SourceError {
-    /// The label of the failed source.
+    /// The label of the source.
     pub label: String,
-    /// The problem, and a remedy if one is known.
+    /// A description of the problem, with a remedy if one is known.
     pub reason: String,
     /// The underlying error, if any.
     #[source]

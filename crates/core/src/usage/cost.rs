@@ -156,7 +156,8 @@ impl Prices {
         self
     }
 
-    /// Returns the price of the model named `model`. `None` if it has no price.
+    /// Returns the price of the model named `model`. `None` if the table has no price for this
+    /// model.
     pub fn get(&self, model: &str) -> Option<Price> {
         self.0.get(model).copied()
     }

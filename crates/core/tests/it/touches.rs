@@ -276,7 +276,8 @@ async fn suspended_call_does_not_block_later_calls() {
     assert_eq!(began.elapsed(), Duration::from_millis(20));
 }
 
-/// Dropping the stream aborts the running calls. Calls that wait for them never start.
+/// Dropping the stream aborts the running calls. Calls that still wait for a running call never
+/// start.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_stream_aborts_the_schedule() {
     let (times, began) = (Times::default(), Instant::now());
