@@ -51,7 +51,7 @@ pub use store::{MemoryResultStore, ResultStore};
 
 use bound::Truncator;
 use gate::GateOutcome;
-use invoke::{CallTask, panicked};
+use invoke::{CallTask, panic_error};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
 
 /// The pipeline that runs tool calls. Cheap to clone; clones share the result store and the
@@ -257,7 +257,7 @@ impl Pipeline {
     /// pipelines repair. Long results are saved in the inner store if it was set explicitly, or
     /// else in the outer store, if any. Abandoned calls are counted in `outer`. Arguments and
     /// results are traced if either pipeline traces them.
-    pub(crate) fn inside(&self, outer: &Self) -> Self {
+    pub(crate) fn nested_in(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
             return self.clone();
@@ -285,7 +285,7 @@ impl Pipeline {
     /// tool's toolset. It is combined with this pipeline. If `own` is `None`, this pipeline is used
     /// alone.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
-        own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.inside(self)))
+        own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.nested_in(self)))
     }
 
     /// Runs `call`, which calls one of `tools`, on the task of the caller.
@@ -321,11 +321,15 @@ impl Pipeline {
     ///
     /// Fails with the error that the call itself would return.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
-        self.arguments(tools, call).map(drop)
+        self.validated_arguments(tools, call).map(drop)
     }
 
     /// Returns the arguments of `call` after repair and validation.
-    fn arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
+    fn validated_arguments<'a>(
+        &self,
+        tools: &ToolList,
+        call: &'a ToolCall,
+    ) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find(tools, &call.name)?;
         let (definition, repair) = (definition(&**tool)?, self.for_tool(own).0.repair);
         let mut details = CallDetails::default();
@@ -375,7 +379,7 @@ impl Pipeline {
         let mut outcome = match outcome {
             Ok(Ok(outcome)) => CallOutcome::new(call, started_at, outcome),
             Ok(Err(error)) => span.in_scope(|| record::failed_outcome(call, &error)),
-            Err(panic) => span.in_scope(|| record::failed_outcome(call, &panicked(&*panic))),
+            Err(panic) => span.in_scope(|| record::failed_outcome(call, &panic_error(&*panic))),
         };
         if let CallOutcome::Finished(result) = &mut outcome {
             result.warnings.extend(details.warning);
@@ -383,8 +387,8 @@ impl Pipeline {
             (result.started_at, result.duration) = (started_at, started.elapsed());
             if let Some(store) = self.store() {
                 let limit = definition.map_or(limits::RESULT_BYTES, |it| it.policy().output_limit);
-                let is_stored = definition.is_some_and(ToolDefinition::reads_results);
-                Truncator { limit, store: &**store, cx, tools, is_stored }.apply(result).await;
+                let is_excerpt = definition.is_some_and(ToolDefinition::reads_results);
+                Truncator { limit, store: &**store, cx, tools, is_excerpt }.apply(result).await;
             }
             if self.0.traces_content {
                 span.record("gen_ai.tool.call.result", &*result.model_text());
@@ -441,5 +445,5 @@ impl Pipeline {
 /// Returns the definition of `tool`. [`Tool::definition`] is user code, so a panic of it is
 /// returned as an error.
 fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
-    catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panicked(&*panic))
+    catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panic_error(&*panic))
 }

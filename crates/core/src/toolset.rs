@@ -39,7 +39,7 @@ use crate::{
 };
 use adaptor::Adaptation;
 use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
-use polled_source::{PolledSource, panicked};
+use polled_source::{PolledSource, panic_error};
 use recent_cache::RecentCache;
 
 /// A collection of tools, tool sources and other toolsets. Cheap to clone.
@@ -350,7 +350,7 @@ impl Toolset {
     /// Calls a tool from synchronous code and blocks the thread until the call ends.
     ///
     /// The call fails inside a task of an async runtime, where blocking could deadlock. Use
-    /// [`call`](Self::call) there. It works inside `spawn_blocking`.
+    /// [`call`](Self::call) there. Inside `spawn_blocking`, the call works.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))
@@ -371,7 +371,7 @@ impl Part {
                 Self::Set(inner) => (inner.name().to_owned(), Ok(Box::pin(inner.all(cx)).await)),
                 Self::Adapted(inner, adaptation) => {
                     let listing = AssertUnwindSafe(Box::pin(adaptation.list(inner, cx))).catch_unwind().await;
-                    let listing = listing.unwrap_or_else(|_panic| Err(panicked(inner.name())));
+                    let listing = listing.unwrap_or_else(|_panic| Err(panic_error(inner.name())));
                     (inner.name().to_owned(), listing)
                 }
             }

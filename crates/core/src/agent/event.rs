@@ -45,8 +45,8 @@ pub enum RunEvent {
     /// The reply to the current model request was rejected. Its [text deltas](Self::TextDelta) are
     /// not part of the answer, and the request is repeated.
     ReplyRejected {
-        /// The reason of the rejection: the error text that is sent to the model, or the error that
-        /// truncated the reply.
+        /// The reason for the rejection: the error text that is sent to the model, or the error
+        /// that truncated the reply.
         problem: String,
     },
     /// A tool call started in the [pipeline](crate::Pipeline).

@@ -59,7 +59,7 @@ pub enum ToolError {
     Inner(#[from] Failure),
 }
 
-/// The reason of a denial, displayed after a colon. An empty reason is not displayed.
+/// The reason for a denial, displayed after a colon. An empty reason is not displayed.
 struct Reason<'a>(&'a str);
 
 impl std::fmt::Display for Reason<'_> {

@@ -146,7 +146,7 @@ pub enum Decision {
     },
     /// The call is denied and does not run.
     Denied {
-        /// The reason of the denial. It is sent to the model.
+        /// The reason for the denial. It is sent to the model.
         reason: String,
     },
     /// A person provided input.

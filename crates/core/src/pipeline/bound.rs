@@ -27,7 +27,7 @@ pub(super) struct Truncator<'a> {
     /// truncation note names it.
     pub(super) tools: Option<&'a ToolList>,
     /// `true` if the result is itself an excerpt of a stored result. It is then not stored again.
-    pub(super) is_stored: bool,
+    pub(super) is_excerpt: bool,
 }
 
 /// The location of the full text of a truncated result.
@@ -87,7 +87,7 @@ impl Truncator<'_> {
     /// Saves `output` in the store and returns its location. If the store fails or is too slow, the
     /// error is logged and the output is still truncated.
     async fn store_full(&self, output: &ToolOutput) -> FullResult {
-        if self.is_stored {
+        if self.is_excerpt {
             return FullResult::AlreadyStored;
         }
         match deadline::timeout(limits::STORE_TIMEOUT, self.store.put(output, self.cx)).await {

@@ -39,7 +39,7 @@ pub trait ToolExt: Tool {
     /// Calls the tool from synchronous code and blocks the thread until the call ends.
     ///
     /// The call fails inside a task of an async runtime, where blocking could deadlock. Use
-    /// [`invoke`](Self::invoke) there. It works inside `spawn_blocking`.
+    /// [`invoke`](Self::invoke) there. Inside `spawn_blocking`, the call works.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))

@@ -68,13 +68,13 @@ impl Pipeline {
 /// Runs `tool` on a new tokio task. Dropping the returned future aborts the task.
 async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
     let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
-    let Ok(runtime) = runtime else { return Err(no_runtime()) };
+    let Ok(runtime) = runtime else { return Err(no_runtime_error()) };
     let (tool, own_cx) = (Arc::clone(tool), cx.clone());
     let call = async move { tool.call(arguments, &own_cx).await };
     let task = AbortOnDropHandle::new(runtime.spawn(call.in_current_span()));
     let call = task.map(|joined| match joined {
         Ok(outcome) => outcome,
-        Err(error) if error.is_panic() => Err(panicked(&*error.into_panic())),
+        Err(error) if error.is_panic() => Err(panic_error(&*error.into_panic())),
         Err(_aborted) => Err(ToolError::Cancelled),
     });
     with_deadline(call, cx, started).await
@@ -89,7 +89,7 @@ fn with_deadline(
     deadline::timeout_at(cx.deadline(), cx.cancellation(), call, move |error| {
         Err(match error {
             WaitError::Cancelled => ToolError::Cancelled,
-            WaitError::NoTimer => no_runtime(),
+            WaitError::NoTimer => no_runtime_error(),
             WaitError::Elapsed => {
                 let after = cx.deadline().map_or(Duration::ZERO, |deadline| deadline - started);
                 ToolError::TimedOut { after: whole_millis(after) }
@@ -98,7 +98,7 @@ fn with_deadline(
     })
 }
 
-fn no_runtime() -> ToolError {
+fn no_runtime_error() -> ToolError {
     ToolError::Fatal("a call that waits needs a tokio runtime with its timer enabled".to_owned())
 }
 
@@ -110,7 +110,7 @@ fn whole_millis(duration: Duration) -> Duration {
 ///
 /// The panic message may contain arguments of the call. It is logged only at level `debug`, and the
 /// model receives a generic text.
-pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
+pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!("a tool panicked");

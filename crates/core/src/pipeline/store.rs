@@ -146,7 +146,8 @@ impl Owner {
 }
 
 impl MemoryResultStore {
-    /// Creates a store for `bytes` bytes of text, media, structured data and warnings.
+    /// Creates a store with a capacity of `bytes` bytes. Text, media, structured data and warnings
+    /// are counted.
     ///
     /// The newest output is kept even if it alone exceeds the capacity.
     pub fn with_capacity(bytes: usize) -> Self {

@@ -41,7 +41,7 @@ pub struct ToolContext {
 pub struct RunContext {
     /// The id of the run in traces and records. Empty outside a run.
     pub run_id: String,
-    /// The user or service that the run acts for.
+    /// The user or service that the run acts for. `None` if it is unknown.
     pub principal: Option<Principal>,
     /// Values that the host program provides to its tools.
     pub state: State,
@@ -259,7 +259,7 @@ impl ToolContext {
                 "the state of type {} is not initialized yet: use `state_or_init`",
                 type_name::<T>()
             ))),
-            None => Err(no_state::<T>()),
+            None => Err(no_state_error::<T>()),
         }
     }
 
@@ -281,7 +281,7 @@ impl ToolContext {
                     .to_owned(),
                 source: Some(source),
             }),
-            None => Err(no_state::<T>()),
+            None => Err(no_state_error::<T>()),
         }
     }
 
@@ -350,7 +350,7 @@ impl fmt::Debug for ToolContext {
     }
 }
 
-fn no_state<T>() -> ToolError {
+fn no_state_error<T>() -> ToolError {
     ToolError::Fatal(format!("no state of type {}: the host program must provide one", type_name::<T>()))
 }
 

@@ -12,7 +12,7 @@ use crate::{
 pub(super) type Listing = Result<ToolList, SourceError>;
 
 /// The cache key of [`MergedTools`]. For each listing, it contains the id of the snapshot or the
-/// reason of the failure.
+/// reason for the failure.
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
 pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
@@ -42,7 +42,7 @@ pub(super) struct Defaults {
 impl Defaults {
     fn apply(&self, origin: &Origin) -> Origin {
         let pipeline = match (&origin.pipeline, &self.pipeline) {
-            (Some(inner), Some(outer)) => Some(inner.inside(outer)),
+            (Some(inner), Some(outer)) => Some(inner.nested_in(outer)),
             (inner, outer) => inner.as_ref().or(outer.as_ref()).cloned(),
         };
         Origin { label: origin.label.clone().or_else(|| self.label.clone()), pipeline }

@@ -53,7 +53,7 @@ impl PolledSource {
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
         let listing = match self.take_task(cx) {
             Some(task) if task.is_finished() => {
-                task.await.unwrap_or_else(|_panic| Err(panicked(self.label())))
+                task.await.unwrap_or_else(|_panic| Err(panic_error(self.label())))
             }
             Some(task) => return self.defer(cx, task),
             None => {
@@ -64,7 +64,7 @@ impl PolledSource {
                     (None, Ok(runtime)) => {
                         let mut task = AbortOnDropHandle::new(runtime.spawn(listing.in_current_span()));
                         match deadline::timeout(POLL_TIMEOUT, &mut task).await {
-                            Ok(listing) => listing.unwrap_or_else(|_panic| Err(panicked(self.label()))),
+                            Ok(listing) => listing.unwrap_or_else(|_panic| Err(panic_error(self.label()))),
                             Err(_timeout) => return self.defer(cx, task),
                         }
                     }
@@ -121,7 +121,7 @@ async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> List
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
     match deadline::timeout(limits::LIST_TIMEOUT, tools).await {
         Ok(Ok(listing)) => listing,
-        Ok(Err(_panic)) => Err(panicked(source.label())),
+        Ok(Err(_panic)) => Err(panic_error(source.label())),
         Err(_timeout) => {
             let reason = format!("it did not list its tools within {} s", limits::LIST_TIMEOUT.as_secs());
             Err(SourceError::new(source.label(), reason))
@@ -129,6 +129,6 @@ async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> List
     }
 }
 
-pub(super) fn panicked(label: &str) -> SourceError {
+pub(super) fn panic_error(label: &str) -> SourceError {
     SourceError::new(label, "it panicked while it listed its tools")
 }

@@ -198,8 +198,8 @@ async fn source_of_an_error_is_not_in_the_result() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// Behaviour B19: a text of 50 MiB is cut at a character boundary. It ends with the number of
-/// missing bytes.
+/// Behaviour B19: a text of 50 MiB is cut at a character boundary. The note at the end contains the
+/// number of missing bytes.
 ///
 /// Behaviour T5: the whole text is kept in the result store.
 #[tokio::test]

@@ -226,8 +226,8 @@ async fn function_receives_repaired_arguments() {
     assert_eq!(*seen.lock().unwrap(), [json!({"ms": 5}), json!({})]);
 }
 
-/// The model requested a write of `a`, and the person approved a write of `b` instead. A later
-/// write of `b` waits for this call, a later write of `a` does not.
+/// The model requests a write of `a`, and a person approves a write of `b` instead. A later write
+/// of `b` waits for this call, and a later write of `a` does not.
 #[tokio::test(start_paused = true)]
 async fn approved_arguments_replace_those_of_the_model() {
     let (times, began) = (Times::default(), Instant::now());
@@ -296,8 +296,8 @@ async fn dropping_the_stream_aborts_the_schedule() {
     assert_eq!(times.lock().unwrap().len(), 1);
 }
 
-/// Three calls write the same resource. The last call, `ok`, starts after the first has failed at 5
-/// ms and the second has panicked.
+/// Three calls write the same resource. The last call, `ok`, starts after the first call has failed
+/// at 5 ms and the second call has panicked.
 #[tokio::test(start_paused = true)]
 async fn failed_call_does_not_block_later_calls() {
     let access = Access::new(|_| vec![Touch::write("x")]);

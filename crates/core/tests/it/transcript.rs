@@ -103,8 +103,8 @@ fn renderings_are_cached_by_type() {
 }
 
 proptest! {
-    /// A transcript with any text in a message and any JSON in a result is equal after a JSON round
-    /// trip.
+    /// A transcript is equal after a JSON round trip, for any text in a message and any JSON in a
+    /// result.
     #[test]
     fn any_content_survives_a_round_trip(text in any::<String>(), number in any::<f64>(), large in any::<u64>()) {
         prop_assume!(number.is_finite());
@@ -116,7 +116,8 @@ proptest! {
     }
 }
 
-/// Absent metadata equals empty metadata. The JSON value `null` is rejected.
+/// A message without metadata equals a message with empty metadata. Metadata with the JSON value
+/// `null` is rejected.
 #[test]
 fn metadata_is_optional_and_survives_a_round_trip() {
     let plain = Message::user("Hi");

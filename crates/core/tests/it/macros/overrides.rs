@@ -74,8 +74,8 @@ fn parts_of_a_definition_are_overridden_independently() {
     assert_eq!(Add.definition().name(), &"add", "the tool itself is unchanged");
 }
 
-/// An overridden argument description is kept if the schema is overridden too, in any order of both
-/// changes.
+/// An overridden argument description is kept if the schema is overridden as well, before or after
+/// the description.
 #[test]
 fn overridden_schema_keeps_overridden_descriptions() {
     let schema = || json!({"properties": {"x": {"type": "integer", "maximum": 9}, "y": true}});
@@ -182,7 +182,7 @@ fn valid_override_removes_the_defect() {
 }
 
 /// The definition of a tool from a source, for example from an MCP server, can be changed like any
-/// other.
+/// other definition.
 #[tokio::test]
 async fn definition_of_a_listed_tool_can_be_overridden() {
     let echo = DynamicTool::new(
