@@ -321,15 +321,11 @@ impl Pipeline {
     ///
     /// Fails with the error that the call itself would return.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
-        self.validated_arguments(tools, call).map(drop)
+        self.valid_arguments(tools, call).map(drop)
     }
 
     /// Returns the arguments of `call` after repair and validation.
-    fn validated_arguments<'a>(
-        &self,
-        tools: &ToolList,
-        call: &'a ToolCall,
-    ) -> Result<Cow<'a, Value>, ToolError> {
+    fn valid_arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find(tools, &call.name)?;
         let (definition, repair) = (definition(&**tool)?, self.for_tool(own).0.repair);
         let mut details = CallDetails::default();

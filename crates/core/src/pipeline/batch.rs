@@ -146,7 +146,7 @@ impl Pipeline {
         let Some(access) = &policy.touches else { return Some(Vec::new()) };
         let touches = match batch.resumed.get(&call.id).and_then(Resumed::approved) {
             Some(approved) => access.touches(approved),
-            None => self.validated_arguments(&batch.tools, call).ok().and_then(|it| access.touches(&it)),
+            None => self.valid_arguments(&batch.tools, call).ok().and_then(|it| access.touches(&it)),
         };
         if touches.is_none() {
             tracing::warn!(tool = call.name, call = call.id, "resources of a call unknown, it runs alone");

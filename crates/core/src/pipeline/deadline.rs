@@ -46,7 +46,8 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
     })
 }
 
-/// Waits until `deadline` passes or `cancellation` is cancelled, and returns the reason.
+/// Waits until `deadline` passes or `cancellation` is cancelled, and returns the reason for the end
+/// of the wait.
 async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {

@@ -170,7 +170,7 @@ impl ToolList {
         })
     }
 
-    /// Returns the id of the snapshot. It is unique in this process.
+    /// Returns the id of the snapshot. It is unique in the process.
     pub fn id(&self) -> u64 {
         self.0.id
     }
@@ -208,7 +208,8 @@ impl ToolList {
     /// Returns a value derived from this snapshot, such as the tools in a provider's format.
     /// `render` computes the value at the first call, and the snapshot caches it.
     ///
-    /// The snapshot caches one value per type `T`, for at most 8 types.
+    /// The snapshot caches one value per type `T`, for at most 8 types. Values of further types are
+    /// computed at each call.
     pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| render(self))
     }

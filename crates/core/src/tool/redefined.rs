@@ -13,7 +13,7 @@ pub struct WithDefinition<T> {
 }
 
 impl<T: Tool> WithDefinition<T> {
-    /// Wraps `tool` and replaces its definition.
+    /// Wraps `tool` and replaces its definition by `definition`.
     pub(crate) fn new(tool: T, definition: ToolDefinition) -> Self {
         Self { tool, definition }
     }

@@ -76,8 +76,8 @@ async fn prefixed_tool_sees_its_own_name() {
     assert!(list.names().all(|name| name.as_str().len() <= 64));
 }
 
-/// Behaviour B74: a renamed tool is called by its new name. Names can be swapped, and a pair also
-/// applies to a tool that is registered later.
+/// Behaviour B74: a renamed tool is called by its new name. Names can be swapped, and a name pair
+/// also applies to a tool that is registered later.
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugins(&["search", "get", "a", "b"]);
@@ -138,7 +138,8 @@ async fn results_are_mapped_before_validation() {
     assert_eq!(result_text(&tools, "fail").await, "not that");
 }
 
-/// Calls the tool `pay`, or resumes its suspended call with a decision.
+/// Calls the tool `pay` and returns the outcome. With `resumed`, the suspended call is resumed with
+/// its decision.
 async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallOutcome {
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();
@@ -197,8 +198,8 @@ async fn cached_source_is_listed_again_after_its_ttl() {
     assert_eq!((names(&cached).await, listings.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
 }
 
-/// Behaviour B74: of two tools with the same name, the second is withheld. A failed source does not
-/// affect the other source.
+/// Behaviour B74: if both sources have a tool with the same name, the second tool is withheld. A
+/// failed source does not affect the other source.
 #[tokio::test]
 async fn combined_sources_share_one_list() {
     let combined = plugins(&["a", "b"]).combined(plugins(&["b", "c"]));
