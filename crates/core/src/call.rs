@@ -108,16 +108,16 @@ pub enum FailureKind {
 }
 
 impl ToolResult {
-    /// Creates the result of a successful call. The start time is the current time, the duration is
-    /// zero.
+    /// Creates the result of a successful call. The start time is the current time, and the
+    /// duration is zero.
     ///
     /// The warnings of `output` are moved to the result.
     pub fn done(call_id: impl Into<String>, name: impl Into<String>, output: ToolOutput) -> Self {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Done(output))
     }
 
-    /// Creates the result of a failed call. The start time is the current time, the duration is
-    /// zero.
+    /// Creates the result of a call that failed with `error`. The start time is the current time,
+    /// and the duration is zero.
     pub fn failed(call_id: impl Into<String>, name: impl Into<String>, error: &ToolError) -> Self {
         Self::at(Timestamp::now(), call_id.into(), name.into(), Outcome::Failed(error.into()))
     }

@@ -18,7 +18,7 @@ type CallResult = Result<ToolResponse, ToolError>;
 /// The tokio task that runs a call.
 #[derive(Clone, Copy)]
 pub(super) enum CallTask<'a> {
-    /// The task of the caller. This avoids the cost of a new task.
+    /// The task of the caller, without the cost of a new task.
     Caller,
     /// A new task. If the tool blocks its thread, it delays only its own call.
     Spawned(&'a Arc<dyn Tool>),

@@ -32,7 +32,8 @@ struct Snapshot {
 /// The toolset or source that a listed tool comes from.
 #[derive(Clone, Default)]
 pub(crate) struct Origin {
-    /// The label of the source or toolset that contains the tool. `None` for an unnamed toolset.
+    /// The label of the source or toolset that contains the tool. `None` for a toolset without a
+    /// name.
     pub(crate) label: Option<Arc<str>>,
     /// The pipeline that is set for the tool's toolset, combined with the pipelines of outer
     /// toolsets. `None` if none of these toolsets sets a pipeline.

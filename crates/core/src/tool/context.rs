@@ -47,7 +47,7 @@ pub struct RunContext {
     pub state: State,
     /// The token that cancels the run and all its calls.
     pub cancellation: CancellationToken,
-    /// The receiver of the progress reports of the calls.
+    /// The receiver of progress reports from the calls. `None` discards the reports.
     pub progress: Option<Arc<dyn ProgressSink>>,
     /// The counter for the usage of model requests made inside tool calls, for example by an agent
     /// used as a tool. The driver of the run sets this field.

@@ -9,7 +9,7 @@ use crate::{call::BoxError, pipeline::ToolList, tool::State};
 ///
 /// # Examples
 ///
-/// A source with one tool per note. The notes are fixed here:
+/// A source with one tool for each note in a fixed list:
 ///
 /// ```
 /// use haft_core::{
