@@ -32,7 +32,7 @@ pub use build::BuildError;
 pub use builder::ReactAgentBuilder;
 pub use mailbox::RunHandle;
 pub(crate) use {
-    events::{EventSink, observe},
+    events::{EventSink, event_stream},
     mailbox::Mailbox,
 };
 
@@ -70,7 +70,7 @@ pub struct ReactAgent(Arc<AgentInner>);
 #[derive(Clone)]
 struct AgentInner {
     model: Arc<dyn ChatModel>,
-    /// The model for summaries of a conversation that exceeds the context.
+    /// The model that summarizes a conversation that is too long for the context window.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
@@ -97,12 +97,13 @@ impl ReactAgent {
         Self::builder(model).tools(tools).build()
     }
 
-    /// Creates a builder for an agent with this model.
+    /// Creates a builder for an agent that uses `model`.
     pub fn builder(model: impl ChatModel + 'static) -> ReactAgentBuilder {
         ReactAgentBuilder::new(Arc::new(model))
     }
 
-    /// Runs until the model answers, an error occurs, or all open calls wait for a decision.
+    /// Runs the agent on `input` until the model answers, an error occurs, or all open calls wait
+    /// for a decision.
     ///
     /// # Errors
     ///
@@ -111,7 +112,8 @@ impl ReactAgent {
         Agent::run(self, input.into())
     }
 
-    /// Runs and streams the events of the run. The last item is [`RunEvent::Done`] or an error.
+    /// Runs the agent on `input`, and returns a stream of the run's events. The last item is
+    /// [`RunEvent::Done`] or an error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
     }
@@ -136,7 +138,8 @@ impl ReactAgent {
         &self.0.transfers
     }
 
-    /// Returns a copy of the agent with these hand-off tools added.
+    /// Returns a copy of this agent with the hand-off tools `transfers` added. Fails if the tools
+    /// cannot be used together.
     pub(crate) fn with_transfers<T: Tool + 'static>(
         &self,
         transfers: impl IntoIterator<Item = T>,
@@ -155,8 +158,8 @@ impl ReactAgent {
         BlockingAgent::new(self.clone())
     }
 
-    /// Creates a run from `input`: a new run, or the continuation of a suspended run. Use
-    /// [`drive`](Self::drive) to execute it.
+    /// Creates a new run from `input`, or restores the suspended run in `input`. Use
+    /// [`drive`](Self::drive) to execute the run.
     ///
     /// # Errors
     ///
@@ -168,12 +171,12 @@ impl ReactAgent {
         Run::new(&self.0.config, input)
     }
 
-    /// Drives a run that the caller owns, and streams its events. If a previous driver of the run
-    /// was dropped or crashed, the run is [recovered](Run::recover) first.
+    /// Drives `run`, which the caller owns, and returns a stream of its events. If a previous
+    /// driver of `run` was dropped or crashed, the run is [recovered](Run::recover) first.
     ///
     /// # Cancellation
     ///
-    /// Dropping the stream aborts the model request and the calls under way. The run keeps its
+    /// Dropping the stream aborts the model request and the calls in progress. The run keeps its
     /// state: drive it again, or close its calls with [`Run::cancel`]. An aborted call may have had
     /// side effects.
     pub fn drive<'r>(
@@ -182,12 +185,13 @@ impl ReactAgent {
         context: RunContext,
     ) -> BoxStream<'r, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        observe(|events| async move { agent.drive_to_end(run, context, &events).await })
+        event_stream(|events| async move { agent.drive_to_end(run, context, &events).await })
     }
 }
 
 impl AgentInner {
-    /// Wraps a model so that the usage in its replies includes the cost, if the agent has prices.
+    /// Wraps `model` so that the usage in its replies includes the cost. Returns `model` unchanged
+    /// if the agent has no prices.
     fn priced(&self, model: Arc<dyn ChatModel>) -> Arc<dyn ChatModel> {
         match &self.prices {
             Some(prices) => Arc::new(model.priced(prices.clone())),
@@ -200,14 +204,14 @@ impl AgentInner {
 impl Agent for ReactAgent {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agent = self.clone();
-        observe(|events| async move {
+        event_stream(|events| async move {
             let context = input.context.clone();
             let mut run = agent.begin(input)?;
             agent.drive_to_end(&mut run, context, &events).await
         })
     }
 
-    /// Runs without events. The model is called with [`chat`](ChatModel::chat) instead of
+    /// Runs the agent without events. The model is called with [`chat`](ChatModel::chat) instead of
     /// [`stream`](ChatModel::stream), since no caller reads deltas.
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {
         let context = input.context.clone();

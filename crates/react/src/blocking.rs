@@ -133,8 +133,8 @@ impl Iterator for BlockingEvents {
 }
 
 impl BlockingEvents {
-    /// Drops the run in the context of its runtime. Destructors may need a runtime, for example to
-    /// notify a server.
+    /// Drops the run in the context of its runtime, since destructors may need a runtime, for
+    /// example to notify a server.
     fn end(&mut self) {
         if let Some((runtime, events)) = self.run.take() {
             runtime.enter(|| drop(events));
@@ -154,13 +154,13 @@ impl fmt::Debug for BlockingEvents {
     }
 }
 
-/// Sets the runtime on which tool calls are executed, unless the input has one.
+/// Sets the runtime for the tool calls of `input` if it is unset.
 fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
     input.context.runtime = input.context.runtime.take().or_else(|| runtime.calls());
 }
 
 /// Creates the error of a run that could not start. For a new run, the error contains the
-/// conversation before the new messages.
+/// conversation before the new messages of `input`.
 fn start_error(kind: AgentErrorKind, input: &RunInput) -> AgentError {
     match &input.start {
         RunStart::New { transcript, .. } => {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     BuildError, ReactAgent, Run,
-    agent::{EventSink, Mailbox, observe},
+    agent::{EventSink, Mailbox, event_stream},
     router::{RouteTable, RouterError},
 };
 use transfer::{HandoffSlot, Transfer};
@@ -300,7 +300,7 @@ impl HandoffState {
 impl Agent for Handoffs {
     fn stream(&self, input: RunInput) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         let agents = self.clone();
-        observe(|events| agents.drive(input, events))
+        event_stream(|events| agents.drive(input, events))
     }
 
     async fn run(&self, input: RunInput) -> Result<RunOutput, AgentError> {

@@ -25,7 +25,8 @@ struct OpenCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum CallState {
-    /// The call can be executed. `resumed` is set if it was suspended and then got a decision.
+    /// The call can be executed. `resumed` is set if the call was suspended and then got a
+    /// decision.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
@@ -49,8 +50,9 @@ impl OpenCalls {
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Marks all ready calls as under way, and returns them for execution.
-    pub(crate) fn hand_out(&mut self, tools: &ToolList) -> CallBatch {
+    /// Marks all ready calls as in progress, and returns them for execution. The retry budget of
+    /// each call is the one of its tool in `tools`.
+    pub(crate) fn take_ready(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
             let CallState::Ready { resumed } = &mut open.state else { continue };
@@ -71,9 +73,9 @@ impl OpenCalls {
     }
 
     /// Returns the calls that the driver is executing.
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &ToolCall> {
-        let under_way = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
-        self.0.iter().filter(under_way).map(|open| &open.call)
+    pub(crate) fn in_progress(&self) -> impl Iterator<Item = &ToolCall> {
+        let in_progress = |open: &&OpenCall| matches!(open.state, CallState::UnderWay { .. });
+        self.0.iter().filter(in_progress).map(|open| &open.call)
     }
 
     /// Returns `true` if every call has its result.
@@ -93,14 +95,16 @@ impl OpenCalls {
     }
 
     /// Returns the first result with a [fatal](FailureKind::Fatal) failure, which ends the run.
+    /// `None` if no call failed fatally.
     pub(crate) fn fatal(&self) -> Option<&ToolResult> {
         let is_fatal =
             |result: &&ToolResult| result.failure().is_some_and(|failure| failure.kind == FailureKind::Fatal);
         self.results().map(|result| &**result).find(is_fatal)
     }
 
-    /// Returns the call under way with this id, and the retry budget of its tool.
-    pub(crate) fn under_way_as(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
+    /// Returns the call in progress with this `id`, and the retry budget of its tool. Fails if no
+    /// call in progress has this id.
+    pub(crate) fn find_in_progress(&self, id: &str) -> Result<(&ToolCall, u32), RunError> {
         let found = self.0.iter().find_map(|open| match open.state {
             CallState::UnderWay { retries, .. } if open.call.id == id => Some((&open.call, retries)),
             _ => None,
@@ -113,7 +117,7 @@ impl OpenCalls {
         self.0.iter().map(|open| open.call.id.as_str())
     }
 
-    /// Returns the calls without a result: ready, under way or waiting.
+    /// Returns the calls without a result: ready, in progress or waiting.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &ToolCall> {
         let unfinished = |open: &&OpenCall| !matches!(open.state, CallState::Finished { .. });
         self.0.iter().filter(unfinished).map(|open| &open.call)
@@ -127,7 +131,8 @@ impl OpenCalls {
         })
     }
 
-    /// Returns the position in the batch of the first successful call of one of these tools.
+    /// Returns the position in the batch of the first successful call of a tool in `tools`. `None`
+    /// if there is no such call.
     pub(crate) fn position_of_success(&self, tools: &BTreeSet<String>) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
             CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
@@ -135,9 +140,10 @@ impl OpenCalls {
         })
     }
 
-    /// Sets the result of a call under way. Fails if no call under way has this id.
+    /// Sets the result of the call in progress with this `id`, and returns the stored result. Fails
+    /// if no call in progress has this id.
     pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
-        let open = self.find_under_way(id)?;
+        let open = self.find_in_progress_mut(id)?;
         open.state = CallState::Finished { result: Arc::new(result) };
         match &open.state {
             CallState::Finished { result } => Ok(result),
@@ -145,21 +151,23 @@ impl OpenCalls {
         }
     }
 
-    /// Suspends a call under way until it gets a decision.
+    /// Suspends the call in progress with this `id` until it gets a decision. Fails if no call in
+    /// progress has this id.
     pub(crate) fn suspend(&mut self, id: &str, pending: Pending) -> Result<(), RunError> {
-        self.find_under_way(id)?.state = CallState::Waiting { pending };
+        self.find_in_progress_mut(id)?.state = CallState::Waiting { pending };
         Ok(())
     }
 
-    fn find_under_way(&mut self, id: &str) -> Result<&mut OpenCall, RunError> {
-        let under_way = |open: &&mut OpenCall| matches!(open.state, CallState::UnderWay { .. });
-        let mut open = self.0.iter_mut().filter(under_way);
+    fn find_in_progress_mut(&mut self, id: &str) -> Result<&mut OpenCall, RunError> {
+        let in_progress = |open: &&mut OpenCall| matches!(open.state, CallState::UnderWay { .. });
+        let mut open = self.0.iter_mut().filter(in_progress);
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// Sets the decision for a waiting call, which makes the call ready again. `id` can also be the
-    /// id of a call inside a waiting call, for example a call of an agent used as a tool.
-    pub(crate) fn answer(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
+    /// Sets the decision `answer` for the waiting call with this `id`, which makes the call ready
+    /// again. `id` can also be the id of a call inside a waiting call, for example of a call in the
+    /// run of an agent used as a tool.
+    pub(crate) fn decide(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
         let waiting = leaves.collect::<Vec<_>>().join(", ");
@@ -187,8 +195,9 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Handles the calls that were under way when their driver was lost. Calls of idempotent tools
-    /// become ready again. The other calls get an [unconfirmed](FailureKind::Unconfirmed) failure.
+    /// Handles the calls that were in progress when their driver was lost. Calls of idempotent
+    /// tools become ready again. The other calls get an [unconfirmed](FailureKind::Unconfirmed)
+    /// failure.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
@@ -203,7 +212,7 @@ impl OpenCalls {
         }
     }
 
-    /// Finishes all calls under way with a [timeout](FailureKind::TimedOut) failure.
+    /// Finishes all calls in progress with a [timeout](FailureKind::TimedOut) failure.
     pub(crate) fn time_out(&mut self, now: Timestamp) {
         for open in self.0.iter_mut().filter(|open| matches!(open.state, CallState::UnderWay { .. })) {
             let message = "timed out: the time of the run is up; it may or may not have happened";
@@ -213,7 +222,7 @@ impl OpenCalls {
     }
 
     /// Closes the batch, and returns one result per call, in call order. Calls without a result get
-    /// a failure of this kind with the text `why`.
+    /// a failure of this `kind` with the text `why`.
     pub(crate) fn close(
         self,
         kind: FailureKind,
@@ -241,7 +250,7 @@ impl OpenCall {
     }
 }
 
-/// Creates the failed result of a call that was not executed or has an unknown outcome.
+/// Creates a failed result for `call`, which was not executed or has an unknown outcome.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

@@ -148,7 +148,7 @@ impl PendingQueue {
     pub fn hand_out(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
-                let batch = open.hand_out(tools);
+                let batch = open.take_ready(tools);
                 if !batch.calls.is_empty() {
                     return Some(batch);
                 }
@@ -178,7 +178,7 @@ impl PendingQueue {
     /// Fails if no call with this id is under way.
     pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(id.to_owned()))?;
-        let (call, _) = open.under_way_as(id)?;
+        let (call, _) = open.find_in_progress(id)?;
         let result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
         open.finish(id, result).map(|_| ())
     }
@@ -201,7 +201,7 @@ impl PendingQueue {
     /// Fails if no call with this id is suspended, or if the call needs another kind of decision.
     pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let none = || RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() };
-        self.open.as_mut().ok_or_else(none)?.answer(id, answer)
+        self.open.as_mut().ok_or_else(none)?.decide(id, answer)
     }
 
     /// Returns the calls that wait for a decision.

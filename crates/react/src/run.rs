@@ -121,7 +121,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts a run, or resumes a suspended one with the decisions of `input`.
+    /// Starts a new run, or resumes the suspended run in `input` with its decisions.
     ///
     /// Limits, tool choice and `stop_on` of `input` override those of `config`. The context of
     /// `input` is not used here; it is for the driver.
@@ -165,8 +165,8 @@ impl Run {
         self.head.state.state().name()
     }
 
-    /// Returns the conversation so far. Results are added when all calls of the batch have one. An
-    /// output is added after its validation.
+    /// Returns the conversation so far. The results of a batch of calls are added when every call
+    /// of the batch has a result. An output is added after its validation.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -200,7 +200,7 @@ impl Run {
     }
 
     /// Returns the number of the current step, from 0. While calls are open, this is the step of
-    /// the request that led to the calls, otherwise the step of the next request.
+    /// the request that led to the calls. At other times it is the step of the next request.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
@@ -210,22 +210,23 @@ impl Run {
         &self.head.config
     }
 
-    /// Returns the output schema, if the next reply may contain the answer as structured data,
-    /// otherwise `None`. Pass it to [`Dialect::fold`](crate::Dialect::fold) and
+    /// Returns the output schema, or `None` if the next reply cannot contain the answer as
+    /// structured data. Pass it to [`Dialect::fold`](crate::Dialect::fold) and
     /// [`Dialect::listener`](crate::Dialect::listener).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
     }
 
-    /// Returns the output schema, if the reply to a request with this purpose may contain
-    /// structured output.
+    /// Returns the output schema, or `None` if the reply to a request with this `purpose` cannot
+    /// contain structured output.
     fn outputs_of(&self, purpose: state::Purpose) -> Option<&Schema> {
         let config = &self.head.config;
         let is_requested = config.output_strategy == OutputStrategy::Finish || purpose.must_answer();
         config.outputs.as_ref().filter(|_| is_requested)
     }
 
-    /// Replaces the limits of the run. A run that was stopped by a limit can then continue.
+    /// Replaces the limits of the run with `limits`. A run that was stopped by a limit can then
+    /// continue.
     pub fn set_limits(&mut self, limits: RunLimits) {
         self.head.config.limits = limits;
         self.head.state.lift_limit();
@@ -249,7 +250,8 @@ impl Run {
         }
     }
 
-    /// Makes one state transition. Returns an effect if the driver has to act, otherwise `None`.
+    /// Makes one state transition. Returns the effect that the driver has to perform, or `None` if
+    /// the run can advance further by itself.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
@@ -304,7 +306,7 @@ impl Run {
         self.head.state.cancel();
     }
 
-    /// Prepares a run for a new driver, after the previous driver was dropped or its process
+    /// Prepares this run for a new driver, after the previous driver was dropped or its process
     /// crashed. `tools` are the tools of the [`Step`] for the next call of [`next`](Self::next).
     ///
     /// A model request in flight is repeated. [Interrupted calls](Self::interrupted) of idempotent

@@ -54,7 +54,7 @@ pub enum BuildError {
          `reasoning` there, or build the agent without `chain_of_thought`"
     )]
     ClosedOutputs {
-        /// The JSON Pointer of the subschema.
+        /// The JSON Pointer to the subschema that rejects `reasoning`.
         at: String,
     },
 }
@@ -65,10 +65,10 @@ impl ReactAgentBuilder {
     /// # Errors
     ///
     /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that
-    /// is missing, if the name of an extension is invalid, if the inputs or outputs are not an
-    /// object, or if the outputs do not allow the field `reasoning` of a chain of thought. Tools of
-    /// sources, such as MCP servers, are not checked here: unusable ones are withheld from the
-    /// model during a run.
+    /// is missing, if the name of an extension is invalid, if the schema of the inputs or outputs
+    /// does not describe an object, or if the outputs do not allow the field `reasoning` of a chain
+    /// of thought. Tools of sources, such as MCP servers, are not checked here. Instead, a run
+    /// withholds them from the model if they are unusable.
     pub fn build(self) -> Result<ReactAgent, BuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
         if let Some(name) = extensions.invalid_name() {

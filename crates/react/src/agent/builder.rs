@@ -40,7 +40,8 @@ pub struct ReactAgentBuilder {
     pub(super) config: RunConfig,
     pub(super) state: State,
     pub(super) state_per_run: Vec<StateType>,
-    /// The error of [`output`](Self::output) if its type has no usable schema.
+    /// The schema error of the type in [`output`](Self::output). `None` if the type has a usable
+    /// schema.
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
@@ -70,7 +71,7 @@ impl ReactAgentBuilder {
         }
     }
 
-    /// Sets the tools. Default: none.
+    /// Sets the tools that the model can call. Default: none.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.tools = tools;
         self
@@ -84,8 +85,8 @@ impl ReactAgentBuilder {
     }
 
     /// Declares that the [context](haft_core::RunInput::with_context) of each run provides state of
-    /// this type. [`build`](Self::build) then accepts tools that need this state. If a run lacks
-    /// it, these tools are withheld from the model.
+    /// type `T`. [`build`](Self::build) then accepts tools that need this state. If a run lacks it,
+    /// these tools are withheld from the model.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
@@ -94,7 +95,7 @@ impl ReactAgentBuilder {
     /// Gives each run a [queue](crate::PendingQueue). Tools push calls to it through a
     /// [`QueueHandle`](crate::QueueHandle), which they take as state. By default, a run has a queue
     /// only if a tool added to the toolset directly takes the handle. Call this method if only
-    /// tools of sources take it.
+    /// tools of sources, such as a registry, take the handle.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -134,9 +135,10 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the input, which must be an object. The last message of the input must
-    /// then contain [JSON content](Content::json) of this schema; a run with invalid input fails
-    /// before it starts. The system message lists the fields.
+    /// Sets the schema of the input, which must describe an object. The last message of the input
+    /// must then contain [JSON content](Content::json) that is valid for this schema. A run with
+    /// invalid input fails before it starts. The system message lists the fields of the input and
+    /// of the declared output.
     ///
     /// # Examples
     ///
@@ -175,9 +177,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the Rust type of the answer, which must serialize as a JSON object.
-    /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) deserializes the answer. If the
-    /// type has no usable schema, [`build`](Self::build) fails.
+    /// Sets the Rust type of the answer to `T`, which must serialize as a JSON object.
+    /// [`RunAnswer::parse`](haft_core::agent::RunAnswer::parse) deserializes the answer. If `T` has
+    /// no usable schema, [`build`](Self::build) fails.
     ///
     /// # Examples
     ///
@@ -208,7 +210,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the answer, which must be an object. For a Rust type, use
+    /// Sets the schema of the answer, which must describe an object. For a Rust type, use
     /// [`output`](Self::output).
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);
@@ -216,8 +218,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the request in which the model returns the structured outputs. Default:
-    /// [`OutputStrategy::Finish`].
+    /// Selects the model request that returns the structured outputs: the last step or a separate
+    /// request. Default: [`OutputStrategy::Finish`].
     pub fn output_strategy(mut self, strategy: OutputStrategy) -> Self {
         self.config.output_strategy = strategy;
         self
@@ -231,18 +233,19 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the tool choice of each run. The input of a run can override it. The choice applies
-    /// until the model has made the required call; later requests have [`ToolChoice::Auto`]. The
-    /// run fails if the chosen tool is not in the request. Default: [`ToolChoice::Auto`].
+    /// Sets the tool choice of each run. The input of a run can override it.
+    /// [`ToolChoice::Required`] and [`ToolChoice::Tool`] apply until the model has made the
+    /// required call. Later requests have [`ToolChoice::Auto`]. The run fails if the chosen tool is
+    /// not in the request. Default: [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
-    /// Sets return-direct tools: a successful call of one ends the run, its result is the answer,
-    /// and the stop reason is [`StopReason::Tool`](haft_core::agent::StopReason::Tool). The other
-    /// calls of the same reply are executed, too. The input of a run can override the set. Default:
-    /// none.
+    /// Sets the names of return-direct tools. A successful call of such a tool ends the run: its
+    /// result is the answer, and the stop reason is
+    /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). The other calls of the same reply
+    /// are also executed. The input of a run can override these names. Default: none.
     ///
     /// # Examples
     ///
@@ -270,9 +273,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Adds content to the tracing spans of each run: instructions, messages, arguments and
-    /// results, in OpenTelemetry's GenAI attributes. Default: `false`, since traces are often read
-    /// by other people.
+    /// Includes the text of instructions, messages, arguments and results in the tracing spans of
+    /// each run if `traced` is `true`, in OpenTelemetry's GenAI attributes. Default: `false`,
+    /// because traces are often read by other people.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
@@ -284,30 +287,32 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the part of the conversation that requests contain. Default: all. If the model rejects
-    /// a request as too long, the oldest turn or step is omitted, up to three times in a row.
+    /// Configures the part of the conversation that model requests contain. By default, they
+    /// contain all of it. If the model then rejects a request as too long, the oldest turn or step
+    /// is omitted, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
     }
 
-    /// Sets the model for [summaries](ContextConfig::compaction) of a conversation that is too
-    /// long, and turns summaries on. By default there are no summaries. If
-    /// [`context`](Self::context) turns them on, the agent's own model writes them.
+    /// Sets the model that [summarizes](ContextConfig::compaction) a conversation that is too long,
+    /// and enables summaries. By default, they are disabled. If only [`context`](Self::context)
+    /// enables them, the model of the agent writes them.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self
     }
 
-    /// Sets the maximum number of identical calls in a row. `None` is unlimited, for tools that the
-    /// model polls. Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// Sets the maximum number of times in a row that the model can make the same call or the same
+    /// cycle of calls. `None` means no limit, for tools that the model polls. Default:
+    /// [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self
     }
 
-    /// Sets the maximum number of consecutive rejected replies. One more ends the run with an
-    /// error. Default: 2.
+    /// Sets the maximum number of consecutive rejected replies. One more rejected reply ends the
+    /// run with an error. Default: 2.
     pub fn max_output_retries(mut self, retries: u32) -> Self {
         self.config.max_output_retries = retries;
         self

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl ReactAgent {
-    /// Sends a request to the model of the step, emits the events of the reply, and returns the
+    /// Sends `request` to the model of the step, emits the events of the reply, and returns the
     /// reply as parsed by the dialect.
     pub(super) async fn chat(
         &self,
@@ -51,8 +51,9 @@ impl ReactAgent {
         Ok(reply)
     }
 
-    /// Reports the reply to the run. If the reply is broken and the run repeats the request, emits
-    /// [`RunEvent::ReplyRejected`]: the reader must discard the deltas of the broken reply.
+    /// Reports `reply` to `run`. If the reply is broken and the run repeats the request, emits
+    /// [`RunEvent::ReplyRejected`], so that the reader of the events discards the deltas of the
+    /// broken reply.
     pub(super) async fn finish_chat(
         run: &mut Run,
         reply: Result<Reply, ModelError>,
@@ -69,7 +70,7 @@ impl ReactAgent {
     }
 
     /// Calls the model and records the reply in the current span. The reply is streamed only if the
-    /// events are observed.
+    /// events have a reader.
     async fn receive(
         &self,
         run: &Run,
@@ -122,9 +123,10 @@ async fn stream_reply(
     Err(truncated("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
 }
 
-/// Converts a server error in the middle of a stream to [`ModelError::Truncated`], so that the run
-/// repeats the request. An error before the first event is returned unchanged, since the model has
-/// already retried the request.
+/// Converts a server or connection error in the middle of a stream to [`ModelError::Truncated`]
+/// with the text `received` so far, so that the run repeats the request. Other errors are returned
+/// unchanged. So are errors before the first event (`received` is `None`), because the model has
+/// already retried such requests.
 fn truncated_stream(error: ModelError, received: Option<String>) -> ModelError {
     match (error, received) {
         (

@@ -1,4 +1,4 @@
-//! The clock and the time limit of a driver.
+//! The clock of a driver, and the time limit for its work.
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 
@@ -23,8 +23,8 @@ impl Clock {
     }
 }
 
-/// Awaits `work` for at most `left`, or without a limit if `left` is `None`. Returns `None` if the
-/// time is up.
+/// Awaits `work` for at most `left`, or without a limit if `left` is `None`. Returns `None` if
+/// `work` takes longer. Fails if the runtime has no timer.
 pub(super) async fn with_time_limit<F: Future>(
     left: Option<Duration>,
     work: F,

@@ -11,15 +11,15 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The range of the size limit for one message in a record, in bytes. The limit is lower if the
-/// record has more messages.
+/// The bounds of the size limit for each text in a [`record`], in bytes. Within these bounds, the
+/// limit is the size of the record divided by the number of its messages and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
-/// Size of a record in bytes if the context window of the model is unknown.
+/// The size of a [`record`] in bytes if the context window of the model is unknown.
 const DEFAULT_RECORD_BYTES: usize = 100_000;
 
-/// Size of a record in bytes per token of the context window. A token of text has at least three
-/// bytes; the rest of the window is for the summary.
+/// The size of a [`record`] in bytes per token of the model's context window. A token of text has
+/// at least three bytes, so a part of the window is left for the summary.
 const BYTES_PER_TOKEN: u64 = 2;
 
 const INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that uses tools. Summarise it \
@@ -35,9 +35,9 @@ pub(super) async fn summarize(model: &dyn ChatModel, part: &View) -> Result<Chat
     model.chat(&request).await
 }
 
-/// Formats messages as text of about `size` bytes, the record that the model summarizes. An earlier
-/// summary is never truncated, since its end lists the open work. Other messages are truncated, and
-/// the oldest are omitted if necessary.
+/// Formats the messages in `part` as a record: text of about `size` bytes that the model
+/// summarizes. An earlier summary is never truncated, since its end lists the open work. Other
+/// messages are truncated, and the oldest messages are omitted if necessary.
 fn record(part: &View, size: usize) -> String {
     let count: usize = part.iter().map(|message| 1 + message.tool_calls().len()).sum();
     let (min, max) = MESSAGE_BYTES.into_inner();
@@ -57,8 +57,8 @@ fn record(part: &View, size: usize) -> String {
     summary + &latest.concat()
 }
 
-/// Formats a message and its calls as lines that begin with the role. Texts are truncated to
-/// `max_len` bytes.
+/// Formats `message` and its calls as lines such as `user: …` and `assistant calls search: …`.
+/// Texts and arguments are truncated to `max_len` bytes.
 fn lines(message: &Message, max_len: usize) -> String {
     let (role, text) = match message.body() {
         MessageBody::System { .. } => ("instructions", message.text()),

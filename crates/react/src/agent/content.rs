@@ -5,7 +5,7 @@ use std::sync::Arc;
 use haft_core::{Message, message::MessageBody, model::FinishReason};
 use serde_json::{Value, json};
 
-/// Serializes messages as a JSON array. Each message is an object with `role` and `parts`.
+/// Serializes `messages` as a JSON array. Each message is an object with `role` and `parts`.
 pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> String {
     let messages = messages.into_iter().map(|message| {
         let role = match message.body() {
@@ -19,7 +19,7 @@ pub(super) fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>)
     Value::Array(messages.collect()).to_string()
 }
 
-/// Serializes the parts of one message as a JSON array, which is empty for `None`.
+/// Serializes the parts of `message` as a JSON array. The array is empty if `message` is `None`.
 pub(super) fn message_parts(message: Option<&Message>) -> String {
     Value::Array(message.map(parts).unwrap_or_default()).to_string()
 }
@@ -43,7 +43,8 @@ fn parts(message: &Message) -> Vec<Value> {
     thought.into_iter().chain(text).chain(calls).collect()
 }
 
-/// Returns the name that OpenTelemetry defines for a finish reason.
+/// Returns OpenTelemetry's name for `reason`. [`FinishReason::Other`] keeps the name from the
+/// server.
 pub(super) fn finish_reason(reason: &FinishReason) -> &str {
     match reason {
         FinishReason::Stop => "stop",

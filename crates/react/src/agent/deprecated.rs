@@ -8,12 +8,13 @@ use haft_core::{ToolName, toolset::ToolList};
 #[derive(Default)]
 pub(super) struct DeprecationWarnings {
     logged: HashSet<ToolName>,
-    /// The id of the tool list that was checked last. The same list is not checked again.
+    /// The id of the tool list that was checked last. `None` before the first check. The same list
+    /// is not checked twice in a row.
     list: Option<u64>,
 }
 
 impl DeprecationWarnings {
-    /// Logs the deprecated tools of `tools` that were not logged before.
+    /// Logs a warning for each deprecated tool in `tools` that has not been logged yet.
     pub(super) fn warn(&mut self, tools: &ToolList) {
         if self.list.replace(tools.id()) == Some(tools.id()) {
             return;

@@ -37,7 +37,7 @@ use crate::{
 pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
-    /// Drives a run until it ends or is suspended. Messages of the [`RunHandle`](super::RunHandle)
+    /// Drives `run` until it ends or is suspended. Messages of the [`RunHandle`](super::RunHandle)
     /// in `context` are delivered to the run.
     pub(crate) async fn drive_to_end(
         &self,
@@ -51,8 +51,8 @@ impl ReactAgent {
         output?.ok_or_else(|| AgentErrorKind::Incomplete.into())
     }
 
-    /// Drives a run until it ends or is suspended. Returns `None` if `until` returns `true` at a
-    /// step boundary first. If the run is cancelled, its open calls are closed.
+    /// Drives `run` until it ends or is suspended. Returns `None` if `until` returns `true` at an
+    /// earlier step boundary. If the run is cancelled, its open calls are closed.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
@@ -81,7 +81,7 @@ impl ReactAgent {
         }
         .instrument(span)
         .await;
-        // The meter contains the usage of calls that were dropped before they returned, such as the
+        // `meter` contains the usage of calls that were dropped before they returned, such as the
         // requests of an agent used as a tool.
         run.on_usage(meter.take());
         save_entries(run, &entries);
@@ -93,8 +93,8 @@ impl ReactAgent {
         })
     }
 
-    /// Performs the effects of the run one by one. Does not handle the cancellation of an effect
-    /// under way; [`drive_until`](Self::drive_until) does.
+    /// Performs the effects of `run` one by one. A cancellation during an effect is handled by the
+    /// caller, [`drive_until`](Self::drive_until). Returns `None` if `until` returned `true`.
     async fn advance(
         &self,
         run: &mut Run,
@@ -176,7 +176,7 @@ impl ReactAgent {
     }
 
     /// Passes a successful reply through the `after_reply` hooks of the extensions. The usage of
-    /// the reply is counted even if a hook fails.
+    /// the reply is counted even if a hook fails. A model error is returned unchanged.
     async fn extend_reply(
         &self,
         reply: Result<Reply, ModelError>,
@@ -205,8 +205,8 @@ impl ReactAgent {
         }
     }
 
-    /// Summarizes `part` with the compactor model within the remaining time, and reports the
-    /// summary to the run.
+    /// Summarizes `part` with the compactor model within the remaining time of the run, and reports
+    /// the summary to the run.
     async fn compact(&self, run: &mut Run, part: View) -> Result<(), AgentErrorKind> {
         let span = tracing::info_span!("compact", haft.messages = part.len());
         let summary = compact::summarize(&*self.0.compactor, &part).instrument(span);
@@ -221,9 +221,9 @@ impl ReactAgent {
         }
     }
 
-    /// Adds the handle of a closed queue to the state for the listing of tools. Without it, tools
-    /// with a [`QueueHandle`] parameter would be withheld because of missing state. Each call gets
-    /// its own handle.
+    /// Adds a handle to a closed queue to the state of `context` if the run has a queue. Without
+    /// it, tools with a [`QueueHandle`] parameter would be withheld because of missing state. Each
+    /// call gets a handle to an open queue instead.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;
@@ -234,8 +234,9 @@ impl ReactAgent {
         RunContext { state: context.state.with(handle), ..context }
     }
 
-    /// Returns the tools whose calls can be pushed to the queue: all except hand-off tools. A
-    /// hand-off must be part of a reply, since it takes effect after the calls of this reply.
+    /// Returns the tools in `tools` whose calls can be pushed to the queue: all except hand-off
+    /// tools. A hand-off must be part of a reply, since it takes effect after the calls of this
+    /// reply.
     fn queueable(&self, tools: &ToolList) -> ToolList {
         let transfers = &self.0.transfers;
         if transfers.is_empty() {
@@ -245,8 +246,8 @@ impl ReactAgent {
         tools.filter_map(|tool| is_queueable(tool).then(|| Arc::clone(tool)))
     }
 
-    /// Executes a batch of calls in parallel, and reports each outcome to the run. `tools` are the
-    /// tools of the request that the model replied to.
+    /// Executes the calls of `batch` in parallel, and reports each outcome to `run`. `tools` are
+    /// the tools of the request that the model replied to.
     async fn call(
         &self,
         run: &mut Run,
@@ -277,8 +278,8 @@ impl ReactAgent {
         }
     }
 
-    /// Reports the outcome of a call to the run, with the calls that it pushed to the queue.
-    /// Returns the event for the outcome.
+    /// Reports `outcome`, the outcome of a call, to `run`, with the calls that this call pushed to
+    /// the queue. Returns the event for the outcome.
     fn record_outcome(
         run: &mut Run,
         outcome: CallOutcome,
@@ -298,8 +299,8 @@ impl ReactAgent {
     }
 }
 
-/// Emits an event for each reply that was rejected since message index `seen`. Returns the current
-/// length of the transcript, the next value of `seen`.
+/// Emits an event for each reply from message index `seen` on that was rejected. Returns the
+/// current length of the transcript, which is the next value of `seen`.
 async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
         events.emit(|| RunEvent::ReplyRejected { problem }).await;
@@ -307,7 +308,8 @@ async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     run.transcript().len()
 }
 
-/// Copies the entries of extensions to the run if they changed since the last call.
+/// Copies the `entries` of extensions to `run` if they changed since the last call of this
+/// function.
 fn save_entries(run: &mut Run, entries: &Entries) {
     if let Some(changed) = entries.take_changed() {
         run.set_entries(changed);

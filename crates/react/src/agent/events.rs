@@ -18,8 +18,8 @@ use haft_core::{
 };
 use tokio::sync::mpsc;
 
-/// Number of buffered events. A full buffer pauses the run until the reader takes an event
-/// (back-pressure).
+/// The maximum number of buffered events. A full buffer pauses the run until the reader takes an
+/// event (back-pressure).
 const EVENT_BUFFER: usize = 64;
 
 /// The sender of run events. Without a reader it discards them.
@@ -73,9 +73,9 @@ impl ProgressSink for ProgressRelay {
 }
 
 /// Creates the event stream of a run. `driver` receives the sink for the events and returns the
-/// future that drives the run. Its output is the last item of the stream. No task is spawned:
-/// polling the stream drives the run, and dropping the stream drops the driver.
-pub(crate) fn observe<'r, F>(
+/// future that drives the run. The output of this future is the last item of the stream. No task is
+/// spawned: polling the stream drives the run, and dropping the stream drops the driver.
+pub(crate) fn event_stream<'r, F>(
     driver: impl FnOnce(EventSink) -> F,
 ) -> BoxStream<'r, Result<RunEvent, AgentError>>
 where

@@ -10,17 +10,17 @@ use crate::{
     extension::{Extension, StepContext, StepRequest},
 };
 
-/// Hooks and extensions.
+/// Methods that add hooks and extensions.
 impl ReactAgentBuilder {
-    /// Adds an extension after the hooks of the builder and all earlier extensions. The
+    /// Adds `extension` after the hooks of the builder and all extensions added earlier. The
     /// documentation of [`Extension`] defines the order in which hooks run.
     pub fn extension(mut self, extension: impl Into<Extension>) -> Self {
         self.extensions.add(extension.into());
         self
     }
 
-    /// Changes the builder's own extension, which contains the hooks added by methods of the
-    /// builder.
+    /// Applies `change` to the builder's own extension, which contains the hooks added by methods
+    /// of the builder.
     fn with_own(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
         let own = &mut self.extensions.own;
         *own = change(mem::replace(own, Extension::new("")));

@@ -18,7 +18,7 @@ use crate::{
     run::Resolver,
 };
 
-/// The inputs of the next request, after the hooks changed them.
+/// The inputs of the next model request, after all hooks have run.
 pub(super) struct StepInputs {
     pub(super) tools: ToolList,
     instructions: Option<Arc<Message>>,
@@ -29,7 +29,7 @@ pub(super) struct StepInputs {
 }
 
 impl StepInputs {
-    /// Borrows the inputs as a [`Step`] at the time `now`.
+    /// Returns a [`Step`] that borrows these inputs. Its time is `now`.
     pub(super) fn as_step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
         Step {
             instructions: self.instructions.as_ref(),
@@ -109,8 +109,8 @@ impl StepInputs {
     }
 }
 
-/// Appends the non-empty paragraphs to the instructions in `base`. Returns `last` if its text is
-/// the same as the result.
+/// Appends the non-empty texts in `paragraphs` to the instructions `base`. Returns `last` if it has
+/// the same text as the result, since a [`Message`] caches its rendering.
 pub(super) fn join_instructions(
     base: Option<Arc<Message>>,
     paragraphs: &[String],

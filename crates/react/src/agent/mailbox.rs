@@ -54,7 +54,7 @@ enum Status {
     /// The run has no driver yet.
     #[default]
     Waiting,
-    /// The driver of a run delivers the messages.
+    /// The handle is attached to the driver of a run, which delivers the messages.
     Attached,
     /// The run ended, failed or was suspended. No more messages are accepted.
     Closed,
@@ -66,13 +66,13 @@ impl RunHandle {
         Self::default()
     }
 
-    /// Adds the handle to `input`, which binds the handle to the run of this input.
+    /// Binds this handle to the run of `input`. Returns `input` with the handle in its state.
     #[must_use]
     pub fn bind(&self, input: impl Into<RunInput>) -> RunInput {
         input.into().with_state(self.clone())
     }
 
-    /// Enqueues a message for the run. `when` selects the step boundary at which it is delivered.
+    /// Enqueues `message` for the run. `when` selects the step boundary at which it is delivered.
     ///
     /// # Errors
     ///
@@ -92,9 +92,9 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Returns the messages that are not delivered to the model yet. After the end of the run, for
-    /// example by a limit or a cancellation, they are never delivered. If the run is suspended, its
-    /// messages are saved with the run and are not returned here.
+    /// Returns the messages that have not been delivered to the model yet. After the end of the
+    /// run, for example by a limit or a cancellation, they are never delivered. If the run is
+    /// suspended, its messages are saved with the run and are not returned here.
     pub fn undelivered(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -133,8 +133,8 @@ impl Mailbox {
         Self(handle)
     }
 
-    /// Moves the messages of the handle to the run, then returns the next effect of the run. The
-    /// handle is locked for both, so that it rejects messages as soon as the run has ended.
+    /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
+    /// is locked for both, so that it rejects messages as soon as the run has ended.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();

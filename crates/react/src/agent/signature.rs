@@ -10,12 +10,12 @@ use crate::RunConfig;
 
 const REASONING: &str = "reasoning";
 
-/// Maximum nesting of subschemas that are searched. A bound is needed because `$ref`s may be
-/// cyclic.
+/// The maximum nesting of the subschemas that [`closed_subschema`] searches. A bound is needed
+/// because `$ref`s may be cyclic.
 const MAX_DEPTH: usize = 16;
 
-/// Appends a list of the input fields and a list of the output fields to the instructions. Without
-/// declared inputs, the instructions stay unchanged.
+/// Appends a list of the input fields and a list of the output fields to the instructions `base`.
+/// Without declared inputs, returns `base` unchanged.
 pub(super) fn instructions(base: Option<Arc<Message>>, config: &RunConfig) -> Option<Arc<Message>> {
     if config.inputs.is_none() {
         return base;
@@ -27,7 +27,7 @@ pub(super) fn instructions(base: Option<Arc<Message>>, config: &RunConfig) -> Op
     Some(Arc::new(Message::system(paragraphs.join("\n\n"))))
 }
 
-/// Formats the fields of a schema as a Markdown list after the line `{verb}:`.
+/// Formats the fields of `schema` as a Markdown list after the line `{verb}:`.
 fn field_list(verb: &str, schema: &Schema) -> String {
     let mut text = format!("{verb}:");
     for field in schema.properties() {
@@ -40,8 +40,9 @@ fn field_list(verb: &str, schema: &Schema) -> String {
     text
 }
 
-/// Adds the required field `reasoning` before the other output fields. Models write the fields of
-/// an object in order, so the answer can build on the reasoning.
+/// Adds the required field `reasoning` to `outputs`, before the other fields. Without `outputs`,
+/// the only other field is `answer`. Models write the fields of an object in order, so the answer
+/// can build on the reasoning.
 pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaError> {
     let default_outputs =
         || json!({"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]});
@@ -63,9 +64,12 @@ pub(super) fn with_reasoning(outputs: Option<Schema>) -> Result<Schema, SchemaEr
     Schema::arguments(value)
 }
 
-/// Returns the JSON Pointer of a subschema of `outputs` that does not declare the field `reasoning`
-/// and allows no additional properties. The root is not checked, since [`with_reasoning`] declares
-/// the field there.
+/// Returns the JSON Pointer to the first subschema of `outputs` that rejects the field `reasoning`:
+/// it neither declares the field nor allows additional properties. Returns `None` if there is no
+/// such subschema.
+///
+/// Only subschemas for the whole output are searched, such as those in `allOf`. The root is not
+/// checked, since [`with_reasoning`] declares the field there.
 pub(super) fn closed_subschema(outputs: &Schema) -> Option<String> {
     find_closed(outputs.as_value(), outputs.as_value(), "", MAX_DEPTH)
 }

@@ -9,11 +9,11 @@ use futures::executor;
 use haft_core::{agent::AgentErrorKind, pipeline::can_block_thread};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Number of threads for runs, timers and connections.
+/// The number of threads of the runtime for runs, timers and connections.
 const DRIVER_THREADS: usize = 2;
 
-/// Number of threads for tool calls. A tool that blocks its thread delays other calls, but not the
-/// timers.
+/// The number of threads of the runtime for tool calls. A tool that blocks its thread delays other
+/// calls, but not the timers.
 const CALL_THREADS: usize = 4;
 
 /// An [`AgentRuntime`] that starts on first use. All clones share it.
@@ -48,7 +48,8 @@ pub(super) struct AgentRuntime {
 }
 
 impl AgentRuntime {
-    /// Returns a handle to the runtime that executes tool calls.
+    /// Returns a handle to the runtime that executes tool calls. `None` only while this value is
+    /// being dropped.
     pub(super) fn calls(&self) -> Option<Handle> {
         self.calls.as_ref().map(|runtime| runtime.handle().clone())
     }

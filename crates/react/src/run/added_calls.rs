@@ -20,13 +20,13 @@ impl Run {
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
     /// the model.
     ///
-    /// If a tool adds calls, the driver must add them before it reports the result of the tool.
-    /// Otherwise a run saved in between loses the calls.
+    /// If a tool adds calls, the driver must add them before it reports the result of the tool. A
+    /// run that is saved between these two reports would otherwise lose the calls.
     ///
     /// # Errors
     ///
     /// Fails if the run is over, if it would exceed the maximum number of added calls, or if an id
-    /// is empty or was used before. None of the calls is added then.
+    /// is empty or was used before. In these cases, none of the calls is added.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -51,8 +51,8 @@ impl Run {
         limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
     }
 
-    /// Starts a batch with the added calls that can be executed now. Returns `true` if the state
-    /// may have changed.
+    /// Starts a batch with the added calls that can be executed now. Returns `true` if the state of
+    /// the run may have changed, and `false` if the run has no added calls.
     pub(super) fn open_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,
@@ -86,14 +86,16 @@ impl Run {
         }
     }
 
-    /// Records a failure for each added call that was not returned as an effect yet.
+    /// Records a failure for each added call that was not returned as an effect yet. The failure
+    /// has this `kind` and the text `why`.
     pub(super) fn close_added_calls(&mut self, kind: FailureKind, why: &str) {
         let open = OpenCalls::new(mem::take(&mut self.head.added_calls));
         let results = open.close(kind, why, self.head.now()).collect();
         self.record_added(results);
     }
 
-    /// Appends the results of added calls to the transcript, as one message.
+    /// Appends `results`, the results of added calls, to the transcript as one message. Does
+    /// nothing if `results` is empty.
     pub(super) fn record_added(&mut self, results: Vec<Arc<ToolResult>>) {
         if !results.is_empty() {
             self.push(marks::results_of_added_calls(&results));

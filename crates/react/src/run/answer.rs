@@ -16,7 +16,8 @@ use super::{
 };
 
 impl Run {
-    /// Builds the answer from `output`, or from the last message of the model if it is `None`.
+    /// Builds the answer from `output`, or from the last message of the transcript if `output` is
+    /// `None`.
     pub(super) fn build_answer(&self, stop_reason: StopReason, output: Option<&Output>) -> RunAnswer {
         let last = self.transcript.messages().last().map(|message| message.body());
         let Output { text, outputs, .. } = match (output, last) {
@@ -35,8 +36,8 @@ impl Run {
         }
     }
 
-    /// Ends the run with the tool result at this index of the transcript as its output. Added calls
-    /// are executed first.
+    /// Ends the run with the tool result at `index` of the transcript as its output. If there are
+    /// added calls, they are executed first. Always returns `None`, since no effect is needed.
     pub(super) fn stop_with_result(
         &mut self,
         index: usize,
@@ -56,8 +57,8 @@ impl Run {
             outputs: data.cloned().unwrap_or_default(),
             stop_reason: StopReason::Tool,
         };
-        // Resolve placeholders before the validation: a placeholder is a string, but its value may
-        // have another type.
+        // Resolve placeholders before the validation: a placeholder is a string, but the result in
+        // its place may have another type.
         let mut output = Box::new(self.resolve_output(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));
@@ -73,7 +74,8 @@ impl Run {
         Ok(None)
     }
 
-    /// Converts a message of the model to an output, with structured data if outputs are declared.
+    /// Converts `message` to an output. The output has structured data if the run declares outputs
+    /// and the message contains exactly one JSON value.
     pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
         let outputs = match (&message.refusal, message.content.as_slice()) {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),

@@ -9,12 +9,12 @@ use haft_core::{
 use super::{Effect, Resolver, Run, RunError, marks, state::State};
 
 impl Run {
-    /// Starts the compaction of all messages before the last step. Returns `false` if there are
-    /// none, if a summary was already requested since the last reply, or if the limits allow no
-    /// further request.
+    /// Starts the compaction of all messages before the last step. Returns `false` if there are no
+    /// such messages, if a summary was already requested since the last reply, or if the limits
+    /// allow no further request.
     pub(super) fn begin_compaction(&mut self) -> bool {
         let window = self.head.window;
-        if window.is_summarized || self.exhausted().is_some() {
+        if window.is_summarized || self.reached_limit().is_some() {
             return false;
         }
         let steps = self.steps_from(window.steps);
@@ -27,7 +27,8 @@ impl Run {
         true
     }
 
-    /// Returns the effect that summarizes the messages before `until`.
+    /// Returns the effect that summarizes the messages before the index `until` of
+    /// [`State::Compacting`]. `None` in other states.
     pub(super) fn compact(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
         let window = &mut self.head.window;
@@ -36,8 +37,8 @@ impl Run {
         Some(Effect::Compact(self.view_of(earlier, steps..until, resolver)))
     }
 
-    /// Reports the summary for [`Effect::Compact`]. If the request failed or the summary is
-    /// truncated, the oldest turn or step is omitted instead, up to
+    /// Reports the summary that [`Effect::Compact`] requested. If the request failed, or the
+    /// summary is empty or truncated, the oldest turn or step is omitted instead, up to
     /// [`omissions`](super::ContextConfig::omissions) times in a row.
     ///
     /// # Errors
@@ -62,15 +63,15 @@ impl Run {
             }
             Err(error) => {
                 tracing::warn!(%error, "the conversation cannot be summarized");
-                self.omit();
+                self.omit_oldest();
             }
         }
         Ok(())
     }
 }
 
-/// Returns the text of a summary. A truncated summary is rejected, since the end of a summary lists
-/// the open work.
+/// Returns the text of the summary in `response`. Fails if the summary is empty or truncated: a
+/// truncated summary lacks the list of open work at its end.
 fn summary_text(response: ChatResponse) -> Result<String, ModelError> {
     let text = response.message.text();
     match response.finish_reason {

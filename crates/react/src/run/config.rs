@@ -36,8 +36,8 @@ pub struct RunConfig {
     /// The behaviour when the run reaches a limit. Default: the run fails.
     pub at_limit: AtLimit,
     /// The schema of the input, which is an object. The last new message must then contain [JSON
-    /// content](haft_core::content::Content::json) of this schema. Default: any message is
-    /// accepted.
+    /// content](haft_core::content::Content::json) that is valid for this schema. Default: any
+    /// message is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
     /// The schema of the answer, which is an object. Default: the answer is text.
@@ -45,12 +45,12 @@ pub struct RunConfig {
     pub outputs: Option<Schema>,
     /// The request in which the model returns the outputs. Default: the last step.
     pub output_strategy: OutputStrategy,
-    /// The tool choice of model requests until the model has made the required call. Default:
+    /// The tool choice of model requests, until the model has made the required call. Default:
     /// [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
-    /// The names of return-direct tools. A successful call of one ends the run, and its result is
-    /// the answer. Default: none.
+    /// The names of return-direct tools. A successful call of such a tool ends the run, and its
+    /// result is the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
     /// If `true`, an output is accepted only after the driver has [validated](super::Effect::Check)
@@ -61,8 +61,9 @@ pub struct RunConfig {
     pub settings: ChatSettings,
     /// The part of the conversation that is sent to the model. Default: all.
     pub context: ContextConfig,
-    /// The maximum number of identical calls in a row. The result of the last one warns the model;
-    /// one more identical call ends the run. `None` is unlimited. Default:
+    /// The maximum number of times in a row that the model can make the same call or the same cycle
+    /// of calls. The last permitted result warns the model; one more repetition reaches a limit, so
+    /// [`at_limit`](Self::at_limit) applies. `None` means no limit. Default:
     /// [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// The maximum number of consecutive replies that are empty, unreadable, truncated, of the

@@ -1,4 +1,4 @@
-//! Selection of the messages that requests contain. The transcript itself is always complete.
+//! Selection of the messages that model requests contain. The transcript itself is always complete.
 
 use std::{ops::Range, sync::Arc};
 
@@ -17,19 +17,21 @@ use super::{Resolver, Run, marks::summarized, segments};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// The maximum number of turns and steps in a request, counted from the latest. Default: all.
+    /// The maximum number of turns and steps in a model request. The oldest ones are omitted.
+    /// Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// The maximum number of tokens of a request and its reply. If they have more, messages are
-    /// omitted from the next request or summarized. Default: none.
+    /// The maximum number of tokens of a model request and its reply. If they have more, messages
+    /// are omitted from the next request or summarized. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// The maximum number of times in a row that the oldest segment is omitted because the context
     /// is too long. With 0, no segment is ever omitted for this reason. Default: 3.
     pub omissions: u32,
     /// If `true`, a context that is too long is first [summarized](super::Effect::Compact), except
-    /// for its last step. If it is still too long, the oldest segment is omitted. A summary is a
-    /// model request, which the [limits](super::RunConfig::limits) must allow. Default: `false`.
+    /// for its last step. If the context is still too long, the oldest segment is omitted. A
+    /// summary is a model request, which the [limits](super::RunConfig::limits) must allow.
+    /// Default: `false`.
     pub compaction: bool,
 }
 
@@ -39,30 +41,33 @@ impl Default for ContextConfig {
     }
 }
 
-/// The part of the transcript that requests contain, as message indices.
+/// The part of the transcript that model requests contain, as message indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextWindow {
-    /// Index of the first message to send among the messages before this run.
+    /// The index of the first message before this run that is sent.
     pub(super) earlier: usize,
-    /// Index of the first message to send among the steps of this run.
+    /// The index of the first message in the steps of this run that is sent.
     pub(super) steps: usize,
-    /// Index of the summary that replaces the messages before the window.
+    /// The index of the summary that replaces the messages before this window. `None` if there is
+    /// no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
-    /// Number of omissions since the last reply.
+    /// The number of turns and steps that were omitted since the last reply.
     omissions: u32,
-    /// Set if a summary was requested since the last reply.
+    /// `true` if a summary was requested since the last reply.
     pub(super) is_summarized: bool,
-    /// Number of summaries requested by this run.
+    /// The number of summaries that this run has requested.
     pub(super) summaries: u32,
-    /// Number of tokens in the last request and its reply.
+    /// The number of tokens in the last request and its reply. Reset to 0 after it was found to
+    /// exceed [`ContextConfig::tokens`].
     tokens: u64,
 }
 
 impl ContextWindow {
-    /// Returns the window at the start of a run. It contains all earlier messages or, if there is a
-    /// summary, the latest summary and the messages that it does not cover.
+    /// Returns the window at the start of a run whose first message has the index `first_message`.
+    /// It contains all earlier messages or, if there is a summary, the latest summary and the
+    /// messages that it does not cover.
     pub(super) fn of(messages: &[Arc<Message>], first_message: usize) -> Self {
         let earlier = messages.iter().take(first_message);
         let summary = (0..).zip(earlier).filter_map(|(index, it)| Some((index, summarized(it)?))).last();
@@ -71,7 +76,7 @@ impl ContextWindow {
     }
 
     /// Returns the window after a change of the model: the window at the start of the run, with the
-    /// steps from index `steps` on.
+    /// steps of the run from message index `steps` on.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }
@@ -84,8 +89,8 @@ impl Run {
         self.view_of(earlier, steps..self.transcript.len(), resolver)
     }
 
-    /// Returns a view of the summary, the turns from index `earlier` on, the input of the run, and
-    /// the messages in the range `steps`.
+    /// Returns a view of the summary (if any), the turns from message index `earlier` on, the input
+    /// of the run, and the messages in the range `steps`.
     pub(super) fn view_of(
         &self,
         earlier: usize,
@@ -104,8 +109,8 @@ impl Run {
         }
     }
 
-    /// Stores the token count of a request and its reply. Also resets the number of omissions, and
-    /// allows another summary.
+    /// Stores the token count of a request and its reply. Also resets the number of omitted turns
+    /// and steps, and allows a new summary.
     pub(super) fn record_tokens(&mut self, tokens: u64) {
         let window = &mut self.head.window;
         (window.tokens, window.omissions, window.is_summarized) = (tokens, 0, false);
@@ -122,14 +127,16 @@ impl Run {
         exceeds
     }
 
-    /// Shortens the context: starts a compaction if it is enabled and possible, otherwise omits the
-    /// oldest turn or step. Returns `false` if neither is possible.
-    pub(super) fn reduce(&mut self) -> bool {
-        (self.head.config.context.compaction && self.begin_compaction()) || self.omit()
+    /// Shortens the context: starts a compaction, or omits the oldest turn or step if compaction is
+    /// disabled or not possible. Returns `false` if neither is possible.
+    pub(super) fn shorten_context(&mut self) -> bool {
+        (self.head.config.context.compaction && self.begin_compaction()) || self.omit_oldest()
     }
 
-    /// Omits the oldest turn or step from requests. Returns `false` if none can be omitted.
-    pub(super) fn omit(&mut self) -> bool {
+    /// Omits the oldest turn or step from later requests. Returns `false` if none can be omitted,
+    /// or if [`ContextConfig::omissions`] turns and steps were already omitted since the last
+    /// reply.
+    pub(super) fn omit_oldest(&mut self) -> bool {
         if self.head.window.omissions >= self.head.config.context.omissions {
             return false;
         }
@@ -146,8 +153,8 @@ impl Run {
         true
     }
 
-    /// Returns the start indices of the first turn and the first step to send.
-    /// [`ContextConfig::latest`] limits their number.
+    /// Returns the message indices at which the first turn and the first step to send begin. At
+    /// most [`ContextConfig::latest`] turns and steps are sent.
     fn latest_segment_starts(&self) -> (usize, usize) {
         let ContextWindow { earlier, steps, .. } = self.head.window;
         let Some(latest) = self.head.config.context.latest else { return (earlier, steps) };

@@ -8,7 +8,8 @@ use haft_core::{
 
 use super::ids;
 
-/// Appends new messages to a copy of a conversation, and checks that a run can start with it.
+/// Appends the messages `new` to a copy of the conversation `earlier`, and checks that a run can
+/// start with the result.
 ///
 /// # Errors
 ///
@@ -28,8 +29,8 @@ pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentEr
     AgentError::from(kind).with_run(earlier.clone(), Usage::default())
 }
 
-/// Sets the creation time of messages without one to the current time. Drivers use it, since a run
-/// has no clock.
+/// Sets the creation time of each message to the current time if it is unset. Drivers call this
+/// function, since a run has no clock.
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();
     for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {

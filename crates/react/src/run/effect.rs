@@ -40,7 +40,7 @@ pub struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Creates the inputs of a step without instructions, overrides and a resolver.
+    /// Creates the inputs of a step without instructions, overrides or a resolver.
     pub fn new(tools: &'a ToolList, dialect: &'a dyn Dialect, now: Timestamp) -> Self {
         Self { tools, dialect, instructions: None, tool_choice: None, settings: None, resolver: None, now }
     }
@@ -81,7 +81,7 @@ pub enum Effect {
     /// Wait for a decision on at least one of these calls. Report it with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
-    /// The run is finished. Contains its answer.
+    /// The run is finished, and this is its answer.
     Done(Box<RunAnswer>),
 }
 
@@ -90,6 +90,6 @@ pub enum Effect {
 pub struct CallBatch {
     /// The calls to execute.
     pub calls: Vec<ToolCall>,
-    /// The decisions for calls in this batch that were suspended before, by call id.
+    /// The decisions for the calls of this batch that were suspended earlier, by call id.
     pub resumed: ResumedCalls,
 }

@@ -81,7 +81,7 @@ impl Run {
         self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.when))
     }
 
-    /// Appends a message at a step boundary: while the run is [ready to
+    /// Appends `message` to the transcript at a step boundary: while the run is [ready to
     /// request](RunState::ReadyToRequest) or [preparing](RunState::Preparing).
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Run {
         }
     }
 
-    /// Delivers the messages enqueued with [`When::NextRequest`].
+    /// Delivers the messages that were enqueued with [`When::NextRequest`].
     pub(super) fn deliver_next(&mut self) {
         if !self.head.enqueued.is_empty() {
             let (next, idle) =
@@ -123,18 +123,18 @@ impl Run {
         }
     }
 
-    /// Returns `true` if a run with an answer continues because of enqueued messages. If a limit
-    /// allows no further request, it returns `false`: the run finishes with its answer instead of
-    /// an error.
+    /// Returns `true` if a run that has an answer continues because of enqueued messages. Returns
+    /// `false` if a limit allows no further request, so that the run finishes with its answer
+    /// instead of an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {
         !self.head.enqueued.is_empty()
             && stop_reason != StopReason::LimitReached
-            && self.exhausted().is_none()
+            && self.reached_limit().is_none()
     }
 }
 
-/// Checks that a message can be [enqueued](Run::enqueue): only user and system messages can stand
-/// between two steps.
+/// Checks that `message` can be [enqueued](Run::enqueue). Only user and system messages can,
+/// because an enqueued message is inserted between two steps.
 ///
 /// # Errors
 ///

@@ -9,8 +9,8 @@ impl Run {
         &self.head.entries
     }
 
-    /// Replaces the saved entries of all extensions. Intended for drivers: hooks and tools change
-    /// entries through [`Entries`](crate::extension::Entries).
+    /// Replaces the saved entries of all extensions with `entries`. Intended for drivers: hooks and
+    /// tools change entries through [`Entries`](crate::extension::Entries).
     pub fn set_entries(&mut self, entries: SavedEntries) {
         self.head.entries = entries;
     }

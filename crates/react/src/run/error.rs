@@ -14,7 +14,7 @@ pub enum RunError {
     /// The text lists the ids of the calls.
     #[error("calls are under way ({0}): report each with `on_result`, or after a load call `recover`")]
     CallsUnderWay(String),
-    /// `on_chat` was called, but no request is in flight.
+    /// `on_chat` was called, but no model request is in flight.
     #[error("`on_chat` was called, but no request is under way")]
     NoRequest,
     /// `on_compact` was called, but the last effect was not
@@ -24,16 +24,17 @@ pub enum RunError {
     /// `on_check` was called, but the last effect was not [`Effect::Check`](super::Effect::Check).
     #[error("`on_check` was called, but the last effect was not `Effect::Check`")]
     NoCheck,
-    /// A saved head was combined with the transcript of another run, or with a transcript that was
-    /// saved at another time.
+    /// A [`RunHead`](super::RunHead) was combined with the transcript of another run, or with a
+    /// transcript that was saved at another time.
     #[error("the head was saved with a transcript of {messages} messages, and this one has {found}")]
     OtherTranscript {
-        /// Number of messages in the transcript when the head was saved.
+        /// The number of messages in the transcript when the [`RunHead`](super::RunHead) was
+        /// created.
         messages: usize,
-        /// Number of messages in the given transcript.
+        /// The number of messages in the given transcript.
         found: usize,
     },
-    /// An outcome was reported for a call that is not under way. Contains the call id.
+    /// An outcome was reported for a call that is not in progress. Contains the call id.
     #[error("there is a result for the call {0:?}, which is not under way")]
     NotUnderWay(String),
     /// A call or a message was added after the end of the run.
@@ -42,8 +43,8 @@ pub enum RunError {
     /// A message was appended while the run was not at a step boundary.
     #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]
     NotAtBoundary(RunState),
-    /// The message to add is not a user or system message. It could separate calls from their
-    /// results.
+    /// The message to add is an assistant message or a tool result. Only user and system messages
+    /// can be added.
     #[error("only messages of a user or the system can be added to a run under way")]
     NotEnqueueable,
     /// The run already has the maximum number of undelivered messages.

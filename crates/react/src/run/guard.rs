@@ -13,8 +13,9 @@ use haft_core::{
     call::{FailureKind, Outcome},
 };
 
-/// Maximum number of calls in a detected cycle, such as A, B, A, B with two. If the last reply has
-/// more calls, cycles of that length are detected, too.
+/// The maximum number of calls in a detected cycle. For example, the calls A, B, A, B repeat a
+/// cycle of two calls. If the last reply has more calls, cycles of that many calls are detected,
+/// too.
 const MAX_CYCLE_CALLS: usize = 4;
 
 /// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if their
@@ -23,7 +24,7 @@ const MAX_CYCLE_CALLS: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHistory {
     fingerprints: Vec<u64>,
-    /// Number of messages of the run that are already in the history.
+    /// The number of messages of the run that were already added to the history.
     messages_read: usize,
 }
 
@@ -35,7 +36,7 @@ impl PartialEq for CallHistory {
 }
 
 impl CallHistory {
-    /// Adds the calls in new messages to the history. `messages` are all messages of the run so
+    /// Adds the calls in new messages to this history. `messages` are all messages of the run so
     /// far.
     pub(super) fn update(&mut self, messages: &[Arc<Message>]) {
         let new = messages.get(self.messages_read..).unwrap_or_default();
@@ -44,14 +45,15 @@ impl CallHistory {
     }
 
     /// Returns the number of times in a row that the last call or the last cycle of calls was made,
-    /// such as 2 for A, B, A, B. Stops counting at `limit` + 1. `latest` is the number of calls in
-    /// the last reply.
+    /// for example 2 for the calls A, B, A, B. Stops counting at `limit` + 1. `latest` is the
+    /// number of calls in the last reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let lengths = (1..=MAX_CYCLE_CALLS).chain([latest]);
         lengths.map(|length| self.count_cycles(length, limit.saturating_add(1))).max().unwrap_or(1)
     }
 
-    /// Returns the number of times in a row that the last `length` calls were made, at most `most`.
+    /// Returns the number of times in a row that the last `length` calls were made. Stops counting
+    /// at `most`.
     fn count_cycles(&self, length: usize, most: u32) -> u32 {
         for number in 1..most {
             let start = length * number as usize;
@@ -71,7 +73,7 @@ impl CallHistory {
     }
 }
 
-/// Computes the fingerprint of a call. Arguments that are not valid JSON are hashed as text.
+/// Computes the fingerprint of `call`. Arguments that are not valid JSON are hashed as text.
 fn call_fingerprint(call: &ToolCall) -> u64 {
     let mut hasher = DefaultHasher::new();
     call.name.hash(&mut hasher);
@@ -95,7 +97,8 @@ pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     }
 }
 
-/// Turns a retry request into a final failure if the tool has already used its retry budget.
+/// Turns a retry request in `result` into a final failure if its tool has already `used` its retry
+/// `budget`.
 pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     if used >= budget
         && let Outcome::Failed(failure) = &mut result.outcome
@@ -106,8 +109,9 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     }
 }
 
-/// Updates the consecutive retries of each tool from the results of one reply. A reply counts at
-/// most one retry per tool. A success without a retry resets the count of the tool.
+/// Updates `retries`, the number of consecutive retries of each tool, from the `results` of one
+/// reply. A reply counts at most one retry per tool. If a tool succeeded and requested no retry,
+/// its number is reset to 0.
 pub(super) fn count_retries<'a>(
     results: impl Iterator<Item = &'a Arc<ToolResult>>,
     retries: &mut BTreeMap<String, u32>,

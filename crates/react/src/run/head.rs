@@ -16,31 +16,32 @@ use crate::extension::SavedEntries;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) config: RunConfig,
-    /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`. They also
-    /// override the configuration of another agent after a hand-off.
+    /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`, even after a
+    /// hand-off replaced it by the configuration of another agent.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub(super) overrides: Overrides,
-    /// Index of the first message of this run in the transcript.
+    /// The index of the first message of this run in the transcript.
     pub(super) first_message: usize,
-    /// Index of the first message after the input of this run.
+    /// The index of the first message after the input of this run in the transcript.
     pub(super) first_step: usize,
     pub(super) state: Machine,
     pub(super) clock: RunClock,
     pub(super) usage: Usage,
     pub(super) requests: u32,
     pub(super) tool_calls: u32,
-    /// Number of consecutive rejected replies.
+    /// The number of consecutive rejected replies.
     pub(super) rejected_replies: u32,
-    /// Number of times in a row that the model made its last calls.
+    /// The number of times in a row that the model has made its last call or its last cycle of
+    /// calls, including the first time.
     pub(super) repeated_calls: u32,
-    /// Number of consecutive retries requested by each tool, by tool name.
+    /// The number of consecutive retries that each tool requested, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
-    /// The part of the transcript that requests contain.
+    /// The part of the transcript that model requests contain.
     pub(super) window: ContextWindow,
-    /// Calls added by the host program that are not returned as an effect yet.
+    /// Calls added by the host program that were not returned as an effect yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added_calls: Vec<ToolCall>,
-    /// Number of calls that the host program has added so far.
+    /// The number of calls that the host program has added so far.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) added_total: usize,
     /// Enqueued messages that are not delivered yet.
@@ -104,7 +105,7 @@ impl Head {
         self.clock.now
     }
 
-    /// Resets the tool choice to `Auto` after the model has made the required call.
+    /// Resets a required tool choice to `Auto`, after the model has made the call.
     pub(super) fn reset_tool_choice(&mut self) {
         let release = |choice: &mut ToolChoice| {
             if let ToolChoice::Required | ToolChoice::Tool(_) = choice {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{call_results, head::Head};
 
-/// The ids of all calls of a conversation. The set is derived from the transcript and the head, and
-/// is not saved itself.
+/// The ids of all calls of a conversation. The set is derived from the transcript and the [`Head`]
+/// of the run, and is not saved itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallIds(BTreeSet<String>);
 
@@ -22,8 +22,8 @@ impl CallIds {
         Self(calls.chain(recorded).chain(added).chain(open).map(str::to_owned).collect())
     }
 
-    /// Inserts the ids of new calls. If an id is empty or already used, the call in `calls` gets a
-    /// new id.
+    /// Inserts the ids of the new `calls`. If the id of a call is empty or already used, the call
+    /// gets a new id first.
     pub(super) fn insert_unique(&mut self, calls: &mut [ToolCall]) {
         for call in calls {
             if call.id.is_empty() || !self.0.insert(call.id.clone()) {
@@ -33,8 +33,8 @@ impl CallIds {
         }
     }
 
-    /// Inserts the ids of all calls. If an id is empty or not unique, inserts none and returns this
-    /// id.
+    /// Inserts the ids of all `calls` and returns `None`. If one of the ids is empty or not unique,
+    /// inserts none of them and returns this id.
     pub(super) fn insert_all(&mut self, calls: &[ToolCall]) -> Option<String> {
         let mut new = BTreeSet::new();
         for call in calls {
@@ -59,7 +59,7 @@ impl CallIds {
     }
 }
 
-/// Returns the calls in these messages that have no result.
+/// Returns the calls in `messages` that have no result.
 pub(super) fn open_calls(messages: &[Arc<Message>]) -> Vec<&ToolCall> {
     let mut open: Vec<&ToolCall> = Vec::new();
     for message in messages {

@@ -26,7 +26,8 @@ pub(super) fn check(
     schema.validate(value).map_err(invalid)
 }
 
-/// Returns the first JSON content of a user message.
+/// Returns the first JSON content of `message`. `None` if it is not a user message or contains no
+/// JSON.
 fn json_content(message: &Message) -> Option<&Value> {
     let MessageBody::User { content } = message.body() else { return None };
     content.iter().find_map(|part| match part {

@@ -16,7 +16,8 @@ use super::{
     state::{Purpose, State},
 };
 
-/// The next state, and the error that the driver receives if the run stops there.
+/// The next state of a run, and the result for its driver. The result is an error if the run stops
+/// in this state.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
 /// The clock of a run, for its time limit. It stops while the run has no driver or is suspended.
@@ -54,8 +55,8 @@ impl RunClock {
 }
 
 impl Run {
-    /// Returns the limit that forbids a further request, or `None` if a request is allowed.
-    pub(super) fn exhausted(&self) -> Option<Limit> {
+    /// Returns the limit that forbids a further model request, or `None` if a request is allowed.
+    pub(super) fn reached_limit(&self) -> Option<Limit> {
         let Head { config, requests, usage, window, clock, .. } = &self.head;
         let RunLimits { input_tokens, output_tokens, total_tokens, cost, time, .. } = config.limits;
         let requests = requests.saturating_add(window.summaries);
@@ -80,7 +81,7 @@ impl Run {
         Some(limit.saturating_sub(self.head.clock.elapsed()))
     }
 
-    /// Returns the time limit if it is reached.
+    /// Returns the time limit of the run. `None` if it is not reached or does not apply.
     pub(super) fn time_is_up(&self) -> Option<Limit> {
         self.time_left().filter(Duration::is_zero)?;
         self.head.config.limits.time.map(Limit::Time)
@@ -89,7 +90,7 @@ impl Run {
     /// Reports that the [time](Self::time_left) of the run ended before the driver had performed
     /// the last effect.
     ///
-    /// A request in flight is abandoned. Calls under way get a
+    /// A request in flight is abandoned. Calls in progress get a
     /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call of
     /// [`next`](Self::next) applies [`RunConfig::at_limit`](super::RunConfig::at_limit).
     pub fn on_time_up(&mut self) {
@@ -110,20 +111,21 @@ impl Run {
         }
     }
 
-    /// Reports usage in addition to the model requests of the run, for example the usage of an
-    /// agent that was called as a tool.
+    /// Adds `usage` to the usage of the run. The usage of the run's own model requests is already
+    /// included. This method is for other usage, for example that of an agent called as a tool.
     pub fn on_usage(&mut self, usage: Usage) {
         self.head.usage += usage;
     }
 
-    /// Sets the current time, and counts the time since the last step if the clock is running.
+    /// Sets the current time to `now`, and counts the time since the last step if the clock is
+    /// running.
     pub(super) fn tick(&mut self, now: Timestamp) {
         self.head.clock.tick(now);
     }
 
-    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit) to a run that reached a limit:
-    /// the run fails or makes a final request. If `purpose` is already that of the final request,
-    /// the run fails.
+    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit) to a run that reached `limit`:
+    /// the run fails or makes a final request. If `purpose` is already that of a final request, the
+    /// run fails.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
         match (self.head.config.at_limit, purpose.limit()) {
             (AtLimit::Fail, _) => {
@@ -141,8 +143,8 @@ impl Run {
         }
     }
 
-    /// Counts a rejected reply, and repeats the request. Returns `error` if there were too many
-    /// rejected replies in a row.
+    /// Counts a rejected reply, and repeats the request. Fails with `error` if there were too many
+    /// rejected replies in a row. A final request after a limit is not repeated: the run fails.
     pub(super) fn retry_rejected_reply(
         &mut self,
         purpose: Purpose,

@@ -1,4 +1,4 @@
-//! Marks: metadata of messages that the run sets and reads.
+//! Marks: metadata entries that a run sets on messages and reads again.
 
 use std::sync::Arc;
 
@@ -6,53 +6,56 @@ use haft_core::{Message, ToolResult};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// Metadata key of hints: messages from the run itself, with the user role.
+/// Metadata key that marks hints: messages from the run itself to the model, with the user role.
 const HINT: &str = "hint";
-/// Metadata key of unusable messages of the model, which are neither calls nor an accepted answer.
+/// Metadata key that marks unusable messages of the model. They contain no calls and are not the
+/// accepted answer.
 const UNUSABLE: &str = "unusable";
-/// Metadata key of answers that an output validator rejected.
+/// Metadata key that marks rejected answers. An output validator rejected the answer, or its
+/// validation did not finish because the run was cancelled or failed.
 const REJECTED: &str = "rejected";
-/// Metadata key of messages that were enqueued during the run.
+/// Metadata key that marks messages that were enqueued during the run.
 const ENQUEUED: &str = "enqueued";
-/// Metadata key of summaries. The value is the number of messages directly before the summary that
-/// are not part of it.
+/// Metadata key that marks summaries. The value is the number of messages directly before the
+/// summary that are not part of it.
 const SUMMARY: &str = "summary";
-/// Metadata key of messages with results of added calls. The value contains the results by call id.
+/// Metadata key that marks messages with the results of added calls. The value contains the results
+/// by call id.
 const CALL_RESULTS: &str = "queued";
 
-/// Creates a hint: a message from the run to the model, such as a problem with its reply.
-/// [`is_hint`] recognizes it.
+/// Creates a hint: a message from the run to the model, for example about a problem with its last
+/// reply. [`is_hint`] recognizes it.
 pub fn hint(text: impl Into<String>) -> Message {
     marked(Message::user(text.into()), HINT)
 }
 
-/// Creates a message with the summary of the conversation. The summary covers all messages except
-/// the last `kept` ones.
+/// Creates a message with the summary `text` of the conversation. The summary covers all earlier
+/// messages except the last `kept` ones.
 pub(super) fn summary(text: impl Into<String>, kept: usize) -> Message {
     let text = format!("Summary of the conversation so far:\n{}", text.into());
     with(hint(text), SUMMARY, Value::from(kept))
 }
 
-/// Returns the number of messages directly before a summary that are not part of it, or `None` if
-/// `message` is not a summary.
+/// Returns the number of messages directly before the summary `message` that the summary does not
+/// cover. `None` if `message` is not a summary.
 pub fn summarized(message: &Message) -> Option<usize> {
     let kept = message.metadata_value(SUMMARY).filter(|_| is_hint(message));
     kept?.as_u64()?.try_into().ok()
 }
 
-/// Creates the message that records results of added calls. `results` is an object by call id.
-/// [`call_results`] returns it from the message.
+/// Creates a message that records results of added calls. `results` is a JSON object with the
+/// results by call id. [`call_results`] reads it from the message.
 pub fn call_results_note(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
 }
 
-/// Returns the results of [added calls](super::Run::add_calls) that a message records, or `None` if
-/// it records none. They are a JSON object by call id; each value is `{"executed": result}`.
+/// Returns the results of [added calls](super::Run::add_calls) that `message` records, or `None` if
+/// it records none. They are a JSON object by call id. Each value is `{"executed": result}`.
 pub fn call_results(message: &Message) -> Option<&Value> {
     message.metadata_value(CALL_RESULTS).filter(|_| is_hint(message))
 }
 
-/// Creates the message that records these results of added calls, as text and as metadata.
+/// Creates the message that records `results`, the results of added calls, as text and as metadata.
 pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
     let lines = results.iter().map(|result| {
         let (id, text) = (&result.call_id, result.model_text());
@@ -67,22 +70,23 @@ pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
     call_results_note(text, Value::Object(values.collect()))
 }
 
-/// Marks a reply as [unusable](is_unusable).
+/// Marks `reply` as [unusable](is_unusable).
 pub(super) fn mark_unusable(reply: Message) -> Message {
     marked(reply, UNUSABLE)
 }
 
-/// Marks a reply as [unusable](is_unusable) and [rejected](is_rejected).
+/// Marks `reply` as [unusable](is_unusable) and [rejected](is_rejected).
 pub(super) fn mark_rejected(reply: Message) -> Message {
     marked(marked(reply, UNUSABLE), REJECTED)
 }
 
-/// Marks a message as [enqueued](is_enqueued).
+/// Marks `message` as [enqueued](is_enqueued).
 pub(super) fn mark_enqueued(message: Message) -> Message {
     marked(message, ENQUEUED)
 }
 
-/// Returns `true` for an answer that an output validator rejected.
+/// Returns `true` for an answer that an output validator rejected, or whose validation did not
+/// finish because the run was cancelled or failed.
 pub fn is_rejected(message: &Message) -> bool {
     is_marked(message, REJECTED)
 }
@@ -99,8 +103,9 @@ pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT)
 }
 
-/// Returns `true` for an unusable message of the model, which is neither calls nor an accepted
-/// answer. It is followed by a [hint](is_hint), or by the end of a failed run.
+/// Returns `true` for an unusable message of the model: it contains no calls and is not the
+/// accepted answer. It is followed by a [hint](is_hint), or by the end of a failed or cancelled
+/// run.
 pub fn is_unusable(message: &Message) -> bool {
     is_marked(message, UNUSABLE)
 }

@@ -88,8 +88,8 @@ impl Run {
     /// # Errors
     ///
     /// Fails if no output is being validated, and if there were too many rejections in a row. Fails
-    /// with [`AgentErrorKind::Hook`] if the validation failed or the changed output does not fit;
-    /// the result can then be reported again.
+    /// with [`AgentErrorKind::Hook`] if the validation failed or the changed output does not fit
+    /// the schema. The result can then be reported again.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
             return Err(RunError::NoCheck.into());
@@ -126,8 +126,8 @@ impl Run {
         self.head.state.finish_check(State::finishing(stop_reason, output));
     }
 
-    /// Returns the output after a validator changed it. Fails if it no longer fits the declared
-    /// schema.
+    /// Returns `changed`, the output that a validator returned for `output`, with the original stop
+    /// reason. Fails if its structured data does not fit the declared schema.
     fn check_changed(&self, output: &Output, mut changed: Output) -> Result<Output, BoxError> {
         changed.stop_reason = output.stop_reason;
         if changed.outputs == output.outputs {
@@ -150,7 +150,8 @@ impl Run {
         Ok(Output { outputs, ..changed })
     }
 
-    /// Stops a validation. The message under validation is recorded as rejected.
+    /// Stops the validation of an output, if any. The message with the output is recorded as
+    /// [rejected](super::is_rejected).
     pub(super) fn reject_output(&mut self) {
         let Some((purpose, _, message)) = self.head.state.take_output() else { return };
         if let Some(message) = message {

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::dialect::json_object;
 
-/// Parses an answer as a JSON object and validates it with `schema`. The error text is sent to the
-/// model.
+/// Parses `content`, an answer of the model, as a JSON object, repairs common mistakes, and
+/// validates it with `schema`. The error text is sent to the model.
 pub(super) fn parse_answer(schema: &Schema, content: &[Content]) -> Result<Value, String> {
     let value = match content {
         [Content::Json { value }] => value.clone(),

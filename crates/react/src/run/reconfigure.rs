@@ -3,12 +3,14 @@
 use super::{Run, RunConfig, context::ContextWindow};
 
 impl Run {
-    /// Replaces the configuration of the run, for example because another agent takes over.
+    /// Replaces the configuration of the run with `config`, for example because another agent takes
+    /// over.
     ///
-    /// The limits of the run and the overrides from its input stay in effect. The whole
-    /// conversation is sent again, since omissions and summaries were made for the previous model.
-    /// The counters of rejected replies and of retries are reset. The next effect before a request
-    /// is [`Effect::Prepare`](super::Effect::Prepare).
+    /// The limits of the run and the overrides from its input stay in effect. Turns and steps that
+    /// this run has omitted or summarized are sent again, because this was done for the previous
+    /// model. The counters of rejected replies and of retries are reset. Inputs that are already
+    /// prepared are discarded, so [`Effect::Prepare`](super::Effect::Prepare) precedes the next
+    /// request.
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };
@@ -19,8 +21,8 @@ impl Run {
         head.state.discard_inputs();
     }
 
-    /// Omits all steps so far of this run from later requests. The input of the run and new steps
-    /// are still sent.
+    /// Omits all steps that this run has made so far from later requests. The input of the run and
+    /// new steps are still sent.
     pub fn hide_steps(&mut self) {
         self.head.window.hide_steps(self.transcript.len());
     }

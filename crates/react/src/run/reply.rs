@@ -60,7 +60,7 @@ impl Run {
         }
     }
 
-    /// Records a reply with calls, and starts the calls unless a limit forbids them.
+    /// Records `message`, a reply with calls, and starts its calls unless a limit forbids them.
     fn open_calls(&mut self, purpose: Purpose, mut message: AssistantMessage) -> Transition {
         self.head.reset_tool_choice();
         self.ids.insert_unique(&mut message.tool_calls);
@@ -78,8 +78,9 @@ impl Run {
         }
     }
 
-    /// Accepts or validates a reply without calls as the answer. Rejects it if it does not fit the
-    /// output schema.
+    /// Accepts `message`, a reply without calls, as the answer, or starts its validation. Rejects
+    /// the message if it does not fit the output schema. If the outputs need a separate request,
+    /// repeats the request for them.
     fn read_answer(
         &mut self,
         purpose: Purpose,
@@ -109,8 +110,8 @@ impl Run {
         (State::finishing(stop_reason, None), Ok(()))
     }
 
-    /// Records a reply as unusable, and requests a correction of `problem` from the model. Fails if
-    /// too many replies in a row were rejected.
+    /// Records `message` as [unusable](super::is_unusable), and requests a correction of `problem`
+    /// from the model. Fails if too many replies in a row were rejected.
     fn reject(&mut self, purpose: Purpose, message: AssistantMessage, problem: String) -> Transition {
         let message = AssistantMessage { tool_calls: Vec::new(), ..message };
         if !message.is_empty() {
@@ -130,8 +131,8 @@ impl Run {
         (next, result)
     }
 
-    /// Returns the problems of the replies that were rejected since message index `message`, as
-    /// sent to the model. Each of these replies is in the transcript, marked as
+    /// Returns the problems of the replies from message index `message` on that were rejected. The
+    /// texts are those sent to the model. Each of these replies is in the transcript, marked as
     /// [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
@@ -140,8 +141,10 @@ impl Run {
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// Returns the number of times in a row that the model made its last calls. The result is at
-    /// most the limit until the model was warned, even if a single reply repeats a call more often.
+    /// Returns the number of times in a row that the model has made its last call or its last cycle
+    /// of calls, including the first time. `latest` is the number of calls in the last reply. The
+    /// result is at most the limit until the model was warned, even if a single reply repeats a
+    /// call more often. Without a limit, the result is always 1.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);

@@ -6,8 +6,8 @@ use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::St
 use crate::dialect::{Prompt, Reply};
 
 impl Run {
-    /// Completes the current step: executes added calls, then delivers enqueued messages.
-    /// Afterwards requests the preparation of the inputs for the next request.
+    /// Completes the current step. If there are added calls, starts them and returns `None`. If
+    /// there are none, delivers enqueued messages and returns [`Effect::Prepare`].
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
@@ -18,6 +18,7 @@ impl Run {
     }
 
     /// Returns the next model request as an effect, or a compaction if the context is too long.
+    /// `None` if added calls must be executed first.
     pub(super) fn request(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         // Calls and messages may have arrived while the inputs were prepared.
         if self.open_added_calls(step.resolver)? {
@@ -25,7 +26,7 @@ impl Run {
         }
         self.deliver_next();
         let purpose = self.head.state.purpose();
-        if let (None, Some(limit)) = (purpose.limit(), self.exhausted()) {
+        if let (None, Some(limit)) = (purpose.limit(), self.reached_limit()) {
             let (next, result) = self.reach_limit(purpose, limit);
             if result.is_err() {
                 self.head.state.discard_inputs();
@@ -35,7 +36,7 @@ impl Run {
             result?;
         }
         let purpose = self.head.state.purpose();
-        if self.exceeds_tokens() && self.reduce() && self.state() == RunState::Compacting {
+        if self.exceeds_tokens() && self.shorten_context() && self.state() == RunState::Compacting {
             return Ok(self.compact(step.resolver));
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
@@ -53,8 +54,8 @@ impl Run {
         Ok(Some(Effect::Chat(Box::new(request))))
     }
 
-    /// Reports the reply to [`Effect::Chat`], after the dialect has [parsed](crate::Dialect::fold)
-    /// it.
+    /// Reports the reply to [`Effect::Chat`]. `reply` is the reply as
+    /// [parsed](crate::Dialect::fold) by the dialect, or the error of the model.
     ///
     /// Empty, unreadable and truncated replies are tolerated up to
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. They
@@ -87,7 +88,7 @@ impl Run {
         let purpose = self.head.state.purpose();
         let (next, result): Transition = match last_error(&error) {
             ModelError::ContextTooLong(_) => {
-                if self.reduce() {
+                if self.shorten_context() {
                     if self.state() == RunState::AwaitingReply {
                         self.head.state.request_again();
                     }
@@ -108,15 +109,15 @@ impl Run {
     }
 }
 
-/// Returns `true` if the model replied, but the reply is empty, unreadable or truncated. The same
-/// request may succeed next time.
+/// Returns `true` if `error` means that the model replied, but the reply is empty, unreadable or
+/// truncated. The same request may succeed next time.
 pub fn is_broken_reply(error: &ModelError) -> bool {
     let error = last_error(error);
     matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })
 }
 
-/// Returns the error of the last model if `error` is from a fallback over several models, otherwise
-/// `error` itself.
+/// Returns the error of the last model if `error` is from a fallback over several models. Other
+/// errors are returned unchanged.
 fn last_error(error: &ModelError) -> &ModelError {
     match error {
         ModelError::AllFailed { failures } => failures.last().map_or(error, |last| last_error(&last.error)),

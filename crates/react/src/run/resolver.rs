@@ -47,18 +47,20 @@ use super::{Output, Run};
 /// }
 /// ```
 pub trait Resolver: Debug + Send + Sync {
-    /// Returns copies of messages with their references resolved, by transcript index. In a request
-    /// they replace the original messages.
+    /// Returns copies of the messages that contain references, with these references resolved, by
+    /// transcript index. In a model request, the copies replace the original messages.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
     /// Returns `output` with its references resolved.
     fn output(&self, transcript: &Transcript, output: Output) -> Output;
 
-    /// Returns a tool result with its references resolved, or `None` if it contains no references.
+    /// Returns a copy of `result` with its references resolved, or `None` if it contains no
+    /// references.
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult>;
 
     /// Selects the added calls that can be executed now, and resolves the references in their
-    /// arguments. `waiting` contains all added calls without execution so far, and is not empty.
+    /// arguments. `waiting` contains all added calls that have not been executed yet, and is not
+    /// empty.
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 
@@ -67,8 +69,8 @@ pub trait Resolver: Debug + Send + Sync {
 pub struct Selection {
     /// The calls to execute now, with resolved arguments.
     pub ready: Vec<ToolCall>,
-    /// The calls that need results of other calls first. They are passed to [`Resolver::select`]
-    /// again.
+    /// The calls that need the results of other calls first. They are passed to
+    /// [`Resolver::select`] again.
     pub waiting: Vec<ToolCall>,
     /// The calls that can never be executed, each with the reason as text.
     pub failed: Vec<(ToolCall, String)>,

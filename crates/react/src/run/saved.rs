@@ -15,7 +15,8 @@ impl Run {
     pub const VERSION: u32 = 1;
 
     /// Returns the run without its transcript, for programs that store messages separately and only
-    /// append new ones. The size of the head does not depend on the length of the conversation.
+    /// append new ones. The size of the [`RunHead`] does not depend on the length of the
+    /// conversation.
     ///
     /// # Examples
     ///
@@ -37,11 +38,11 @@ impl Run {
         RunHead { messages: self.transcript.len(), head: self.head.clone() }
     }
 
-    /// Restores a run from its head and its transcript.
+    /// Restores a run from its [`RunHead`] and its transcript.
     ///
     /// # Errors
     ///
-    /// Fails if the transcript has more or fewer messages than when the head was saved.
+    /// Fails if the transcript has more or fewer messages than when `head` was created.
     pub fn with_head(head: RunHead, transcript: Transcript) -> Result<Self, RunError> {
         let RunHead { messages, head } = head;
         if messages != transcript.len() {
@@ -51,11 +52,11 @@ impl Run {
     }
 }
 
-/// A [`Run`] without its transcript. [`Run::with_head`] restores the run. The JSON form contains
-/// the same version number as that of the run.
+/// A [`Run`] without its transcript. [`Run::with_head`] restores the run. Its JSON form contains
+/// the [version](Run::VERSION) of the format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
-    /// Number of messages in the transcript when the head was saved.
+    /// The number of messages in the transcript when this value was created.
     messages: usize,
     head: Head,
 }
@@ -98,12 +99,12 @@ impl<'de> Deserialize<'de> for RunHead {
     }
 }
 
-/// The JSON object of a saved value, with the current version.
+/// The JSON object of a saved [`Run`] or [`RunHead`]. Its version is [`Run::VERSION`].
 struct Form(Value);
 
 impl Form {
-    /// Checks the version of a saved value. The fields are not read yet, since they may differ in
-    /// another version.
+    /// Checks that `value` has the version [`Run::VERSION`]. Its other fields are not read yet,
+    /// since they may differ in other versions. `what` and `fields` are for the error text.
     fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {
@@ -120,8 +121,8 @@ impl Form {
         Ok(Self(value))
     }
 
-    /// Moves a field out of the object and deserializes it. The error contains the path of the
-    /// faulty value.
+    /// Moves the value of `field` out of the object and deserializes it. The error contains the
+    /// path of the faulty value.
     fn take<T: DeserializeOwned>(&mut self, field: &str) -> Result<T, String> {
         let value = self.0.get_mut(field).map(Value::take).unwrap_or_default();
         serde_path_to_error::deserialize(value).map_err(|error| {

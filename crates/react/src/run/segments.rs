@@ -22,8 +22,8 @@ pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
     split(range.clone(), range.skip(1).filter(begins))
 }
 
-/// Returns the parts of `range` without summaries. If `resolved` is `true`, messages with results
-/// of added calls are left out, too.
+/// Returns the subranges of `range` that contain no summaries. If `resolved` is `true`, the
+/// subranges contain no messages with results of added calls either.
 pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,
@@ -38,13 +38,13 @@ pub(super) fn without_notes(
         .filter(|it| !it.is_empty())
 }
 
-/// Returns `true` for a message from a user. [Hints](super::is_hint) of a run have the user role as
-/// well, but are not from a user.
+/// Returns `true` if `message` is from a user. [Hints](super::is_hint) of a run have the user role
+/// as well, but are not from a user.
 pub fn is_from_user(message: &Message) -> bool {
     matches!(message.body(), MessageBody::User { .. }) && !is_hint(message)
 }
 
-/// Splits `range` before each index in `begins`. Empty segments are left out.
+/// Splits `range` before each index in `begins`. Empty ranges are left out.
 fn split(range: Range<usize>, begins: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     let ends = begins.chain([range.end]);
     let segments = ends.scan(range.start, |from, end| Some(std::mem::replace(from, end)..end));

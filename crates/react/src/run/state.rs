@@ -23,7 +23,7 @@ use crate::{dialect::Reply, open_calls::OpenCalls};
 #[serde(tag = "name", rename_all = "snake_case")]
 pub(super) enum State {
     /// The run is at a step boundary. The next effect is
-    /// [`Effect::Prepare`](super::Effect::Prepare).
+    /// [`Effect::Prepare`](super::Effect::Prepare), unless added calls are executed first.
     ReadyToRequest {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
@@ -34,7 +34,7 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
     },
-    /// The messages before index `until` are being summarized.
+    /// The messages before the transcript index `until` are being summarized.
     Compacting {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
@@ -56,8 +56,8 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
         output: Box<Output>,
-        /// The message with the output, which is not in the transcript yet. `None` for the output
-        /// of a tool.
+        /// The message that contains the output. It is not in the transcript yet. `None` if the
+        /// output is the result of a tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<AssistantMessage>>,
     },
@@ -81,7 +81,7 @@ pub(super) enum Purpose {
     /// The model returns the declared outputs after its last step
     /// ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
     Outputs {
-        /// The limit that made this the final request. `None` if no limit was reached.
+        /// The limit after which this request became the final one. `None` if no limit was reached.
         limit: Option<Limit>,
     },
     /// The model must answer, because a limit was reached.
@@ -131,7 +131,7 @@ pub(super) enum AfterCalls {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) stop_reason: StopReason,
-    /// The output. `None` if it is the last message of the model.
+    /// The output of the run. `None` if the last message of the model is the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Box<Output>>,
 }
@@ -144,7 +144,7 @@ pub(super) struct Answer {
 #[non_exhaustive]
 pub enum RunState {
     /// The run is at a step boundary. The next effect is
-    /// [`Effect::Prepare`](super::Effect::Prepare).
+    /// [`Effect::Prepare`](super::Effect::Prepare), unless added calls are executed first.
     ReadyToRequest,
     /// The driver prepares the inputs of the next request.
     Preparing,
@@ -240,7 +240,8 @@ impl Machine {
         &self.state
     }
 
-    /// Returns the batch of calls whose results are not in the transcript yet.
+    /// Returns the batch of calls whose results are not in the transcript yet. `None` if there is
+    /// no such batch.
     pub(super) fn batch(&self) -> Option<&Batch> {
         match &self.state {
             State::CallingTools(batch) | State::Suspended(batch) => Some(batch),
@@ -316,7 +317,7 @@ impl Machine {
         self.enter(State::ReadyToRequest { purpose: self.purpose() });
     }
 
-    /// `AwaitingReply → ReplyReceived`: stores the reply until the next step.
+    /// `AwaitingReply → ReplyReceived`: stores `reply` until the next call of `next`.
     pub(super) fn receive(&mut self, reply: Reply) {
         if let State::AwaitingReply(request) = &mut self.state {
             let request = mem::take(request);
@@ -324,8 +325,8 @@ impl Machine {
         }
     }
 
-    /// Moves the reply out of the state. The caller must call [`finish_reply`](Self::finish_reply)
-    /// next.
+    /// Moves the request and its reply out of the state, or returns `None` if no reply was
+    /// received. The caller must call [`finish_reply`](Self::finish_reply) next.
     pub(super) fn take_reply(&mut self) -> Option<(Request, Reply)> {
         match &self.state {
             State::ReplyReceived { .. } => match self.take() {
@@ -372,8 +373,8 @@ impl Machine {
         }
     }
 
-    /// Moves the calls out of the state. The caller must call [`finish_calls`](Self::finish_calls)
-    /// next.
+    /// Moves the batch of calls out of the state, or returns `None` if there is none. The caller
+    /// must call [`finish_calls`](Self::finish_calls) next.
     pub(super) fn take_calls(&mut self) -> Option<Batch> {
         self.batch()?;
         match self.take() {
@@ -395,8 +396,8 @@ impl Machine {
         self.enter(next);
     }
 
-    /// Moves the output and its message out of the state. The caller must call
-    /// [`finish_check`](Self::finish_check) next.
+    /// Moves the purpose, the output and its message out of the state, or returns `None` if no
+    /// output is being validated. The caller must call [`finish_check`](Self::finish_check) next.
     pub(super) fn take_output(&mut self) -> Option<(Purpose, Output, Option<AssistantMessage>)> {
         match &self.state {
             State::CheckingOutput { .. } => match self.take() {
@@ -512,8 +513,8 @@ impl State {
         Self::CallingTools(Batch { calls, source: CallSource::Reply })
     }
 
-    /// Creates the state of a run with an answer: `output`, or the last message of the model if it
-    /// is `None`.
+    /// Creates the state of a run that has an answer. The answer is `output`, or the last message
+    /// of the model if `output` is `None`.
     pub(super) fn finishing(stop_reason: StopReason, output: Option<Box<Output>>) -> Self {
         Self::Finishing(Answer { stop_reason, output })
     }
@@ -529,7 +530,8 @@ impl Purpose {
         !matches!(self, Self::Step)
     }
 
-    /// Returns the limit that made this the final request. `None` if no limit was reached.
+    /// Returns the limit after which the request became the final one. `None` if no limit was
+    /// reached.
     pub(super) fn limit(self) -> Option<Limit> {
         match self {
             Self::Step => None,

@@ -8,8 +8,8 @@ use haft_core::{
     message::{AssistantMessage, MessageBody},
 };
 
-/// Returns the calls in these messages with their results, in call order. Calls without a result
-/// are left out.
+/// Returns the calls in `messages` with their results, in call order. Calls without a result are
+/// left out.
 pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     let replies = (0..).zip(messages).filter_map(|(index, message)| match message.body() {
         MessageBody::Assistant(reply) => Some((index, reply)),
@@ -30,8 +30,8 @@ pub fn steps(messages: &[Arc<Message>]) -> Vec<AgentStep> {
     steps.collect()
 }
 
-/// Returns the result of the call `id`, or `None` if it has none. The search is short, since most
-/// results directly follow their calls.
+/// Returns the first result in `messages` of the call with this `id`. `None` if the call has no
+/// result. The search is short, since most results directly follow their calls.
 fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResult>> {
     let mut results = messages.iter().filter_map(|message| match message.body() {
         MessageBody::Tool(result) => Some(result),
@@ -40,7 +40,8 @@ fn result<'a>(messages: &'a [Arc<Message>], id: &str) -> Option<&'a Arc<ToolResu
     results.find(|result| result.call_id == id)
 }
 
-/// Returns the reasoning of a reply. If it has none, returns the text beside its calls.
+/// Returns the reasoning of `reply`, or its text if it has no reasoning. `None` if `reply` has
+/// neither.
 pub fn reasoning(reply: &AssistantMessage) -> Option<String> {
     let text = || Some(reply.text()).filter(|text| !text.is_empty());
     reply.reasoning.clone().or_else(text)

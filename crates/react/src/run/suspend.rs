@@ -20,17 +20,17 @@ impl Run {
         Ok(SuspendedRun { pending: self.pending(), state })
     }
 
-    /// Restores the run from a [`SuspendedRun`].
+    /// Restores a run from `suspended`.
     ///
     /// # Errors
     ///
-    /// Fails if the data is not from [`to_suspended`](Self::to_suspended), or from another
+    /// Fails if `suspended` was not created by [`to_suspended`](Self::to_suspended), or has another
     /// [version](Self::VERSION) of the format.
     pub fn from_suspended(suspended: SuspendedRun) -> Result<Self, AgentErrorKind> {
         serde_json::from_value(suspended.state).map_err(|error| unreadable(&error))
     }
 
-    /// Restores a suspended run and reports decisions to it.
+    /// Restores the run from `suspended` and reports `decisions` to it.
     pub(super) fn resume(suspended: SuspendedRun, decisions: Decisions) -> Result<Self, AgentError> {
         let mut run = Self::from_suspended(suspended)?;
         let decided = decisions.into_iter().try_for_each(|(id, decision)| run.on_decision(&id, decision));

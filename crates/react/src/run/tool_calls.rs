@@ -16,17 +16,18 @@ use super::{
 use crate::open_calls::OpenCalls;
 
 impl Run {
-    /// Reports the result of a call. Returns the recorded result, which may differ: the run adds a
-    /// warning to the result of a repeated call, and turns a retry over the budget into a failure.
+    /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
+    /// from `result`: it gets the id and the name of the call, a warning if the call is repeated,
+    /// and a final failure in place of a retry over the budget of the tool.
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is under way.
+    /// Fails if no call with this id is in progress.
     pub fn on_result(&mut self, id: &str, mut result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let Some(Batch { calls, source }) = self.head.state.batch_mut() else {
             return Err(RunError::NotUnderWay(id.to_owned()));
         };
-        let (call, budget) = calls.under_way_as(id)?;
+        let (call, budget) = calls.find_in_progress(id)?;
         // The recorded result has the id and the name of the call in the transcript.
         if (&result.call_id, &result.name) != (&call.id, &call.name) {
             result = ToolResult { call_id: call.id.clone(), name: call.name.clone(), ..result };
@@ -44,7 +45,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is under way.
+    /// Fails if no call with this id is in progress.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         match self.head.state.batch_mut() {
@@ -53,15 +54,15 @@ impl Run {
         }
     }
 
-    /// Reports the decision for a waiting call. Decisions can be reported one by one: calls with a
-    /// decision continue, and the other calls keep waiting.
+    /// Reports the decision for the waiting call with this `id`. Decisions can be reported one by
+    /// one: calls with a decision continue, and the other calls keep waiting.
     ///
     /// # Errors
     ///
     /// Fails if no call with this id waits, or if the call waits for another kind of decision.
     pub fn on_decision(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         match self.head.state.batch_mut() {
-            Some(batch) => batch.calls.answer(id, answer),
+            Some(batch) => batch.calls.decide(id, answer),
             None => Err(RunError::NotWaiting { id: id.to_owned(), waiting: "none".to_owned() }),
         }
     }
@@ -75,17 +76,17 @@ impl Run {
     /// loaded from storage, their outcome is unknown.
     pub fn interrupted(&self) -> Vec<ToolCall> {
         let batch = self.head.state.batch();
-        batch.map(|batch| batch.calls.under_way().cloned().collect()).unwrap_or_default()
+        batch.map(|batch| batch.calls.in_progress().cloned().collect()).unwrap_or_default()
     }
 
-    /// Returns the ready calls as an effect, or waits for decisions if no call is ready. Returns
-    /// `None` after all calls are finished.
+    /// Returns the ready calls as an effect, or [`Effect::Wait`] if all open calls wait for
+    /// decisions. Returns `None` if the calls are finished or were denied by a limit.
     pub(super) fn call(&mut self, tools: &ToolList) -> Result<Option<Effect>, AgentErrorKind> {
         let time_is_up = self.time_is_up();
         let Some(Batch { calls, .. }) = self.head.state.batch_mut() else { return Ok(None) };
-        let under_way: Vec<_> = calls.under_way().map(|call| call.id.as_str()).collect();
-        if !under_way.is_empty() {
-            return Err(RunError::CallsUnderWay(under_way.join(", ")).into());
+        let in_progress: Vec<_> = calls.in_progress().map(|call| call.id.as_str()).collect();
+        if !in_progress.is_empty() {
+            return Err(RunError::CallsUnderWay(in_progress.join(", ")).into());
         }
         if let Some(fatal) = calls.fatal() {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
@@ -97,7 +98,7 @@ impl Run {
             self.deny_calls(limit)?;
             return Ok(None);
         }
-        let batch = calls.hand_out(tools);
+        let batch = calls.take_ready(tools);
         if !batch.calls.is_empty() {
             return Ok(Some(Effect::Call(batch)));
         }
@@ -111,8 +112,8 @@ impl Run {
         Ok(None)
     }
 
-    /// Records the results of a batch after all its calls are finished, and ends the run if a tool
-    /// in `stop_on` succeeded.
+    /// Records the results of the current batch after all its calls are finished, and ends the run
+    /// if a tool in `stop_on` succeeded.
     fn finish_calls(&mut self) {
         let Some(batch) = self.head.state.take_calls() else { return };
         let next = match batch.source {
@@ -146,8 +147,9 @@ impl Run {
         self.head.state.finish_calls(next);
     }
 
-    /// Appends the results of a batch to the transcript, in call order. The results of added calls
-    /// are a single message, since they belong to no reply.
+    /// Appends the results of `batch` to the transcript, in call order. Calls without a result get
+    /// a failure of this `kind` with the text `why`. The results of added calls become a single
+    /// message, since they belong to no reply.
     fn record_results(&mut self, batch: Batch, kind: FailureKind, why: &str) {
         let now = self.head.now();
         let results = batch.calls.close(kind, why, now);
@@ -159,14 +161,15 @@ impl Run {
         }
     }
 
-    /// Records a failure for each call of a reply that `limit` forbids, and for all added calls.
+    /// Records a failure for each of `calls`, which a reply made and `limit` forbids, and for all
+    /// added calls.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
         self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
         self.close_added_calls(FailureKind::Denied, &why);
     }
 
-    /// Closes all calls with a failure because of `limit`, then applies [`AtLimit`].
+    /// Closes all open calls with a failure because of `limit`, then applies [`AtLimit`].
     pub(super) fn deny_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let why = format!("not run: {limit}");
         self.close_calls(FailureKind::Denied, &why);
@@ -191,8 +194,8 @@ impl Run {
         }
     }
 
-    /// Adds `calls` to the tool call count of the run, unless a limit forbids them. Returns this
-    /// limit, or `None` if the calls are allowed.
+    /// Adds `calls`, the number of new calls, to the tool call count of the run. If a limit forbids
+    /// them, returns this limit and adds nothing. `None` if the calls are allowed.
     pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);

@@ -15,7 +15,8 @@ impl Run {
         self.head.config.tool_choice.clone()
     }
 
-    /// Returns the tool choice for a request. Fails if the chosen tool is not in the request.
+    /// Returns the tool choice for a request with this `purpose`. Fails if the chosen tool is not
+    /// available in `step`.
     pub(super) fn effective_tool_choice(
         &self,
         purpose: Purpose,
@@ -36,8 +37,9 @@ impl Run {
         Err(AgentErrorKind::ToolChoice { wanted, available })
     }
 
-    /// Returns an error text for the model if the reply ignores the tool choice of its request.
-    /// Some servers do not enforce `tool_choice`.
+    /// Returns an error text for the model if `reply` ignores the tool choice of `request`. `None`
+    /// if `reply` follows it. The check is needed because some servers do not enforce
+    /// `tool_choice`.
     pub(super) fn tool_choice_problem(request: &Request, reply: &AssistantMessage) -> Option<String> {
         let calls = &reply.tool_calls;
         let calls_tool = |name: &ToolName| calls.iter().any(|call| call.name == name.as_str());

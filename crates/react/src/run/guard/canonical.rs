@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-/// Writes a JSON value to a hasher. The order of keys does not affect the hash, and `0.0` and
+/// Writes the JSON `value` to `hasher`. The order of keys does not affect the hash, and `0.0` and
 /// `-0.0` have the same hash.
 pub(super) fn write(value: &Value, hasher: &mut DefaultHasher) {
     match value {
