@@ -25,12 +25,12 @@ fn call(id: &str) -> ToolCall {
     ToolCall::new(id, "look", "{}")
 }
 
-/// Creates a run with the given limits and without a driver.
+/// Creates a run with the given limits. The tests drive it directly, without an agent.
 fn new_run(limits: RunLimits) -> Run {
     Run::new(&RunConfig { limits, ..RunConfig::default() }, "Go.".into()).unwrap()
 }
 
-/// Reports a reply with one call of `look` per id.
+/// Reports a reply with one call of `look` for each id in `ids`.
 fn reply(run: &mut Run, ids: &[&str]) {
     let tool_calls = ids.iter().map(|id| call(id)).collect();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
@@ -122,7 +122,7 @@ fn limits_apply_to_added_calls() {
 }
 
 /// Calls added between `Effect::Prepare` and the request are executed first. The prepared inputs
-/// are then out of date, so that the run prepares them again.
+/// are out of date afterwards, so the run prepares them again.
 #[test]
 fn calls_added_while_preparing_run_before_the_request() {
     let tools = ToolList::default();
@@ -174,13 +174,13 @@ fn broken_reply_to_the_final_request_ends_at_the_limit() {
     assert_eq!(error, Limit::Requests(1).to_string());
     assert_eq!(run.state(), RunState::LimitReached);
 
-    // With a higher limit, the run continues.
+    // After the limit is raised, the run can continue.
     run.set_limits(RunLimits::default());
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
 }
 
-/// The call of the stop tool has succeeded and an added call is suspended. A cancellation must give
-/// each call a result.
+/// If a run is cancelled after its stop tool succeeded, while an added call is suspended, each call
+/// must still get a result.
 #[test]
 fn stopped_run_with_a_suspended_call_can_be_cancelled() {
     let tools = ToolList::default();
@@ -201,7 +201,8 @@ fn stopped_run_with_a_suspended_call_can_be_cancelled() {
     assert_paired(run.transcript());
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
 
-    // Without a cancellation, the run ends with the result of the stop tool after the added call.
+    // Without a cancellation, the run finishes the added call and ends with the result of the stop
+    // tool.
     decided.on_decision("x", Decision::output("given")).unwrap();
     assert!(matches!(advance(&mut decided, &step).unwrap(), Effect::Call(_)));
     succeed(&mut decided, "x");

@@ -108,8 +108,9 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     assert_paired(&output.answer().unwrap().transcript);
 }
 
-/// Behaviour A65: the next request contains the changes of a registry. A tool registers another
-/// tool and unregisters itself during its call; the next request offers only the new tool.
+/// Behaviour A65: changes of a registry are visible in the next request. Here a tool registers
+/// another tool and unregisters itself during its call, so the next request offers only the new
+/// tool.
 #[tokio::test]
 async fn registry_changes_are_visible_in_the_next_step() {
     let registry = ToolRegistry::new("plugins");
@@ -144,8 +145,8 @@ async fn registry_changes_are_visible_in_the_next_step() {
     assert_eq!(results, ["installed", "42", r#"unknown tool "install"; available: add"#]);
 }
 
-/// Behaviour C29: calls without an id, or with the id of an earlier call, get new ids. The second
-/// reply has one duplicate id and two empty ids.
+/// Behaviour C29: calls without an id, or with the id of an earlier call, get new ids. Here the
+/// second reply has one duplicate id and two empty ids.
 #[tokio::test]
 async fn missing_and_duplicate_call_ids_are_replaced() {
     let model = ScriptedModel::new()
@@ -175,8 +176,8 @@ async fn missing_and_duplicate_call_ids_are_replaced() {
     .assert_eq(&lines(&requests[2]));
 }
 
-/// Behaviour C76: a run with a history continues the conversation. Its requests contain the
-/// messages and calls of the first run.
+/// Behaviour C76: a run with a history continues the conversation. The requests of the second run
+/// contain the messages and calls of the first run.
 #[tokio::test]
 async fn follow_up_question_continues_the_conversation() {
     let model = ScriptedModel::new()
@@ -262,7 +263,7 @@ async fn constant_progress_does_not_delay_a_timeout() {
     let flood = DynamicTool::new(definition, move |_, cx: ToolContext| {
         let stop = Arc::clone(&stop);
         async move {
-            // The loop never yields to the runtime, so that the call cannot be stopped: it reports
+            // The loop never yields to the runtime, so the call cannot be stopped and reports
             // progress even after its timeout.
             while !stop.load(Ordering::Relaxed) {
                 cx.report(Progress::default());
@@ -285,8 +286,8 @@ async fn constant_progress_does_not_delay_a_timeout() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
-/// Behaviour A65: tools are listed before each request, including one that follows a rejected
-/// reply. The source lists one more tool each time.
+/// Behaviour A65: tools are listed before each request, including a request that follows a rejected
+/// reply. Here the source lists one more tool each time.
 #[tokio::test]
 async fn tools_are_listed_before_each_request() {
     struct Growing(AtomicUsize);
@@ -312,8 +313,8 @@ async fn tools_are_listed_before_each_request() {
     assert_eq!(offered, [1, 2, 3]);
 }
 
-/// A tool can read state of the agent or of the run. If the state is missing, `build` must fail;
-/// the error must not wait until the model calls the tool.
+/// A tool can read state of the agent or of the run. If the state is missing, `build` must already
+/// fail, not only the first call of the tool.
 #[tokio::test]
 async fn state_comes_from_the_agent_or_from_the_run() {
     let reads_state = |name: &str| {

@@ -1,5 +1,5 @@
-//! Behaviour B18: inside an async runtime, the blocking API returns an error. It does not deadlock
-//! or panic.
+//! Behaviour B18: inside an async runtime, the blocking API returns an error. It neither deadlocks
+//! nor panics.
 
 use std::{
     sync::{Arc, mpsc},
@@ -29,7 +29,7 @@ fn agent_without_replies() -> BlockingAgent<ReactAgent> {
     ReactAgent::new(ScriptedModel::new(), calculator()).unwrap().blocking()
 }
 
-/// Sends a message when it is dropped.
+/// A value that sends a message when it is dropped.
 struct DropSignal(mpsc::Sender<()>);
 
 impl Drop for DropSignal {
@@ -88,7 +88,7 @@ fn suspended_run_is_resumed() {
     assert_eq!(agent.run(RunInput::resume(suspended, decisions)).unwrap().text().unwrap(), "Drawn.");
 }
 
-/// Asserts that `run` and `stream` of the agent return `BlockingInRuntime` on this thread.
+/// Asserts that `run` and `stream` of `agent` fail with `BlockingInRuntime` on this thread.
 #[track_caller]
 fn assert_inside_runtime_error(agent: &BlockingAgent<ReactAgent>) {
     let earlier: Transcript = [Message::user("Hi"), Message::assistant("Hello.")].into_iter().collect();
@@ -150,7 +150,7 @@ async fn block_in_place_can_run_an_agent() {
     assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
-/// A thread that only called `Runtime::enter` runs no task, so that blocking it is allowed.
+/// A thread that only called `Runtime::enter` polls no task. The blocking API must work on it.
 #[test]
 fn entered_runtime_can_run_an_agent() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -183,8 +183,8 @@ fn dropped_iterator_drops_its_calls() {
     dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// The iterator can outlive its agent, and can be dropped inside an async task, where blocking is
-/// forbidden.
+/// The event iterator can outlive its agent, and can be dropped inside an async task, where
+/// blocking is forbidden.
 #[test]
 fn iterator_can_be_dropped_inside_a_runtime() {
     let (never_returns, dropped) = never_returns();
@@ -198,8 +198,8 @@ fn iterator_can_be_dropped_inside_a_runtime() {
     dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// A call of `next` inside a runtime returns an error, ends the iterator, and drops the call in
-/// progress.
+/// If `next` of the event iterator is called inside a runtime, it returns an error, ends the
+/// iterator, and drops the tool call in progress.
 #[test]
 fn next_inside_a_runtime_ends_the_iterator() {
     let (never_returns, dropped) = never_returns();
@@ -237,7 +237,7 @@ fn blocked_tool_times_out() {
     drop(release);
 }
 
-/// Nine blocked calls must time out, although the runtime has fewer threads.
+/// Nine calls that block their threads must all time out, although the runtime has fewer threads.
 #[test]
 fn tools_that_block_all_threads_time_out() {
     const BLOCKED: usize = 9;
@@ -264,7 +264,7 @@ fn tools_that_block_all_threads_time_out() {
     drop(release);
 }
 
-/// Nine blocked hooks must time out, although the runtime has fewer threads.
+/// Nine hooks that block their threads must all time out, although the runtime has fewer threads.
 #[test]
 fn hooks_that_block_all_threads_time_out() {
     let (release, released) = mpsc::channel::<()>();

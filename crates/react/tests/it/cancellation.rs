@@ -27,13 +27,13 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Creates a run context that `token` cancels.
+/// Creates a run context whose run is cancelled by `token`.
 fn cancelled_by(token: &CancellationToken) -> RunContext {
     RunContext { cancellation: token.clone(), ..RunContext::default() }
 }
 
-/// Behaviour T4: a cancellation gives every call a result. The run is cancelled after one of three
-/// calls has returned, and the conversation can then be continued.
+/// Behaviour T4: a cancellation gives every call a result. Here the run is cancelled after one of
+/// three calls has returned. The conversation must be usable in another run.
 #[tokio::test(start_paused = true)]
 async fn cancellation_between_reply_and_results_closes_every_call() {
     let model = ScriptedModel::new()
@@ -64,7 +64,8 @@ async fn cancellation_between_reply_and_results_closes_every_call() {
     assert_eq!(next.text().unwrap(), "Fine.");
 }
 
-/// A cancellation must drop the model request at once, even if the model ignores the token.
+/// A cancellation must drop the model request at once, even if the model ignores the cancellation
+/// token.
 #[tokio::test(start_paused = true)]
 async fn request_is_cancelled_without_delay() {
     struct NeverReplies(haft_core::model::ModelProfile);
@@ -110,7 +111,7 @@ async fn cancelled_token_sends_no_request() {
     assert_eq!((model.requests().len(), error.transcript.len()), (0, 1));
 }
 
-/// Dropping the event stream must drop the futures of its calls.
+/// If the event stream of a run is dropped, the futures of its tool calls must be dropped, too.
 #[tokio::test]
 async fn dropped_stream_aborts_its_calls() {
     struct SetOnDrop(Arc<AtomicBool>);
@@ -167,7 +168,8 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
     closed.cancel();
     assert_paired(closed.transcript());
 
-    // Only the idempotent call `look` runs again. The effect of the other two calls is unknown.
+    // Only the call of the idempotent tool `look` runs again. The other two calls get an
+    // unconfirmed failure, because their effect is unknown.
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))));
     let kinds: Vec<_> = run

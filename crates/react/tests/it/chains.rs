@@ -1,5 +1,5 @@
 //! Behaviour A69 and D36: a chain of tools in a run can be suspended and resumed, and its failures
-//! name the failed part.
+//! name the failed tool of the chain.
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
@@ -28,8 +28,9 @@ fn say(sum: i64) -> Json<String> {
     Json(format!("It is {sum}."))
 }
 
-/// A suspended chain resumes at the part that was suspended, and does not repeat the earlier parts.
-/// The second part needs an approval, and so does a tool of the agent that is the third part.
+/// A suspended chain resumes at its suspended tool, and does not repeat the earlier tools. Here the
+/// second tool of the chain needs an approval. The third tool is an agent with a tool that needs an
+/// approval, too.
 #[tokio::test]
 async fn suspended_chain_resumes_at_its_part() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -75,7 +76,7 @@ async fn suspended_chain_resumes_at_its_part() {
     .assert_eq(&entries.lock().unwrap().join("\n"));
 }
 
-/// If a part of a chain fails, the result names this part and the parts that ran before it.
+/// If a tool of a chain fails, the result names this tool and the tools that ran before it.
 #[tokio::test]
 async fn failure_of_a_part_is_in_the_result() {
     let model = ScriptedModel::new().calls([("a", "both", r#"{"x": 1, "y": 2}"#)]).text("A pity.");

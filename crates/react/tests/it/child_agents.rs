@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::{pairing::assert_paired, tools::calculator};
 
-/// Creates a tool without arguments that returns "{name} is done".
+/// Creates the tool `name`, which has no arguments and returns "{name} is done".
 fn tool(name: &str) -> DynamicTool {
     let definition = ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object());
     let name = name.to_owned();
@@ -44,12 +44,13 @@ fn parent(model: ScriptedModel, child: ReactAgent) -> ReactAgent {
     agent(model, calculator().with(child.into_tool("buy", "Buys something.")))
 }
 
-/// Serializes and deserializes a suspended run.
+/// Serializes and deserializes `suspended`, as if another process resumed the run.
 fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
     serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
-/// Returns the ids of the suspended calls, including the calls inside child runs.
+/// Returns the ids of the suspended calls in `pending`. For a suspended child run, these are the
+/// ids of its own suspended calls.
 fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
     pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
 }
@@ -72,8 +73,8 @@ async fn answer_of_a_child_is_the_result() {
     expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
 }
 
-/// A suspended child suspends its parent. The ids of its calls are prefixed with the id of the
-/// outer call, so that they are unique, and a decision for such an id reaches the child.
+/// A suspended child agent suspends its parent. The ids of the child's calls are prefixed with the
+/// id of the outer call, so they are unique. A decision for such an id reaches the child.
 #[tokio::test]
 async fn suspended_child_suspends_its_parent() {
     let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);
@@ -87,7 +88,7 @@ async fn suspended_child_suspends_its_parent() {
     let PendingKind::Nested { pending } = &suspended.pending[0].pending.kind else { panic!() };
     assert!(matches!(pending[0].pending.kind, PendingKind::Approval { .. }));
 
-    // The decisions are passed one at a time, and the run is serialized in between.
+    // The decisions arrive one at a time, and the run is serialized between them.
     let resume = RunInput::resume(reloaded(&suspended), decisions([("1/2", Decision::output("shipped"))]));
     let suspended = agent.run(resume).await.unwrap().into_answer().unwrap_err();
     assert_eq!(ids(&suspended.pending), ["1/1"]);
@@ -142,7 +143,8 @@ async fn decision_of_the_wrong_kind_is_an_error() {
     expect![[r#"the run cannot begin: the decision about the call "1" does not fit: the call needs decisions about the calls inside it"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
-/// A decision can deny the outer call of a suspended child, without decisions for its inner calls.
+/// A decision can deny the outer call of a suspended child agent. No decisions for the inner calls
+/// are needed.
 #[tokio::test]
 async fn suspended_child_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
@@ -154,7 +156,7 @@ async fn suspended_child_can_be_denied() {
     assert_eq!(answer.steps[0].result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// If a child fails, its parent gets a failed result and continues.
+/// If a child agent fails, the parent gets a failed result for its call, and continues.
 #[tokio::test]
 async fn failed_child_is_a_failed_call() {
     let child = ReactAgent::builder(ScriptedModel::new().calls([("1", "add", "{}")]))
@@ -168,8 +170,8 @@ async fn failed_child_is_a_failed_call() {
         .assert_eq(&answer.steps[0].result.model_text());
 }
 
-/// The arguments of the tool are the structured input of the child. The structured output of the
-/// child is the structured result of the tool.
+/// If a child agent declares inputs and outputs, the arguments of its tool are its structured
+/// input, and its structured output is the structured result of the tool.
 #[tokio::test]
 async fn child_has_named_inputs_and_outputs() {
     let question = Schema::new(json!({"properties": {"x": {"type": "integer"}}, "required": ["x"]})).unwrap();
@@ -185,8 +187,8 @@ async fn child_has_named_inputs_and_outputs() {
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
 }
 
-/// Creates a parent with a child and a grandchild. The grandchild calls `pay`, and then `hang` if
-/// `hangs` is `true`, otherwise `pay` again.
+/// Creates a parent with a child and a grandchild. The grandchild calls `pay` and a second tool.
+/// This is `hang` if `hangs` is `true`, and `pay` if not.
 fn three_levels(hangs: bool) -> ReactAgent {
     let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
     let hang = crate::tools::plain("hang", std::future::pending::<()>);
@@ -198,7 +200,8 @@ fn three_levels(hangs: bool) -> ReactAgent {
     parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }
 
-/// Behaviour D38: a cancellation reaches a grandchild without delay, and gives every call a result.
+/// Behaviour D38: a cancellation reaches the agent two levels down without delay, and gives every
+/// call a result.
 #[tokio::test(start_paused = true)]
 async fn cancellation_two_levels_down_closes_every_call() {
     let context = RunContext::default();
@@ -227,7 +230,7 @@ async fn cancellation_of_a_suspended_grandchild_closes_its_call() {
     run.cancel();
     assert_paired(run.transcript());
 
-    // The run is resumed with one of two decisions, and is cancelled at once.
+    // The run is resumed with one of the two decisions, and its token is already cancelled.
     let context = RunContext::default();
     context.cancellation.cancel();
     let resume = RunInput::resume(reloaded(&suspended), decisions([("1/1/1", Decision::approved())]));

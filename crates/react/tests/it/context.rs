@@ -21,7 +21,8 @@ fn too_long() -> ModelError {
     ModelError::ContextTooLong("too many tokens".to_owned())
 }
 
-/// Scripts one reply per number, each with two calls of `add`.
+/// Adds one reply to the script of `model` for each number in `numbers`. Each reply has two calls
+/// of `add`.
 fn calls_of_add(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
     numbers.fold(model, |model, number| {
         model.calls([
@@ -90,7 +91,7 @@ async fn oldest_steps_are_omitted_at_most_three_times() {
     assert_paired(&error.transcript);
 }
 
-/// The question and the last step are always sent. If they alone are too long, the run fails.
+/// The question and the last step are always sent. If these two alone are too long, the run fails.
 #[tokio::test]
 async fn question_and_last_step_are_never_omitted() {
     let model = calls_of_add(ScriptedModel::new(), 1..2).fail(too_long());
@@ -179,7 +180,8 @@ async fn failed_summary_omits_the_oldest_step() {
     assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
 }
 
-/// With `ContextConfig::tokens`, steps are omitted before the model rejects a request as too long.
+/// With `ContextConfig::tokens`, steps are omitted as soon as the token count exceeds this number,
+/// before the model rejects a request as too long.
 #[tokio::test]
 async fn token_limit_omits_steps_in_advance() {
     let costly = |number: u32| {
@@ -194,7 +196,8 @@ async fn token_limit_omits_steps_in_advance() {
     assert_eq!(lengths, [1, 3, 3, 3]);
 }
 
-/// After an overflow, the text and JSON dialects omit the same messages as the native dialect.
+/// After the model rejects a request as too long, the text and JSON dialects omit the same messages
+/// as the native dialect.
 #[tokio::test]
 async fn view_is_the_same_in_every_dialect() {
     let step = |number: u32| format!("Thought: So.\nAction: add\nArguments: {{\"x\": {number}, \"y\": 1}}");
@@ -212,7 +215,8 @@ async fn view_is_the_same_in_every_dialect() {
     assert_eq!(model.requests()[3].messages.len(), 3);
 }
 
-/// Requests contain only the latest summary. The record for the next summary contains it, too.
+/// Requests contain only the latest summary. When the conversation is summarized again, the input
+/// for the new summary contains the previous one.
 #[tokio::test]
 async fn new_summary_replaces_the_previous_summary() {
     let compactor = ScriptedModel::new().text("One.").text("Two.").text("Three.");
@@ -257,7 +261,8 @@ async fn new_summary_replaces_the_previous_summary() {
     .assert_eq(&lines(&compactor.requests()[2]));
 }
 
-/// The next run of the conversation sends the summary and the messages that it does not cover.
+/// The next run of a summarized conversation sends the summary and the messages that the summary
+/// does not cover.
 #[tokio::test]
 async fn next_run_starts_at_the_summary() {
     let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
@@ -279,8 +284,8 @@ async fn next_run_starts_at_the_summary() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// The record for a summary has at most about 100 kB. An earlier summary is included in full, since
-/// it ends with the open tasks.
+/// The record that the model summarizes has at most about 100 kB. The record contains the whole
+/// earlier summary, which ends with the open tasks.
 #[tokio::test]
 async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     let long = format!("{} STILL TO DO", "x".repeat(9_000));
@@ -315,7 +320,8 @@ async fn failed_summaries_omit_steps_at_most_three_times() {
     }
 }
 
-/// A compactor works without omissions (`omissions: 0`), no matter which setting is made first.
+/// A compactor works even if no step may be omitted (`omissions: 0`). The order of the two settings
+/// does not matter.
 #[tokio::test]
 async fn compactor_is_independent_of_the_omission_limit() {
     let context = ContextConfig { omissions: 0, ..ContextConfig::default() };
@@ -344,7 +350,7 @@ async fn summaries_count_towards_the_request_limit() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(5))), "{error}");
     assert_eq!((model.requests().len(), compactor.requests().len(), error.usage.requests), (4, 1, 5));
 
-    // At the request limit, no summary is requested.
+    // If the run has reached its request limit, no summary is requested.
     let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
     let compactor = ScriptedModel::new();
     let error = limited(&compactor, &model, 4).run("Add.").await.unwrap_err();
@@ -352,8 +358,8 @@ async fn summaries_count_towards_the_request_limit() {
     assert!(compactor.requests().is_empty());
 }
 
-/// A reply without calls does not count as a step. Otherwise `latest: Some(1)` would omit the last
-/// observation.
+/// A reply without calls does not count as a step. If it did, `latest: Some(1)` would omit the
+/// results of the last calls.
 #[tokio::test]
 async fn reply_without_a_call_is_not_counted_as_a_step() {
     let outputs =
@@ -380,7 +386,8 @@ async fn reply_without_a_call_is_not_counted_as_a_step() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// An input can have several messages of any role. None of them is omitted.
+/// The input of a run can have several messages of any role. None of them is omitted when the
+/// context is too long.
 #[tokio::test]
 async fn all_messages_of_the_input_are_the_question() {
     let earlier_messages: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();

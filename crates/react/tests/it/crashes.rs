@@ -1,5 +1,5 @@
-//! Property tests of runs whose process crashes. A call that is not idempotent must run at most
-//! once, and every call must get a result.
+//! Property tests of runs whose process crashes. A call of a tool that is not idempotent must run
+//! at most once, and every call must get a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,20 +28,20 @@ use crate::{
     tools::plain,
 };
 
-/// The name of a tool, which determines how the environment executes its calls.
+/// The name of a tool. It determines how [`Environment::execute`] executes a call.
 type Kind = &'static str;
 
 #[derive(Clone, Debug)]
 struct Scenario {
     replies: Vec<Vec<(&'static str, Kind)>>,
-    /// Random choices of the next call to execute or to decide.
+    /// Random numbers that choose the next call to execute or to decide.
     order: Vec<Index>,
     /// For each event, `true` if the process crashes after it.
     crashes: Vec<bool>,
     /// For each event, `true` if the run is saved after it. The run is also saved before each
     /// effect.
     saves: Vec<bool>,
-    /// For each output check, `true` if the output is accepted.
+    /// For each validation of an output, `true` if the output is accepted.
     accepted: Vec<bool>,
     /// For each request, `true` if the context is too long. For each summary, `true` if it fails.
     overflows: Vec<bool>,
@@ -94,7 +94,8 @@ struct Environment {
 }
 
 impl Environment {
-    /// Executes a call, or suspends it if it still needs a decision.
+    /// Executes `call`, or suspends it if it still needs a decision. The decisions so far are in
+    /// `batch`.
     fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
         let answer = batch.resumed.get(&call.id).map(Resumed::decision);
         let pending = match (&*call.name, answer) {
@@ -117,7 +118,7 @@ impl Environment {
         Err(Pending::new(pending).into())
     }
 
-    /// Counts an execution of the call, and returns its result.
+    /// Counts an execution of `call`, and returns its result.
     fn effect(&mut self, call: &ToolCall) -> ToolResult {
         *self.effects.entry(call.id.clone()).or_default() += 1;
         match &*call.name {
@@ -127,7 +128,7 @@ impl Environment {
     }
 }
 
-/// Returns the two suspended calls inside a call of `nested`.
+/// Returns the two suspended calls inside `call`, which is a call of the tool `nested`.
 fn inner(call: &ToolCall) -> Vec<PendingCall> {
     let pending = Pending::new(PendingKind::External);
     let calls = ["x", "y"].map(|it| ToolCall::new(format!("{}/{it}", call.id), "inner", "{}"));
@@ -178,8 +179,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Must be called after each event. Saves the run and crashes, as the scenario specifies.
-    /// Returns `false` after a crash.
+    /// Saves the run, then crashes, if the scenario specifies it for this event. Returns `false`
+    /// after a crash. Must be called after each event.
     fn record_event(&mut self) -> bool {
         if self.saves.next().copied().unwrap_or(true) {
             self.saved = to_json(&self.run);
@@ -187,8 +188,8 @@ impl<'p> Process<'p> {
         self.survives()
     }
 
-    /// Crashes if the scenario specifies it: the run is loaded and recovered. Returns `false` after
-    /// a crash.
+    /// Simulates a crash if the scenario specifies one for this event: loads the saved run and
+    /// recovers it. Returns `false` after a crash.
     fn survives(&mut self) -> bool {
         let crashes = self.crashes.next().copied().unwrap_or_default();
         if crashes {
@@ -305,9 +306,9 @@ fn reply_with_calls(calls: &[(&'static str, Kind)]) -> ChatResponse {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A call that is not idempotent runs at most once, wherever the process crashes and whichever
-    /// state was saved. The scenarios include partial decisions, nested calls, output validators,
-    /// summaries, omitted steps and stop tools.
+    /// A call of a tool that is not idempotent runs at most once, wherever the process crashes and
+    /// whichever state was saved. The scenarios include partial decisions, nested calls, output
+    /// validators, summaries, omitted steps and stop tools.
     #[test]
     fn crash_repeats_only_idempotent_calls(scenario in scenarios()) {
         let mut process = Process::new(&scenario);
@@ -325,11 +326,11 @@ proptest! {
             process.run.cancel();
         }
         assert_paired(process.run.transcript());
-        // Another run can continue the conversation.
+        // The conversation must be usable in another run.
         prop_assert!(Run::new(&scenario.config, RunInput::new("More.").with_history(process.run.transcript().clone())).is_ok());
     }
 
-    /// Behaviour D38: if a run is cancelled after crashes, every call has a result.
+    /// Behaviour D38: if a run is cancelled after its process has crashed, every call has a result.
     #[test]
     fn cancellation_after_crashes_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut scenario = scenario;

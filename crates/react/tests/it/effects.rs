@@ -3,7 +3,7 @@
 use haft_core::agent::AgentErrorKind;
 use haft_react::{Effect, Run, Step};
 
-/// Returns the next effect other than `Effect::Prepare`.
+/// Advances `run` to its next effect other than `Effect::Prepare`, and returns this effect.
 pub(crate) fn advance(run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
     loop {
         match run.next(step) {

@@ -77,7 +77,7 @@ async fn messages_are_delivered_before_the_next_request_or_at_idle() {
     assert!(handle.undelivered().is_empty());
     let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
     assert_eq!(enqueued, [false, false, false, false, true, true, false, true, false]);
-    // An enqueued message does not begin a new trajectory.
+    // The trajectory has the steps of the whole run. An enqueued message does not begin a new one.
     assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 3);
 }
 
@@ -101,8 +101,8 @@ impl ChatModel for EnqueuesDuringReply {
     }
 }
 
-/// A message that is enqueued during the last reply must not be lost: the run makes another request
-/// with it.
+/// A message that is enqueued during the last reply must not be lost: the run sends it in one more
+/// request.
 #[tokio::test]
 async fn message_during_the_last_reply_continues_the_run() {
     let handle = RunHandle::new();
@@ -165,7 +165,7 @@ async fn suspended_run_keeps_its_messages() {
     assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
     assert!(handle.undelivered().is_empty());
 
-    // More messages can be added to the suspended run.
+    // More messages can be enqueued in the suspended run.
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let mut run = Run::from_suspended(suspended).unwrap();
     run.enqueue("Please.", When::NextRequest).unwrap();
@@ -211,7 +211,8 @@ async fn enqueue_after_a_cancellation_is_an_error() {
     assert_eq!(undelivered, ["Are you there?"]);
 }
 
-/// An enqueued message does not lead to a request that exceeds the limit. The run keeps its answer.
+/// An enqueued message does not cause a request that exceeds the request limit. A run that already
+/// has an answer ends with it.
 #[tokio::test]
 async fn limits_apply_to_enqueued_messages() {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
@@ -222,7 +223,7 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
     assert_eq!(handle.undelivered().len(), 1);
 
-    // The same applies to a message for the next request: the run fails at the limit.
+    // A message for the next request does not lift the limit either: the run fails.
     let model = ScriptedModel::new().calls(ADD);
     let handle = RunHandle::new();
     handle.enqueue("Hurry.", When::NextRequest).unwrap();
@@ -230,7 +231,7 @@ async fn limits_apply_to_enqueued_messages() {
     let error = agent(&model, calculator()).run(input).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
 
-    // A message does not continue the run after the final request.
+    // After the final request at the limit, a message does not continue the run.
     let model = ScriptedModel::new().calls(ADD).text("About 2.");
     let handle = RunHandle::new();
     handle.enqueue("More.", When::Idle).unwrap();
@@ -241,8 +242,8 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(handle.undelivered().len(), 1);
 }
 
-/// A run handle belongs to one run. An agent that this run calls as a tool must not receive its
-/// messages.
+/// A run handle belongs to one run. If this run calls an agent as a tool, the run of that agent
+/// must not receive the messages.
 #[tokio::test]
 async fn messages_do_not_reach_an_agent_used_as_a_tool() {
     let child_model = ScriptedModel::new().text("Found.");
@@ -276,7 +277,8 @@ async fn message_reaches_the_agent_after_a_hand_off() {
     assert!(lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
 }
 
-/// Tool results and assistant messages are rejected, and so are more than `MAX_ENQUEUED` messages.
+/// `enqueue` rejects tool results and assistant messages. It also rejects a message if
+/// `MAX_ENQUEUED` messages are undelivered.
 #[test]
 fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
@@ -293,8 +295,8 @@ fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     assert_eq!(run.undelivered().count(), Run::MAX_ENQUEUED);
 }
 
-/// A message that is enqueued while calls are open is delivered after their results. It is not lost
-/// if the process crashes before the delivery.
+/// A message that is enqueued while calls are open is delivered after their results. The message is
+/// not lost if the process crashes before the delivery.
 #[test]
 fn message_is_delivered_after_open_calls_and_survives_a_crash() {
     let tools = ToolList::default();

@@ -17,7 +17,8 @@ use serde_json::json;
 
 use crate::tools::plain;
 
-/// Returns three replies in the format of a dialect: calls of `look` and `ask`, then the answer.
+/// Returns three replies in the format of `dialect`: a call of `look`, a call of `ask`, and the
+/// answer.
 fn replies(dialect: &str) -> [ChatResponse; 3] {
     let step = |tool: &str, arguments: serde_json::Value| match dialect {
         "native" => {
@@ -37,7 +38,8 @@ fn replies(dialect: &str) -> [ChatResponse; 3] {
     [step("look", json!({})), step("ask", json!({})), step("finish", json!({"answer": "It is done."}))]
 }
 
-/// Runs the agent. Returns the types of the events, without consecutive duplicates, and the output.
+/// Runs `agent` on `input`. Returns the types of its events, without consecutive duplicates, and
+/// the output.
 async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     let events: Vec<_> = agent.stream(input).try_collect().await.unwrap();
     let mut types: Vec<_> = events.iter().map(|it| json!(it)["type"].as_str().unwrap().to_owned()).collect();
@@ -46,7 +48,7 @@ async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     (types.join(" "), output.clone())
 }
 
-/// Behaviour C77: every dialect leads to the same events for thoughts, text, calls, progress and
+/// Behaviour C77: every dialect emits the same events for thoughts, text, calls, progress and
 /// suspensions.
 #[tokio::test]
 async fn events_are_the_same_in_every_dialect() {

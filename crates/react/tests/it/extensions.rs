@@ -35,7 +35,7 @@ impl Log {
     }
 }
 
-/// A model that logs the beginning and the end of each request.
+/// A model that logs the beginning and the end of each model request.
 struct LoggingModel {
     model: Arc<dyn ChatModel>,
     name: &'static str,
@@ -56,7 +56,7 @@ impl ChatModel for LoggingModel {
     }
 }
 
-/// Creates an extension that logs each call of its hooks.
+/// Creates the extension `name`, which logs each call of its hooks.
 fn logging(name: &'static str, log: &Log) -> Extension {
     let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
     Extension::new(name)
@@ -97,7 +97,8 @@ fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
     counter.update("calls", count).map_err(ToolError::failed)
 }
 
-/// Creates an extension with the tool `count`. Its instructions contain the number of calls so far.
+/// Creates an extension with the tool `count`. The instructions of the extension contain the number
+/// of calls so far.
 fn counter() -> Extension {
     Extension::new("counter").tools(Toolset::new().with(Count)).dynamic_instructions(|cx| async move {
         let calls: u32 = cx.entries.get("calls")?.unwrap_or_default();
@@ -308,7 +309,7 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
 }
 
 /// Behaviour B73: a hook that hides a tool does not change how other toolsets execute their calls.
-/// The nested toolset keeps its strict pipeline, which does not repair arguments.
+/// Here a nested toolset must keep its strict pipeline, which does not repair arguments.
 #[tokio::test]
 async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);
@@ -382,8 +383,8 @@ async fn reply_without_its_only_call_is_rejected() {
     assert_eq!(hint, "Your calls are not allowed. Do something else, or answer.");
 }
 
-/// If a change of an entry panics, the entry keeps its value. A change can read the entries without
-/// a deadlock.
+/// If the closure that changes an entry panics, the entry keeps its value. The closure can read the
+/// entries without a deadlock.
 #[test]
 fn failed_change_keeps_an_entry_and_a_change_can_read() {
     let entries = Entries::default().of("counter");

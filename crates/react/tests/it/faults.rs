@@ -173,8 +173,8 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
     }
 }
 
-/// Behaviour M10: an empty reply is requested again, up to two times in a row. The third one ends
-/// the run with `EmptyResponse`.
+/// Behaviour M10: after an empty reply, the request is repeated, up to two times in a row. The
+/// third empty reply in a row ends the run with `EmptyResponse`.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     let model = ScriptedModel::new().text("").fail(ModelError::EmptyResponse).text("Hello.");
@@ -196,7 +196,7 @@ fn delta(text: &str) -> Result<ChatEvent, ModelError> {
     Ok(ChatEvent::TextDelta { text: text.to_owned() })
 }
 
-/// Returns the text deltas, and the problems of rejected replies, in a list of events.
+/// Returns the text deltas in `events`, and the problems of the rejected replies.
 fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     let line = |event: &RunEvent| match event {
         RunEvent::TextDelta { text } => Some(text.clone()),
@@ -206,8 +206,9 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     events.iter().filter_map(line).collect()
 }
 
-/// Behaviour M11 and M12: a truncated reply is requested again, and its calls do not run. In a
-/// stream, the event `ReplyRejected` follows the deltas of the truncated reply.
+/// Behaviour M11 and M12: after a truncated reply, the request is repeated, and the calls of the
+/// truncated reply do not run. In a stream, the event `ReplyRejected` follows the deltas of the
+/// truncated reply.
 #[tokio::test]
 async fn truncated_reply_is_retried_without_its_partial_content() {
     let (add, ran) = counted(&add());
@@ -244,8 +245,8 @@ async fn truncated_reply_is_retried_without_its_partial_content() {
     assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
-/// Behaviour M11: if all three attempts are truncated, the error contains the partial text of the
-/// last attempt.
+/// Behaviour M11: if three replies in a row are truncated, the run fails. The error contains the
+/// partial text of the last reply.
 #[tokio::test]
 async fn repeated_truncation_is_an_error_with_the_partial_text() {
     let agent = || {
@@ -267,7 +268,7 @@ async fn repeated_truncation_is_an_error_with_the_partial_text() {
     }
 }
 
-/// A server error after the first delta truncates the reply, and the run requests it again. A
+/// A server error after the first delta truncates the reply, and the run repeats the request. A
 /// server error before the first delta ends the run, since the model has already retried the
 /// request.
 #[tokio::test]
@@ -345,8 +346,8 @@ async fn tool_can_request_retries_within_its_budget() {
     assert_eq!(results[1].message, "try again\nThere are no more tries: go on without it.");
 }
 
-/// Behaviour B20: the retry budget counts replies in a row. A failure does not use it, several
-/// calls in one reply use it once, and a success resets it.
+/// Behaviour B20: the retry budget counts replies in a row. A failure that requests no retry does
+/// not use the budget. Several calls in one reply use it once, and a success resets it.
 #[tokio::test]
 async fn retry_budget_counts_consecutive_replies() {
     let outcomes = std::sync::Mutex::new(["fail", "retry", "retry", "done", "retry"].into_iter());
@@ -382,7 +383,7 @@ async fn retry_budget_counts_consecutive_replies() {
 }
 
 /// Behaviour T6: alternating calls (A, B, A, B) and identical calls in one reply count as
-/// repetitions. They first cause a warning to the model, and then end the run.
+/// repetitions. They first add a warning to the results, and then end the run.
 #[tokio::test]
 async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));
@@ -427,7 +428,8 @@ async fn repeated_call_is_reported_and_then_ends_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Without the limit, a tool can be called any number of times. Status queries need this.
+/// Without the limit on repeated calls, a tool can be called any number of times, for example to
+/// poll a status.
 #[tokio::test]
 async fn repetition_limit_can_be_disabled() {
     let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");

@@ -58,12 +58,12 @@ fn push() -> DynamicTool {
     })
 }
 
-/// Serializes and deserializes a suspended run.
+/// Serializes and deserializes `suspended`, as if another process resumed the run.
 fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
     serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
-/// Approves the call `id`.
+/// Returns decisions that approve the call `id`.
 fn approved(id: &str) -> Decisions {
     Decisions::from([(id.to_owned(), Decision::approved())])
 }
@@ -135,8 +135,8 @@ async fn calls_beside_a_hand_off_get_results() {
     .assert_eq(&lines(&bar.requests()[0]));
 }
 
-/// The hand-off tool of an unknown agent does not exist, so the call fails and the current agent
-/// continues.
+/// There is no hand-off tool for an unknown agent. If the model calls one, the call fails and the
+/// current agent continues.
 #[tokio::test]
 async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
     let reception = empty_script().calls([("a", "transfer_to_cellar", "{}")]).text("There is no cellar.");
@@ -166,7 +166,8 @@ async fn number_of_hand_offs_is_limited() {
         .assert_eq(&answer.steps[2].result.model_text());
 }
 
-/// All agents share one run. Its limit on repeated calls therefore also ends a cycle of hand-offs.
+/// All agents share one run. The limit of the run on repeated calls therefore also ends a cycle of
+/// hand-offs.
 #[tokio::test]
 async fn cyclic_hand_offs_end_the_run() {
     let calls = |model: ScriptedModel, to: &str| model.calls([("", to, "{}")]);
@@ -192,8 +193,8 @@ async fn agents_share_the_limits_of_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// A decision reaches the agent whose call was suspended, even if the run was serialized in
-/// between.
+/// A decision reaches the agent whose call was suspended, even if the suspended run was serialized
+/// before.
 #[tokio::test]
 async fn decision_reaches_the_agent_of_the_suspended_call() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
@@ -357,7 +358,7 @@ async fn invalid_agents_are_an_error_at_construction() {
     assert!(matches!(Handoffs::new(table(), two).unwrap_err(), HandoffError::Table(_)));
 }
 
-/// `Handoffs` implements `Agent`, so it can be a route of a router, and a tool of another agent.
+/// `Handoffs` implements `Agent`, so it can be a route of a router or a tool of another agent.
 #[tokio::test]
 async fn handoffs_are_a_route_and_a_tool() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
@@ -385,7 +386,7 @@ async fn handoffs_are_a_route_and_a_tool() {
     assert_eq!(output.results_of("order").next().unwrap().model_text(), "Paid.");
 }
 
-/// Creates a restaurant whose kitchen has the tool `pay`.
+/// Creates the same three agents as [`restaurant`]. Only the kitchen has a tool, which is `pay`.
 fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handoffs {
     let agents = [
         ("reception", agent(reception, Toolset::new())),
@@ -395,7 +396,8 @@ fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handof
     Handoffs::new(table(), agents).unwrap()
 }
 
-/// A stop tool ends the run after a hand-off, too, and even if the same reply contains a hand-off.
+/// A stop tool also ends the run after a hand-off, even if the same reply contains another
+/// hand-off.
 #[tokio::test]
 async fn stop_tool_ends_the_run_of_any_agent() {
     let sum = r#"{"x":1,"y":1}"#;
@@ -408,7 +410,8 @@ async fn stop_tool_ends_the_run_of_any_agent() {
     assert_eq!(answer.stop_reason, StopReason::Tool);
     assert_paired(&answer.transcript);
 
-    // The hand-off of the same reply did not take place: the next question goes to the kitchen.
+    // The hand-off in the reply with the stop tool did not take place, so the next question goes to
+    // the kitchen.
     let kitchen = empty_script().text("And bread.");
     let next = RunInput::new("What else?").with_history(answer.transcript);
     let answer = restaurant([&empty_script(), &kitchen, &empty_script()])
@@ -436,8 +439,8 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
     assert_eq!(output.answer().unwrap().stop_reason, StopReason::Tool);
 }
 
-/// A run requires the chosen call only once. After a hand-off the tool choice is `Auto`, since the
-/// next agent may not have the tool.
+/// A required tool call is required only once per run. After a hand-off the tool choice is `Auto`,
+/// since the next agent may not have the tool.
 #[tokio::test]
 async fn forced_call_does_not_apply_to_the_next_agent() {
     let reception =

@@ -77,7 +77,7 @@ async fn request_schema_has_one_alternative_per_tool() {
     assert!(!fits(r#"{"thought":"","tool_name":"finish","tool_args":{}}"#));
 }
 
-/// Instructions and earlier messages are rendered once. Later requests share the same `Arc`s.
+/// The instructions and each message are rendered once. Later requests contain the same `Arc`s.
 #[tokio::test]
 async fn step_renders_only_new_messages() {
     let model = ScriptedModel::new().text(ADD).text(ADD.replace("17", "18")).text(FINISH);
@@ -189,7 +189,7 @@ impl ChatModel for ChunkingModel {
 }
 
 /// Behaviour C77: in the JSON dialect, the events contain the text of thoughts and answers, without
-/// the JSON syntax around it.
+/// the JSON syntax around the text.
 #[tokio::test]
 async fn thoughts_and_answers_are_streamed_as_text() {
     let model = ChunkingModel(ScriptedModel::new().text(ADD).text(FINISH));

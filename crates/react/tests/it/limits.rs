@@ -31,12 +31,12 @@ use crate::{
     tools::{add, calculator, counted, plain},
 };
 
-/// Scripts a reply with one call of `add`.
+/// Adds a reply with one call of `add` to the script of `model`.
 fn calls_of_add(model: ScriptedModel, number: u32) -> ScriptedModel {
     model.calls([("", "add", &format!(r#"{{"x":{number},"y":1}}"#))])
 }
 
-/// Returns limits with a maximum number of requests.
+/// Returns limits with `requests` as the maximum number of model requests.
 fn requests(requests: u32) -> RunLimits {
     RunLimits { requests: Some(requests), ..RunLimits::default() }
 }
@@ -95,13 +95,13 @@ async fn call_in_the_last_request_ends_the_run() {
         .unwrap();
     let mut run = agent.begin("Add.".into()).unwrap();
     for _ in 0..2 {
-        // A second drive fails as well, without another request.
+        // If the run is driven again, it fails again, without a further request.
         let end = agent.drive(&mut run, RunContext::default()).try_for_each(|_| ready(Ok(()))).await;
         assert_limit(&end.unwrap_err(), Limit::Requests(1));
     }
     assert_eq!(model.requests().len(), 2);
 
-    // With a higher limit, the run continues, and the model may make calls again.
+    // After the limit is raised, the run continues, and the model may make calls again.
     run.set_limits(requests(3));
     let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = end.last() else { panic!("{end:?}") };
@@ -141,7 +141,8 @@ async fn token_limit_is_checked_before_the_next_request() {
     assert_limit(&agent.run("Add.").await.unwrap_err(), Limit::TotalTokens(100));
 }
 
-/// Creates a reply with the given usage: an answer if `text` is given, otherwise a call of `add`.
+/// Creates a reply with the given usage. It is an answer with `text`, or a call of `add` if `text`
+/// is `None`.
 fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
     let reply = match text {
         Some(text) => ChatResponse::new(text),
@@ -153,8 +154,8 @@ fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
     ChatResponse { usage, ..reply }
 }
 
-/// Returns the prices of the scripted model per 1,000 tokens: 1 for input, 0.1 for cached input, 10
-/// for output.
+/// Returns the prices of the scripted model. 1,000 tokens cost 1 as input, 0.1 as cached input, and
+/// 10 as output.
 fn prices() -> Prices {
     Prices::new().with("scripted", Price { cached_input: Some(100.0), ..Price::new(1_000.0, 10_000.0) })
 }
@@ -173,7 +174,7 @@ async fn each_kind_of_token_has_a_limit() {
         assert_limit(&error, expected);
         assert_eq!(error.usage.total_tokens(), 100);
 
-        // With a limit one token higher, the next request is sent.
+        // If the limit is one token higher, the next request is sent.
         let more = |limit: Option<u64>| limit.map(|limit| limit + 1);
         let limits = RunLimits {
             input_tokens: more(limits.input_tokens),
@@ -190,7 +191,7 @@ async fn each_kind_of_token_has_a_limit() {
 #[tokio::test]
 async fn cost_is_reported_and_limited() {
     let usage = Usage { cached_input_tokens: 50, ..Usage::of_request(100, 10) };
-    // 50 uncached input tokens cost 0.05, 50 cached ones 0.005, and 10 output tokens 0.1.
+    // 50 uncached input tokens cost 0.05, 50 cached input tokens 0.005, and 10 output tokens 0.1.
     let each = Cost::new(0.05 + 0.005 + 0.1);
     let model =
         ScriptedModel::new().reply(reply_with_usage(None, usage)).reply(reply_with_usage(Some("2"), usage));
@@ -238,7 +239,8 @@ async fn unknown_cost_is_reported() {
     assert_eq!(reloaded, answer.usage);
 }
 
-/// A failed request counts as unreported and without cost. It does not end a run with a cost limit.
+/// A failed request has no reported usage and costs nothing, so it does not end a run with a cost
+/// limit.
 #[tokio::test]
 async fn failed_request_does_not_exceed_a_cost_limit() {
     let model = ScriptedModel::new()
@@ -253,8 +255,8 @@ async fn failed_request_does_not_exceed_a_cost_limit() {
     assert_eq!(answer.usage.cost, Cost::new(0.02));
 }
 
-/// The usage of a run includes the requests of child agents, for summaries and for the extraction
-/// of outputs.
+/// The usage of a run includes the requests of child agents, the requests for summaries, and the
+/// requests for structured outputs.
 #[tokio::test]
 async fn usage_includes_children_summaries_and_extractions() {
     let usage = Usage::of_request(10, 1);
@@ -300,7 +302,7 @@ async fn usage_includes_children_summaries_and_extractions() {
     assert_eq!(answer.usage, all);
 }
 
-/// The usage of a child is counted exactly once, even if the child is suspended or times out.
+/// The usage of a child agent is counted exactly once, even if the child is suspended or times out.
 #[tokio::test(start_paused = true)]
 async fn usage_of_a_child_is_counted_once() {
     let usage = Usage::of_request(10, 1);
@@ -327,7 +329,7 @@ async fn usage_of_a_child_is_counted_once() {
     assert_eq!(answer.usage.input_tokens, 3 * 10);
 }
 
-/// If a run is cancelled while a child is running, the error includes the usage of the child.
+/// If a run is cancelled while a child agent is running, the error includes the usage of the child.
 #[tokio::test]
 async fn usage_of_a_cancelled_child_is_counted() {
     let child = ScriptedModel::new().reply(reply_with_usage(None, Usage::of_request(10, 1))).hang();
@@ -407,8 +409,8 @@ impl ChatModel for NeverReplies {
     }
 }
 
-/// The elapsed time of a run is the sum of the times between its steps. Time during a suspension or
-/// without a driver does not count.
+/// The elapsed time of a run is the sum of the times between its steps. Time does not count while
+/// the run is suspended or has no driver.
 #[test]
 fn time_of_a_run_is_measured_by_its_steps() {
     let limits = RunLimits { time: Some(Duration::from_millis(100)), ..RunLimits::default() };
@@ -431,7 +433,7 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert!(matches!(advance(&mut run, &at(1_000_050)).unwrap(), Effect::Wait(_)));
     assert_eq!(left(&run), Some(50));
 
-    // The run is loaded in another process at a much later time.
+    // Another process loads the run much later. The time in between does not count.
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
     run.on_decision(&batch.calls[0].id, Decision::output("2")).unwrap();
     let Effect::Call(batch) = advance(&mut run, &at(900_000_000)).unwrap() else {
@@ -451,7 +453,8 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert_paired(run.transcript());
 }
 
-/// A price is found by the model name in the reply, or by the name of the requested model.
+/// The price of a reply is found by the model name in the reply, or by the name of the requested
+/// model.
 #[tokio::test]
 async fn price_is_found_by_the_requested_or_the_reported_model_name() {
     let reply = ChatResponse {
