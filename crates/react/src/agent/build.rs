@@ -12,7 +12,7 @@ use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tools cannot be used together.
+    /// The tools of the agent cannot be used together.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
     /// The name of a tool is reserved by the dialect.

@@ -107,8 +107,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the dialect. Default: chosen by [`dialect_for`](crate::dialect::dialect_for) from the
-    /// profile of the model.
+    /// Sets the dialect: the format of requests and replies. Default: chosen by
+    /// [`dialect_for`](crate::dialect::dialect_for) from the profile of the model.
     pub fn dialect(mut self, dialect: impl Dialect + 'static) -> Self {
         self.dialect = Some(Arc::new(dialect));
         self
@@ -135,10 +135,10 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the input, which must describe an object. The last message of the input
-    /// must then contain [JSON content](Content::json) that is valid for this schema. A run with
-    /// invalid input fails before it starts. The system message lists the fields of the input and
-    /// of the declared output.
+    /// Sets the schema of the input, which must describe a JSON object. The last message of the
+    /// input must then contain [JSON content](Content::json) that is valid for this schema. A run
+    /// with invalid input fails before it starts. The system message lists the fields of the input
+    /// and of the declared output.
     ///
     /// # Examples
     ///

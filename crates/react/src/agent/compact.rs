@@ -11,8 +11,8 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The bounds of the size limit for each text in a [`record`], in bytes. Within these bounds, the
-/// limit is the size of the record divided by the number of its messages and calls.
+/// The lowest and the highest limit for the size of one text in a [`record`], in bytes. Between
+/// them, the limit is the size of the record divided by the number of its messages and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// The size of a [`record`] in bytes if the context window of the model is unknown.

@@ -35,15 +35,15 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// The behaviour when the run reaches a limit. Default: the run fails.
     pub at_limit: AtLimit,
-    /// The schema of the input, which is an object. The last new message must then contain [JSON
-    /// content](haft_core::content::Content::json) that is valid for this schema. Default: any
-    /// message is accepted.
+    /// The schema of the input, which must describe a JSON object. The last new message must then
+    /// contain [JSON content](haft_core::content::Content::json) that is valid for this schema.
+    /// Default: any message is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
-    /// The schema of the answer, which is an object. Default: the answer is text.
+    /// The schema of the answer, which must describe a JSON object. Default: the answer is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
-    /// The request in which the model returns the outputs. Default: the last step.
+    /// The model request that returns the declared outputs. Default: the last step.
     pub output_strategy: OutputStrategy,
     /// The tool choice of model requests, until the model has made the required call. Default:
     /// [`ToolChoice::Auto`].
@@ -59,7 +59,8 @@ pub struct RunConfig {
     pub check_outputs: bool,
     /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
-    /// The part of the conversation that is sent to the model. Default: all.
+    /// Settings for the part of the conversation that is sent to the model. Default: all of it is
+    /// sent.
     pub context: ContextConfig,
     /// The maximum number of times in a row that the model can make the same call or the same cycle
     /// of calls. The last permitted result warns the model; one more repetition reaches a limit, so
@@ -71,7 +72,7 @@ pub struct RunConfig {
     pub max_output_retries: u32,
 }
 
-/// The request in which the model returns the declared outputs.
+/// The model request that returns the declared outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

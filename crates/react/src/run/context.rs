@@ -45,12 +45,12 @@ impl Default for ContextConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextWindow {
-    /// The index of the first message before this run that is sent.
+    /// The transcript index from which messages of earlier runs are sent.
     pub(super) earlier: usize,
-    /// The index of the first message in the steps of this run that is sent.
+    /// The transcript index from which steps of this run are sent.
     pub(super) steps: usize,
-    /// The index of the summary that replaces the messages before this window. `None` if there is
-    /// no summary.
+    /// The transcript index of the summary that replaces the messages before this window. `None` if
+    /// there is no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
     /// The number of turns and steps that were omitted since the last reply.

@@ -12,8 +12,8 @@ use super::{Run, RunError, RunState, marks};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum When {
-    /// Before the next model request. If there would be no further request, the message makes the
-    /// run continue with one.
+    /// Before the next model request. If the run would make no further request, the message makes
+    /// it send one more.
     #[default]
     NextRequest,
     /// When the run has its answer. The message makes the run continue instead of finishing.

@@ -40,26 +40,27 @@ pub enum RunError {
     /// A call or a message was added after the end of the run.
     #[error("the run is over")]
     Over,
-    /// A message was appended while the run was not at a step boundary.
+    /// A message was appended while the run was not at a step boundary. Contains the state of the
+    /// run.
     #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]
     NotAtBoundary(RunState),
     /// The message to add is an assistant message or a tool result. Only user and system messages
     /// can be added.
     #[error("only messages of a user or the system can be added to a run under way")]
     NotEnqueueable,
-    /// The run already has the maximum number of undelivered messages.
+    /// The run already has the maximum number of undelivered messages. Contains this number.
     #[error("no more messages can be enqueued: {0} wait for their delivery")]
     TooManyMessages(usize),
-    /// The id of an added call is empty, or was used before in the conversation.
+    /// The id of an added call is empty, or was already used in the conversation. Contains the id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     DuplicateCallId(String),
-    /// The calls exceed the maximum number of added calls of one run.
+    /// The calls exceed the maximum number of added calls of one run. Contains this number.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
-    /// A decision was reported for a call that is not waiting.
+    /// A decision was reported for a call that does not wait for one.
     #[error("there is a decision about the call {id:?}, which does not wait; waiting: {waiting}")]
     NotWaiting {
-        /// The call id of the decision.
+        /// The id of the call that the decision was reported for.
         id: String,
         /// The ids of the waiting calls, separated by commas. For a suspended child run, these are
         /// the ids of its waiting calls.
@@ -68,7 +69,7 @@ pub enum RunError {
     /// A decision does not fit the call, for example an approval for a call that waits for input.
     #[error("the decision about the call {id:?} does not fit: {source}")]
     DecisionError {
-        /// The call id of the decision.
+        /// The id of the call that the decision was reported for.
         id: String,
         /// The reason why the decision does not fit.
         source: DecisionError,

@@ -84,7 +84,7 @@ fn call_fingerprint(call: &ToolCall) -> u64 {
     hasher.finish()
 }
 
-/// Adds a warning to the result of a call that the model has made `times` times in a row.
+/// Adds a warning to `result`, the result of a call that the model has made `times` times in a row.
 pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     let text = format!(
         "this is the same call as before, {times} times in a row, and it will not be made again: use what it \

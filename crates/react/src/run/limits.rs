@@ -20,7 +20,8 @@ use super::{
 /// in this state.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
-/// The clock of a run, for its time limit. It stops while the run has no driver or is suspended.
+/// The clock of a run, which measures the time for the time limit. The clock stops while the run
+/// has no driver or is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunClock {
     /// The [`now`](super::Step::now) of the last step.
@@ -73,8 +74,8 @@ impl Run {
         reached.into_iter().flatten().next()
     }
 
-    /// Returns the remaining time of the run, or `None` without a time limit. The time limit does
-    /// not apply to the final request after a limit.
+    /// Returns the remaining time of the run. `None` if the run has no time limit, and during the
+    /// final request after a limit, to which the time limit does not apply.
     pub fn time_left(&self) -> Option<Duration> {
         let is_last = self.head.state.purpose().limit().is_some();
         let limit = self.head.config.limits.time.filter(|_| !is_last)?;

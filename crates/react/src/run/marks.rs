@@ -17,7 +17,7 @@ const REJECTED: &str = "rejected";
 /// Metadata key that marks messages that were enqueued during the run.
 const ENQUEUED: &str = "enqueued";
 /// Metadata key that marks summaries. The value is the number of messages directly before the
-/// summary that are not part of it.
+/// summary that the summary does not cover.
 const SUMMARY: &str = "summary";
 /// Metadata key that marks messages with the results of added calls. The value contains the results
 /// by call id.

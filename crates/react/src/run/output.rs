@@ -17,7 +17,8 @@ use super::{Run, RunError, marks, state::State};
 pub struct Output {
     /// The text of the output. For structured output, its JSON text.
     pub text: String,
-    /// The structured output as a JSON object. Empty if the run declares no outputs.
+    /// The structured output as a JSON object. Empty if the run declares no outputs, except for the
+    /// result of a stop tool.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The stop reason of the run if the output is accepted.

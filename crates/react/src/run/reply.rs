@@ -41,7 +41,8 @@ impl Run {
             return self.reject(purpose, message, problem);
         }
         if message.refusal.is_some() {
-            // Calls beside a refusal are not executed.
+            // Calls in the same reply as a refusal are not executed, so they are not recorded
+            // either.
             self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
             return (State::finishing(StopReason::Refused, None), Ok(()));
         }
@@ -79,8 +80,8 @@ impl Run {
     }
 
     /// Accepts `message`, a reply without calls, as the answer, or starts its validation. Rejects
-    /// the message if it does not fit the output schema. If the outputs need a separate request,
-    /// repeats the request for them.
+    /// the message if it does not fit the output schema. If the declared outputs need a separate
+    /// request, continues with this request.
     fn read_answer(
         &mut self,
         purpose: Purpose,

@@ -1,4 +1,4 @@
-//! References to the results of added calls.
+//! Replacement of references to the results of added calls.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
@@ -64,7 +64,8 @@ pub trait Resolver: Debug + Send + Sync {
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection;
 }
 
-/// The result of [`Resolver::select`]: added calls to execute, to delay and to fail.
+/// The result of [`Resolver::select`]. It divides the added calls into calls to execute, calls to
+/// delay, and calls to fail.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// The calls to execute now, with resolved arguments.

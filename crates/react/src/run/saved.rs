@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Head, Run, RunError};
 
 impl Run {
-    /// The version of the JSON form. Other versions cannot be read.
+    /// The version of the JSON form of a run. Other versions cannot be read.
     pub const VERSION: u32 = 1;
 
     /// Returns the run without its transcript, for programs that store messages separately and only
@@ -52,8 +52,8 @@ impl Run {
     }
 }
 
-/// A [`Run`] without its transcript. [`Run::with_head`] restores the run. Its JSON form contains
-/// the [version](Run::VERSION) of the format.
+/// A [`Run`] without its transcript. [`Run::with_head`] restores the run. The JSON form of this
+/// type contains the [version](Run::VERSION) of the format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunHead {
     /// The number of messages in the transcript when this value was created.

@@ -1,4 +1,5 @@
-//! Segments of a conversation: ranges of messages that are sent or omitted as a whole.
+//! Segments of a conversation: ranges of messages that a model request contains or omits as a
+//! whole.
 
 use std::{ops::Range, sync::Arc};
 

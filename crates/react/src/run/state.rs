@@ -121,7 +121,7 @@ pub(super) enum CallSource {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AfterCalls {
-    /// The run makes a request with this purpose.
+    /// The run makes a model request with this purpose.
     Request(Purpose),
     /// The run ends with the result at this index of the transcript as its answer.
     Stop { result: usize },
@@ -156,7 +156,7 @@ pub enum RunState {
     ReplyReceived,
     /// Tool calls are being executed.
     CallingTools,
-    /// Tool calls wait for decisions, such as approvals.
+    /// All open tool calls wait for decisions, such as approvals.
     Suspended,
     /// The result of a tool in [`stop_on`](super::RunConfig::stop_on) ends the run.
     StoppedByTool,
@@ -287,7 +287,8 @@ impl Machine {
         }
     }
 
-    /// Changes the purpose of the next request after a limit was reached. Stays in the same state.
+    /// Changes the purpose of the next request to `purpose` after a limit was reached. Stays in the
+    /// same state.
     pub(super) fn change_purpose(&mut self, purpose: Purpose) {
         match &mut self.state {
             State::ReadyToRequest { purpose: current } | State::Preparing { purpose: current } => {
@@ -307,7 +308,8 @@ impl Machine {
         self.enter(State::AwaitingReply(Request { purpose: self.purpose(), tool_choice }));
     }
 
-    /// `Preparing | AwaitingReply → Compacting`: the context is too long.
+    /// `Preparing | AwaitingReply → Compacting`: the context is too long, so the messages before
+    /// index `until` are summarized.
     pub(super) fn compact(&mut self, until: usize) {
         self.enter(State::Compacting { purpose: self.purpose(), until });
     }
@@ -365,7 +367,7 @@ impl Machine {
         }
     }
 
-    /// `Suspended → CallingTools`: a decision was made.
+    /// `Suspended → CallingTools`: a decision arrived.
     pub(super) fn resume_calls(&mut self) {
         if let State::Suspended(batch) = &mut self.state {
             let batch = batch.take();

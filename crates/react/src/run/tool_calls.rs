@@ -17,8 +17,8 @@ use crate::open_calls::OpenCalls;
 
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
-    /// from `result`: it gets the id and the name of the call, a warning if the call is repeated,
-    /// and a final failure in place of a retry over the budget of the tool.
+    /// from `result`: the run sets the id and the name of the call, warns the model of a repeated
+    /// call, and turns a retry over the budget of the tool into a final failure.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Run {
         calls.finish(id, result)
     }
 
-    /// Reports that a call is suspended and waits for a decision.
+    /// Reports that the call in `pending` is suspended and waits for a decision.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl Run {
                 match batch.calls.position_of_success(&self.head.config.stop_on) {
                     Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
                     None => {
-                        // The counter is kept if a tool gave the answer: if a validator rejects
-                        // this answer, it counts as one more rejected reply in a row.
+                        // `rejected_replies` is kept if a stop tool gave the answer, because a
+                        // validator may reject this answer as one more reply in a row.
                         self.head.rejected_replies = 0;
                         AfterCalls::Request(Purpose::Step)
                     }
