@@ -154,7 +154,8 @@ impl fmt::Debug for BlockingEvents {
     }
 }
 
-/// Sets the runtime for the tool calls of `input` if it is unset.
+/// Lets the tool calls of `input` run on `runtime`. Does nothing if `input` already has a runtime
+/// for its calls.
 fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
     input.context.runtime = input.context.runtime.take().or_else(|| runtime.calls());
 }

@@ -180,7 +180,7 @@ impl OpenCalls {
         let (pending, answer) = match &open.state {
             CallState::Waiting { pending } if open.call.id == id => (pending, answer),
             CallState::Waiting { pending } => (pending, inside(Decisions::new(), answer)),
-            // Another call inside this call already has a decision: add this one to it.
+            // Another call inside this call already has a decision. `answer` is added to it.
             CallState::Ready { resumed: Some(resumed) } => match resumed.decision() {
                 Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
                     (resumed.pending(), inside(decisions.clone(), answer))

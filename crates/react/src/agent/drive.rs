@@ -221,9 +221,9 @@ impl ReactAgent {
         }
     }
 
-    /// Adds a handle to a closed queue to the state of `context` if the run has a queue. Without
-    /// it, tools with a [`QueueHandle`] parameter would be withheld because of missing state. Each
-    /// call gets a handle to an open queue instead.
+    /// Adds a handle to a closed queue to the state of `context` if the runs of this agent have a
+    /// queue. Without it, tools with a [`QueueHandle`] parameter would be withheld because of
+    /// missing state. Each call gets a handle to an open queue instead.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;

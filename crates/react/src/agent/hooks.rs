@@ -21,7 +21,7 @@ impl ReactAgentBuilder {
 
     /// Applies `change` to the builder's own extension, which contains the hooks added by methods
     /// of the builder.
-    fn with_own(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
+    fn change_own_extension(mut self, change: impl FnOnce(Extension) -> Extension) -> Self {
         let own = &mut self.extensions.own;
         *own = change(mem::replace(own, Extension::new("")));
         self
@@ -60,7 +60,7 @@ impl ReactAgentBuilder {
         F: Fn(Output, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Output, OutputError>> + Send + 'static,
     {
-        self.with_own(|own| own.output_validator(validator))
+        self.change_own_extension(|own| own.output_validator(validator))
     }
 
     /// Sets the timeout of each hook, such as an [output validator](Self::output_validator).
@@ -106,7 +106,7 @@ impl ReactAgentBuilder {
         F: Fn(StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
     {
-        self.with_own(|own| own.dynamic_instructions(instructions))
+        self.change_own_extension(|own| own.dynamic_instructions(instructions))
     }
 
     /// Adds a hook that can change each request: its tools, tool choice, settings and
@@ -157,6 +157,6 @@ impl ReactAgentBuilder {
         F: Fn(StepRequest, StepContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<StepRequest, BoxError>> + Send + 'static,
     {
-        self.with_own(|own| own.prepare(prepare))
+        self.change_own_extension(|own| own.prepare(prepare))
     }
 }

@@ -1,4 +1,4 @@
-//! The inputs of a step, such as its tools, instructions and model.
+//! The inputs of a step: its tools, instructions, tool choice, settings, model and dialect.
 
 use std::sync::Arc;
 

@@ -119,8 +119,9 @@ impl fmt::Debug for RunHandle {
 pub(crate) struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
-    /// Attaches to the [`RunHandle`] in the context, unless another run is already attached. This
-    /// happens if an agent is used as a tool: its run has the context of the calling run.
+    /// Attaches to the [`RunHandle`] in `context`. The mailbox is empty if there is no handle, or
+    /// if another run is already attached to it. For example, the run of an agent used as a tool
+    /// has the context of the calling run.
     pub(crate) fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();

@@ -25,11 +25,11 @@ pub struct ContextConfig {
     /// are omitted from the next request or summarized. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// The maximum number of times in a row that the oldest segment is omitted because the context
-    /// is too long. With 0, no segment is ever omitted for this reason. Default: 3.
+    /// The maximum number of times in a row that the oldest turn or step is omitted because the
+    /// context is too long. With 0, nothing is omitted for this reason. Default: 3.
     pub omissions: u32,
     /// If `true`, a context that is too long is first [summarized](super::Effect::Compact), except
-    /// for its last step. If the context is still too long, the oldest segment is omitted. A
+    /// for its last step. If the context is still too long, the oldest turn or step is omitted. A
     /// summary is a model request, which the [limits](super::RunConfig::limits) must allow.
     /// Default: `false`.
     pub compaction: bool,

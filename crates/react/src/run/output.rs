@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Run, RunError, marks, state::State};
 
-/// The output of a run, as output validators receive it.
+/// The output of a run, as passed to output validators.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Output {

@@ -256,7 +256,7 @@ impl Machine {
         }
     }
 
-    /// Returns the purpose of the current or next request.
+    /// Returns the purpose of the current or next model request.
     pub(super) fn purpose(&self) -> Purpose {
         match &self.state {
             State::ReadyToRequest { purpose }

@@ -45,7 +45,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is in progress.
+    /// Fails if the call in `pending` is not in progress.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         match self.head.state.batch_mut() {

@@ -109,17 +109,17 @@ impl Environment {
                 let undecided: Vec<_> =
                     inner(call).into_iter().filter(|it| !decided.contains(&it.call.id)).collect();
                 if undecided.is_empty() {
-                    return Ok(self.effect(call));
+                    return Ok(self.count_execution(call));
                 }
                 PendingKind::Nested { pending: undecided }
             }
-            _ => return Ok(self.effect(call)),
+            _ => return Ok(self.count_execution(call)),
         };
         Err(Pending::new(pending).into())
     }
 
     /// Counts an execution of `call`, and returns its result.
-    fn effect(&mut self, call: &ToolCall) -> ToolResult {
+    fn count_execution(&mut self, call: &ToolCall) -> ToolResult {
         *self.effects.entry(call.id.clone()).or_default() += 1;
         match &*call.name {
             "fails" => ToolResult::failed("", "", &ToolError::retry("again")),
@@ -179,8 +179,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Saves the run, then crashes, if the scenario specifies it for this event. Returns `false`
-    /// after a crash. Must be called after each event.
+    /// Saves the run and then crashes, each only if the scenario specifies it for this event.
+    /// Returns `false` after a crash. Must be called after each event.
     fn record_event(&mut self) -> bool {
         if self.saves.next().copied().unwrap_or(true) {
             self.saved = to_json(&self.run);
@@ -334,7 +334,7 @@ proptest! {
     #[test]
     fn cancellation_after_crashes_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut scenario = scenario;
-        // No crash happens after this number of events.
+        // The process no longer crashes after this number of events.
         scenario.crashes.truncate(events);
         let mut process = Process::new(&scenario);
         let replies: Vec<_> = scenario.replies.iter().take(events % 4).cloned().collect();

@@ -194,7 +194,7 @@ async fn agents_share_the_limits_of_the_run() {
 }
 
 /// A decision reaches the agent whose call was suspended, even if the suspended run was serialized
-/// before.
+/// and loaded in between.
 #[tokio::test]
 async fn decision_reaches_the_agent_of_the_suspended_call() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
