@@ -12,7 +12,7 @@ use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The tools of the agent cannot be used together.
+    /// Two tools of the agent have the same name, or a tool has a defect.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
     /// The name of a tool is reserved by the dialect.

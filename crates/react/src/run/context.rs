@@ -17,8 +17,8 @@ use super::{Resolver, Run, marks::summarized, segments};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// The maximum number of turns and steps in a model request. The oldest ones are omitted.
-    /// Default: no maximum.
+    /// The maximum number of turns and steps in a model request. The oldest ones are omitted. 0 has
+    /// the same effect as 1. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
     /// The maximum number of tokens of a model request and its reply. If they have more, messages

@@ -37,7 +37,7 @@ fn calls_of_add(model: ScriptedModel, number: u32) -> ScriptedModel {
 }
 
 /// Returns limits with `requests` as the maximum number of model requests.
-fn requests(requests: u32) -> RunLimits {
+fn max_requests(requests: u32) -> RunLimits {
     RunLimits { requests: Some(requests), ..RunLimits::default() }
 }
 
@@ -52,7 +52,8 @@ fn assert_limit(error: &AgentError, expected: Limit) {
 #[tokio::test]
 async fn request_limit_is_an_error_before_the_next_request() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2);
-    let agent = ReactAgent::builder(model.clone()).tools(calculator()).limits(requests(2)).build().unwrap();
+    let agent =
+        ReactAgent::builder(model.clone()).tools(calculator()).limits(max_requests(2)).build().unwrap();
 
     let error = agent.run("Add.").await.unwrap_err();
 
@@ -69,7 +70,7 @@ async fn last_request_at_the_limit_forces_an_answer() {
     let model = calls_of_add(ScriptedModel::new(), 1).text("About 2.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
-        .limits(requests(1))
+        .limits(max_requests(1))
         .at_limit(AtLimit::Answer)
         .build()
         .unwrap();
@@ -89,7 +90,7 @@ async fn call_in_the_last_request_ends_the_run() {
     let model = calls_of_add(calls_of_add(ScriptedModel::new(), 1), 2).text("Three.");
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
-        .limits(requests(1))
+        .limits(max_requests(1))
         .at_limit(AtLimit::Answer)
         .build()
         .unwrap();
@@ -102,7 +103,7 @@ async fn call_in_the_last_request_ends_the_run() {
     assert_eq!(model.requests().len(), 2);
 
     // After the limit is raised, the run continues, and the model may make calls again.
-    run.set_limits(requests(3));
+    run.set_limits(max_requests(3));
     let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = end.last() else { panic!("{end:?}") };
     assert_eq!((&*answer.text, answer.stop_reason), ("Three.", StopReason::Finished));
@@ -112,8 +113,8 @@ async fn call_in_the_last_request_ends_the_run() {
 /// Behaviour C26: the limits of a run's input override the limits of the agent.
 #[tokio::test]
 async fn limits_of_the_run_override_the_agent() {
-    let agent = ReactAgent::builder(ScriptedModel::new()).limits(requests(5)).build().unwrap();
-    let input = RunInput::new("Hi").with_limits(requests(0));
+    let agent = ReactAgent::builder(ScriptedModel::new()).limits(max_requests(5)).build().unwrap();
+    let input = RunInput::new("Hi").with_limits(max_requests(0));
     assert_limit(&agent.run(input).await.unwrap_err(), Limit::Requests(0));
 }
 
@@ -264,7 +265,7 @@ async fn usage_includes_children_summaries_and_extractions() {
         ScriptedModel::new().reply(reply_with_usage(None, usage)).reply(reply_with_usage(Some("2"), usage));
     let child = ReactAgent::builder(child).tools(calculator()).prices(prices()).build().unwrap();
     let fails = ReactAgent::builder(ScriptedModel::new().reply(reply_with_usage(None, usage)));
-    let fails = fails.prices(prices()).limits(requests(1)).build().unwrap();
+    let fails = fails.prices(prices()).limits(max_requests(1)).build().unwrap();
     let call = |tool: &str| {
         let call = ToolCall::new("", tool, r#"{"task":"Add."}"#);
         let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
