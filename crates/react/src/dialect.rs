@@ -1,4 +1,4 @@
-//! Dialects: the formats of model requests and replies.
+//! Dialects: the formats in which an agent exchanges steps with a model.
 
 mod json;
 mod native;
@@ -22,31 +22,31 @@ pub use native::NativeCalls;
 pub use reply::Reply;
 pub use text::TextReact;
 
-/// The tool name `finish`. Most dialects reserve it: a call of `finish` ends the run, and its
-/// arguments are the answer.
+/// The tool name `finish`. Most dialects reserve this name: a call of `finish` ends the run, and
+/// the arguments of the call are the answer.
 pub const FINISH: &str = "finish";
 
 /// A format of model requests and replies, for example native function calls or ReAct steps as
 /// JSON.
 ///
-/// The transcript is independent of the dialect. A conversation can therefore continue in another
-/// dialect.
+/// The transcript is independent of the dialect. A conversation can therefore continue in a
+/// different dialect.
 pub trait Dialect: Send + Sync {
     /// Returns the name of the dialect, such as `native`.
     fn name(&self) -> &'static str;
 
-    /// Converts a prompt to a model request.
+    /// Converts `prompt` to a model request.
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
 
-    /// Parses a complete reply from the model. `outputs` must be the [`Prompt::outputs`] of the
-    /// request.
+    /// Parses a complete `response` from the model. `outputs` must be the [`Prompt::outputs`] of
+    /// the model request.
     fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
     /// Creates a parser for one streamed reply. `outputs` must be the [`Prompt::outputs`] of the
-    /// request.
+    /// model request.
     fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
 
-    /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`]. Returns
+    /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`], or
     /// `None` if all names are available to tools.
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str>;
 }
@@ -73,28 +73,28 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
     }
 }
 
-/// The content of a model request, independent of the dialect.
+/// The content of a model request, before a [`Dialect`] formats it.
 pub struct Prompt<'a> {
-    /// The part of the conversation that is sent to the model.
+    /// The messages of the conversation that are sent to the model.
     pub messages: View,
     /// The tools that the model can call.
     pub tools: &'a ToolList,
-    /// The system message before the conversation.
+    /// The system message that precedes the conversation.
     pub instructions: Option<&'a Arc<Message>>,
-    /// The schema of the answer, if the answer is structured.
+    /// The JSON schema of the answer, or `None` if the answer is plain text.
     pub outputs: Option<&'a Schema>,
-    /// Set if the model must answer without a tool call. Overrides `tool_choice`.
+    /// Set if the model must answer without a tool call. In this case `tool_choice` is ignored.
     pub must_answer: bool,
-    /// The tool choice of the request. If it names a tool, `tools` contains that tool.
+    /// The tool choice of the model request. If it names a tool, `tools` contains that tool.
     pub tool_choice: &'a ToolChoice,
-    /// The settings of the request, such as the temperature.
+    /// The settings of the model request, such as the temperature.
     pub settings: &'a ChatSettings,
 }
 
-/// A parser for one streamed reply. It extracts the thought and the answer from the protocol text
-/// around them.
+/// A parser for one streamed reply. It emits the thought and the answer without the text of the
+/// format around them, such as JSON keys or labels.
 pub trait Listener: Send {
-    /// Parses one stream event. Returns the text that can now be shown to the user.
+    /// Parses one stream event. Returns the pieces of text that can now be shown to the user.
     fn push(&mut self, event: &ChatEvent) -> Vec<Delta>;
 }
 
@@ -102,9 +102,9 @@ pub trait Listener: Send {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delta {
-    /// Another piece of the answer.
+    /// A piece of the answer, to be appended to the previous pieces.
     Text(String),
-    /// Another piece of the reasoning.
+    /// A piece of the reasoning, to be appended to the previous pieces.
     Thought(String),
 }
 
@@ -116,10 +116,11 @@ impl Delta {
     }
 }
 
-/// Removes the calls of [`FINISH`] from a reply.
+/// Removes all calls of [`FINISH`] from `message`.
 ///
-/// Returns the arguments of the first [`FINISH`] call, unless the reply also calls other tools. In
-/// that case the other calls are executed, and the model can finish in a later reply.
+/// Returns the arguments of the first [`FINISH`] call, or `None` if there is no such call or the
+/// reply also calls other tools. In the latter case the other calls are executed, and the model can
+/// finish in a later reply.
 fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);
@@ -129,7 +130,8 @@ fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
 }
 
 /// Returns the default dialect for a model: [`NativeCalls`] if the model supports function calling,
-/// [`JsonReact`] if its replies can be constrained to a JSON schema, otherwise [`TextReact`].
+/// [`JsonReact`] if only its replies can be constrained to a JSON schema, and [`TextReact`] if it
+/// supports neither.
 pub fn dialect_for(profile: &ModelProfile) -> Arc<dyn Dialect> {
     match (profile.native_tools, profile.json_schema) {
         (true, _) => Arc::new(NativeCalls),

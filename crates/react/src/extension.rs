@@ -1,4 +1,5 @@
-//! Extensions. Each bundles tools, instructions, hooks, limits and saved entries for an agent.
+//! Extensions. An extension bundles tools, instructions, hooks, limits and saved entries for an
+//! agent.
 
 mod calls;
 mod context;
@@ -32,11 +33,12 @@ type InstructionsHook =
 type ToolsAdaptor = Arc<dyn Fn(Toolset) -> Toolset + Send + Sync>;
 type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync>;
 
-/// A capability of an agent as one value: tools, instructions, hooks around requests and calls,
-/// limits, and [entries](Entries) in the saved run.
+/// A capability of an agent as one value: tools, instructions, hooks around model requests and tool
+/// calls, limits, and [entries](Entries) in the saved run.
 ///
 /// [`ReactAgentBuilder::extension`](crate::ReactAgentBuilder::extension) adds an extension to an
-/// agent. To use a type of your own as an extension, implement `From<Budget> for Extension`.
+/// agent. To use a type of your own, such as `Budget`, as an extension, implement
+/// `From<Budget> for Extension`.
 ///
 /// # Order
 ///
@@ -45,50 +47,41 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 ///
 /// - From first to last: [`instructions`](Self::instructions),
 ///   [`dynamic_instructions`](Self::dynamic_instructions), then [`prepare`](Self::prepare). Each
-///   `prepare` hook receives the request of the previous hook.
+///   `prepare` hook receives the request that the previous hook returned.
 /// - The first is the outermost: [`adapt_model`](Self::adapt_model),
 ///   [`adapt_tools`](Self::adapt_tools), [`around_calls`](Self::around_calls).
 /// - From last to first: [`after_reply`](Self::after_reply).
 /// - From first to last: [`output_validator`](Self::output_validator). Each validator receives the
-///   output of the previous validator.
+///   output that the previous validator returned.
 /// - The lowest limit of each kind applies: [`limits`](Self::limits).
 ///
 /// The same order applies to several hooks of one kind within an extension.
 ///
 /// # Examples
 ///
-/// A to-do list for the model. It is saved with the run:
+/// An extension with a to-do list for the model. The list is saved with the run:
 ///
 /// ```
 /// use haft_core::{Toolset, tool, tool::State, call::ToolError};
 /// use haft_react::{Extension, ReactAgent, extension::Entries};
 /// use haft_testing::ScriptedModel;
 ///
-/// /// Adds a task to the list.
-/// #[tool]
-/// fn plan(task: String, #[tool(state)] entries: Entries) -> Result<(), ToolError> {
-///     let todo = entries.of("todo");
-///     todo.update("tasks", |tasks: &mut Vec<String>| tasks.push(task)).map_err(ToolError::failed)
-/// }
+/// /// Adds a task to the list. #[tool] fn plan(task: String, #[tool(state)] entries: Entries) ->
+/// Result<(), ToolError> { let todo = entries.of("todo"); todo.update("tasks", |tasks: &mut
+/// Vec<String>| tasks.push(task)).map_err(ToolError::failed) }
 ///
-/// fn todo() -> Extension {
-///     Extension::new("todo")
-///         .tools(Toolset::new().with(Plan))
-///         .instructions("Plan before you act.")
-///         .dynamic_instructions(|cx| async move {
-///             let tasks: Vec<String> = cx.entries.get("tasks")?.unwrap_or_default();
-///             Ok(tasks.iter().map(|task| format!("- [ ] {task}\n")).collect())
-///         })
-/// }
+/// fn todo() -> Extension { Extension::new("todo") .tools(Toolset::new().with(Plan))
+/// .instructions("Plan before you act.") .dynamic_instructions(|cx| async move { let tasks:
+/// Vec<String> = cx.entries.get("tasks")?.unwrap_or_default(); Ok(tasks.iter().map(|task|
+/// format!("- [ ] {task}\n")).collect()) }) }
 ///
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let model = ScriptedModel::new().calls([("a", "plan", r#"{"task":"book a flight"}"#)]).text("Planned.");
-/// let agent = ReactAgent::builder(model.clone()).extension(todo()).build()?;
-/// agent.run("To Rome!").await?;
-/// let instructions = model.requests()[1].instructions.as_ref().unwrap().text();
-/// assert_eq!(instructions, "Plan before you act.\n\n- [ ] book a flight\n");
-/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async { let
+/// model = ScriptedModel::new().calls([("a", "plan", r#"{"task":"book a
+/// flight"}"#)]).text("Planned."); let agent =
+/// ReactAgent::builder(model.clone()).extension(todo()).build()?; agent.run("To Rome!").await?; let
+/// instructions = model.requests()[1].instructions.as_ref().unwrap().text();
+/// assert_eq!(instructions, "Plan before you act.\n\n- [ ] book a flight\n"); # Ok::<(), Box<dyn
+/// std::error::Error>>(()) })?; # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 #[must_use]
@@ -123,15 +116,16 @@ impl Extension {
         }
     }
 
-    /// Adds tools to the agent. Their calls still run through the pipeline of `tools`.
+    /// Adds the tools of a toolset to the agent. Their calls still run through the pipeline of that
+    /// toolset.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.toolsets.push(tools);
         self
     }
 
-    /// Adds an adaptor for tools, for example a filter, approvals or layers.
+    /// Adds an adaptor for tools, for example a filter, an approval or a layer.
     ///
-    /// It adapts the tools of this extension, of the extensions after it, and of the agent.
+    /// `adapt` receives the tools of this extension, of the extensions after it, and of the agent.
     /// Hand-off tools are not adapted.
     ///
     /// # Examples
@@ -150,10 +144,10 @@ impl Extension {
 
     /// Adds a hook around each call of the tools that [`adapt_tools`](Self::adapt_tools) adapts.
     ///
-    /// The hook receives validated arguments. Arguments that it changes are not validated again. It
-    /// runs within the timeout of the tool, and a panic of the hook is handled like a panic of the
-    /// tool. If the tool suspends its call, the hook runs again when the call continues. If a
-    /// decision provides the result, the hook does not run.
+    /// The hook receives validated arguments. If it changes the arguments, they are not validated
+    /// again. It runs within the timeout of the tool, and a panic of the hook is handled like a
+    /// panic of the tool. If the tool suspends its call, the hook runs again when the call is
+    /// resumed. If a decision provides the result of the call, the hook does not run.
     ///
     /// # Examples
     ///
@@ -179,8 +173,8 @@ impl Extension {
         self.adapt_tools(move |tools| tools.adapted(AroundCalls(Arc::clone(&hook))))
     }
 
-    /// Adds an adaptor for the model of the agent, for example a cache, a fallback or a layer. It
-    /// is not applied to models that a [`prepare`](Self::prepare) hook selects.
+    /// Adds an adaptor for the model of the agent, for example a cache, a fallback or a layer. A
+    /// model that a [`prepare`](Self::prepare) hook selects is not adapted.
     pub fn adapt_model(
         mut self,
         adapt: impl Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send + Sync + 'static,
@@ -189,14 +183,13 @@ impl Extension {
         self
     }
 
-    /// Adds a paragraph to the instructions, after the instructions of the agent.
+    /// Adds a paragraph to the instructions. It follows the instructions of the agent.
     pub fn instructions(mut self, paragraph: impl Into<String>) -> Self {
         self.paragraphs.push(paragraph.into());
         self
     }
 
-    /// Adds a hook that returns a paragraph of the instructions. The paragraph can depend on the
-    /// run. See
+    /// Adds a hook that returns a paragraph of the instructions for each model request. See
     /// [`ReactAgentBuilder::dynamic_instructions`](crate::ReactAgentBuilder::dynamic_instructions).
     pub fn dynamic_instructions<F, Fut>(mut self, instructions: F) -> Self
     where
@@ -207,7 +200,7 @@ impl Extension {
         self
     }
 
-    /// Adds a hook that can change each model request. See
+    /// Adds a hook that can change each model request before it is sent. See
     /// [`ReactAgentBuilder::prepare`](crate::ReactAgentBuilder::prepare).
     pub fn prepare<F, Fut>(mut self, prepare: F) -> Self
     where
@@ -219,15 +212,15 @@ impl Extension {
     }
 
     /// Adds a hook that can change each complete reply from the model, for example to redact text
-    /// or to remove calls.
+    /// or to remove tool calls.
     ///
     /// The hook runs before the run processes the reply. To reject the reply, set
-    /// [`Reply::problem`] to a text for the model. A reply that is empty after its calls were
-    /// removed is also rejected. The hook cannot change the usage.
+    /// [`Reply::problem`] to a text for the model. A reply that is empty after the hook removed its
+    /// tool calls is also rejected. The hook cannot change the usage.
     ///
     /// Failed and truncated replies do not reach the hook. Streamed deltas, and tracing spans with
-    /// content, show the original reply. If the hook fails, panics or exceeds its
-    /// [timeout](crate::ReactAgentBuilder::hook_timeout), the run ends.
+    /// content, contain the original reply. If the hook fails, panics or exceeds its
+    /// [timeout](crate::ReactAgentBuilder::hook_timeout), the run ends with an error.
     pub fn after_reply<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(Reply, StepContext) -> Fut + Send + Sync + 'static,
@@ -237,7 +230,7 @@ impl Extension {
         self
     }
 
-    /// Adds a hook that validates the output of a run. See
+    /// Adds a hook that validates the output of each run. See
     /// [`ReactAgentBuilder::output_validator`](crate::ReactAgentBuilder::output_validator).
     pub fn output_validator<F, Fut>(mut self, validator: F) -> Self
     where
@@ -248,10 +241,10 @@ impl Extension {
         self
     }
 
-    /// Sets the limits of each run. Default: none.
+    /// Sets the limits of each run. By default, an extension sets no limits.
     ///
     /// For each kind of limit, the lowest value of the agent and its extensions applies. Limits in
-    /// the input of a run replace all of these limits, including kinds that the input leaves
+    /// the input of a run replace all of these limits, including the kinds that the input leaves
     /// unlimited. After a hand-off, the limits of the first agent still apply.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = limits;

@@ -26,17 +26,17 @@ use crate::{
 };
 use transfer::{HandoffSlot, Transfer};
 
-/// A group of agents that can hand off the conversation to one another. Each agent has a tool
+/// A group of agents that can hand off the conversation to one another. An agent has one tool
 /// `transfer_to_NAME` for each agent to which it can hand off.
 ///
-/// - A new conversation starts with the agent of the first route. A later question goes to the last
-///   agent of the conversation.
+/// - A new conversation starts with the agent of the first route. A later question in the same
+///   conversation goes to the agent that handled the previous question last.
 /// - After a hand-off, the next agent continues the same run, with its conversation, limits and
 ///   usage.
 /// - If a reply contains a hand-off and other calls, the other calls are executed first. If a reply
-///   has several hand-offs, the first one is used and the others are denied.
-/// - Each agent that starts or takes over is reported as [`RunEvent::Routed`]. The agent that
-///   answers is [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent).
+///   contains several hand-offs, the first one is used and the others are denied.
+/// - Each agent that starts or takes over is reported as [`RunEvent::Routed`].
+///   [`RunAnswer::agent`](haft_core::agent::RunAnswer::agent) is the agent that answers.
 ///
 /// A [`Router`](crate::Router) selects an agent once, before the run. With `Handoffs`, the agents
 /// decide during the run.
@@ -76,16 +76,16 @@ struct HandoffsInner {
 }
 
 /// The messages that the model of the next agent receives after a hand-off. The transcript of the
-/// run always contains all messages.
+/// run contains all messages in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Carried {
-    /// The whole conversation, including the steps of the other agents.
+    /// The whole conversation, including the steps of the previous agents.
     #[default]
     Everything,
     /// The earlier conversation, the input of this run, and the reason of the hand-off. The steps
-    /// of the other agents in this run are omitted.
+    /// of the previous agents in this run are omitted.
     Question,
 }
 
@@ -93,18 +93,18 @@ pub enum Carried {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandoffError {
-    /// The table is invalid, or its routes do not match the agents.
+    /// The route table is invalid, or its routes do not match the agents.
     #[error(transparent)]
     Table(#[from] RouterError),
-    /// The hand-off tools of an agent conflict with its other tools.
+    /// The hand-off tools of an agent conflict with other tools of the agent.
     #[error("the agent {agent:?} cannot hand off")]
     Agent {
         /// The name of the agent.
         agent: String,
-        /// The error of adding the hand-off tools to the agent.
+        /// The error that occurred when the hand-off tools were added to the agent.
         source: BuildError,
     },
-    /// An agent takes named inputs. A hand-off cannot provide them.
+    /// The agent with this name takes named inputs. A hand-off cannot provide them.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
     Inputs(String),
 }
@@ -114,9 +114,9 @@ pub enum HandoffError {
 struct HandoffState {
     /// The name of the current agent.
     agent: String,
-    /// Number of hand-offs in this run so far.
+    /// The number of hand-offs in this run so far.
     count: u32,
-    /// The saved state of the current agent.
+    /// The state of a suspended run, as saved by the current agent. Null while the run is active.
     #[serde(default)]
     state: Value,
 }
@@ -141,7 +141,7 @@ impl Handoffs {
     ///
     /// # Errors
     ///
-    /// The same as [`new`](Self::new).
+    /// Fails in the same cases as [`new`](Self::new).
     pub fn along(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
@@ -165,16 +165,17 @@ impl Handoffs {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Runs the agents until there is an answer or the run is suspended.
+    /// Runs the agents until one of them answers or the run is suspended.
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run, which contains the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. It contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }
 
-    /// Runs the agents and emits events. The last item is [`RunEvent::Done`] or an error.
+    /// Runs the agents and emits the events of the run. The last item is [`RunEvent::Done`] or an
+    /// error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
     }
@@ -195,7 +196,7 @@ impl Handoffs {
         self
     }
 
-    /// Returns the routes to the agents.
+    /// Returns the table with the routes to the agents.
     pub fn table(&self) -> &RouteTable {
         &self.0.table
     }
@@ -205,7 +206,8 @@ impl Handoffs {
         self.0.agents.get(name).ok_or_else(unknown)
     }
 
-    /// Starts a run with the last agent of the conversation, or resumes a suspended run.
+    /// Starts a run with the agent that handled the conversation last, or resumes a suspended run.
+    /// Returns the hand-off state and the run.
     fn begin(&self, mut input: RunInput) -> Result<(HandoffState, Run), AgentError> {
         let handoff = match &mut input.start {
             RunStart::New { transcript, .. } => {
@@ -231,7 +233,8 @@ impl Handoffs {
         Ok((handoff, run))
     }
 
-    /// Returns the name of the agent to which the given hand-off tool transfers.
+    /// Returns the name of the agent to which the tool named `tool` hands off, or `None` if it is
+    /// not a hand-off tool.
     fn target(&self, tool: &str) -> Option<&str> {
         let routes = self.0.table.routes.iter().map(|route| &*route.name);
         routes.into_iter().find(|name| transfer::tool_name(name).as_str() == tool)
@@ -285,7 +288,8 @@ impl Handoffs {
 }
 
 impl HandoffState {
-    /// Adds the name of the agent to an answer, or adds this state to a suspended run.
+    /// Adds the name of the current agent to an answer, or saves the hand-off state in a suspended
+    /// run.
     fn finish(self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&self.agent))),

@@ -1,9 +1,9 @@
 //! A queue for tool calls from synchronous code. The calls are executed later, and their results
-//! replace placeholders.
+//! then replace placeholders.
 //!
 //! This module uses only public items of [`run`](crate::run).
-//! [`Run::add_calls`](crate::Run::add_calls) executes the calls. [`Placeholders`] implements
-//! [`Resolver`](crate::run::Resolver) and inserts their results.
+//! [`Run::add_calls`](crate::Run::add_calls) executes the calls in an agent. [`Placeholders`]
+//! implements [`Resolver`](crate::run::Resolver) and inserts their results.
 
 mod call_queues;
 mod handle;
@@ -40,11 +40,11 @@ pub use results::{Queued, QueuedResults};
 ///
 /// 1. [`QueueHandle::push`] validates a call and returns a placeholder: a short, unguessable text
 ///    (128 bits).
-/// 2. [`execute`](Self::execute) runs the queued calls later, through the pipeline of the tools.
+/// 2. [`execute`](Self::execute) later runs the queued calls through the pipeline of the tools.
 /// 3. [`QueuedResults::in_text`] replaces the placeholders in a text with the results or failures.
 ///
-/// The arguments of a call may contain placeholders of earlier calls. Such a call is executed after
-/// the earlier calls and receives their results.
+/// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
+/// after the earlier calls and receives their results.
 ///
 /// In an agent, each run has a queue. A tool that takes a [`QueueHandle`] as state can push calls
 /// of the agent's tools. They are executed before the next model request, and the model receives
@@ -86,7 +86,7 @@ pub struct PendingQueue {
     pushed: Arc<PushedCalls>,
     /// Pushed calls that [`hand_out`](Self::hand_out) has not returned yet.
     waiting: Vec<ToolCall>,
-    /// The calls that are handed out or suspended.
+    /// The calls that [`hand_out`](Self::hand_out) has returned, with their results so far.
     open: Option<OpenCalls>,
     results: QueuedResults,
 }
@@ -102,12 +102,13 @@ impl PendingQueue {
         Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// Creates a handle for pushing calls of the tools available for `run`.
+    /// Returns a handle that pushes calls to this queue. The calls can use the tools that are
+    /// available in `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&list_context(run)).await, tools.pipeline().clone())
     }
 
-    /// Executes all calls, including calls pushed during the execution. A call is executed
+    /// Executes all calls, including calls that are pushed during the execution. A call is executed
     /// after the calls whose results it needs.
     ///
     /// Returns the calls that wait for a decision. Report each decision with
@@ -133,7 +134,7 @@ impl PendingQueue {
             let mut outcomes = tools.pipeline().batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };
-                // Each call is under way and reported only once, so this cannot fail.
+                // Each call is in progress and has only one outcome, so this cannot fail.
                 let _ = match outcome {
                     CallOutcome::Finished(result) => self.on_result(id, result),
                     CallOutcome::Pending(pending) => self.on_pending(pending),
@@ -143,8 +144,9 @@ impl PendingQueue {
         self.pending()
     }
 
-    /// Returns the calls that can be executed now, for a custom driver. Each call is returned only
-    /// once. To survive a crash, save the queue before executing the calls.
+    /// Returns the calls that can be executed now, or `None` if there are none. Each call is
+    /// returned only once. This method is for custom drivers. To survive a crash, save the queue
+    /// before executing the calls.
     pub fn hand_out(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
@@ -171,11 +173,11 @@ impl PendingQueue {
         }
     }
 
-    /// Records the result of a call that [`hand_out`](Self::hand_out) returned.
+    /// Records the result of the call `id`, which [`hand_out`](Self::hand_out) returned.
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is under way.
+    /// Fails if no call with this id is in progress.
     pub fn on_result(&mut self, id: &str, result: ToolResult) -> Result<(), RunError> {
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(id.to_owned()))?;
         let (call, _) = open.find_in_progress(id)?;
@@ -187,14 +189,15 @@ impl PendingQueue {
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is under way.
+    /// Fails if no call with this id is in progress.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(call.id.clone()))?;
         open.suspend(&call.id, pending)
     }
 
-    /// Records the decision for a suspended call.
+    /// Records the decision for the suspended call `id`. [`hand_out`](Self::hand_out) then returns
+    /// the call again if it must be executed.
     ///
     /// # Errors
     ///
@@ -210,7 +213,7 @@ impl PendingQueue {
     }
 
     /// Prepares the queue for a new driver after the previous driver stopped. Interrupted calls of
-    /// idempotent tools are executed again. Other interrupted calls are
+    /// idempotent tools are executed again. Other interrupted calls become
     /// [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
         if let Some(open) = &mut self.open {
@@ -218,7 +221,7 @@ impl PendingQueue {
         }
     }
 
-    /// Cancels all calls without a result.
+    /// Cancels all calls that have no result yet.
     pub fn cancel(&mut self) {
         self.close(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());
@@ -226,8 +229,8 @@ impl PendingQueue {
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// Returns the pushed calls and closes the handles of the queue. Calls under way are not
-    /// included. A driver can [add](crate::Run::add_calls) the calls to its run.
+    /// Closes the handles of the queue and returns the calls that were not handed out yet. A driver
+    /// can [add](crate::Run::add_calls) these calls to its run.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting
@@ -239,7 +242,7 @@ impl PendingQueue {
         }
     }
 
-    /// Returns the results so far. Calls without a result are [`Queued::Unexecuted`].
+    /// Returns the results so far. Calls without a result are included as [`Queued::Unexecuted`].
     pub fn results(&self) -> QueuedResults {
         let mut results = self.results.clone();
         let pushed = self.pushed.calls();
@@ -249,15 +252,16 @@ impl PendingQueue {
         results
     }
 
-    /// Replaces the placeholders in a text with the results so far.
+    /// Replaces the placeholders in `text` with the results so far.
     pub fn show<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.results().in_text(text)
     }
 
-    /// Creates a message that records the results in a conversation. Returns `None` if there are no
+    /// Returns a message that records the results in a conversation, or `None` if there are no
     /// results.
     ///
-    /// An agent uses these results in all messages of the conversation, including earlier ones.
+    /// An agent then replaces the placeholders in all messages of the conversation with these
+    /// results, including earlier messages.
     pub fn note(&self) -> Option<Message> {
         self.results().note()
     }

@@ -1,4 +1,4 @@
-//! Routers select one of several agents for a task.
+//! Routers. A router selects one of several agents for a task.
 
 mod clarify;
 mod classifier;
@@ -32,8 +32,8 @@ pub use table::{Keyword, Route, RouteTable, RouterError};
 
 /// An agent that routes each task to one of several agents, together with the conversation so far.
 ///
-/// If no route is clear, the [fallback](Self::with_fallback) agent runs. Without a fallback, the
-/// answer is a clarifying question, with the stop reason
+/// If the route is not clear, the [fallback](Self::with_fallback) agent runs. Without a fallback,
+/// the answer is a clarifying question, with the stop reason
 /// [`Clarification`](haft_core::agent::StopReason::Clarification). Each decision is reported with
 /// its reason as [`RunEvent::Routed`]. A suspended run is resumed by the agent that suspended it.
 ///
@@ -73,13 +73,13 @@ struct RouterInner {
     fallback: Option<Arc<dyn Agent>>,
 }
 
-/// The saved state of a suspended run: the state of the agent, and its route.
+/// The state of a router in a suspended run: the selected route, and the state of its agent.
 #[derive(Serialize, Deserialize)]
 struct RouterState {
-    /// The route of the agent, or `None` for the fallback agent.
+    /// The name of the selected route, or `None` for the fallback agent.
     route: Option<String>,
     state: Value,
-    /// The tokens and cost of the classifier.
+    /// The tokens and the cost of the classifier.
     #[serde(default)]
     usage: Usage,
 }
@@ -108,8 +108,8 @@ impl Router {
         self.with(|inner| inner.classifier = Arc::new(classifier))
     }
 
-    /// Sets the agent for tasks without a clear route. Default: no agent; the answer is a
-    /// clarifying question.
+    /// Sets the agent for tasks without a clear route. By default, there is no such agent, and the
+    /// answer is a clarifying question.
     #[must_use]
     pub fn with_fallback(self, agent: impl Agent + 'static) -> Self {
         self.with(|inner| inner.fallback = Some(Arc::new(agent)))
@@ -120,13 +120,14 @@ impl Router {
         self
     }
 
-    /// Returns the routes to the agents.
+    /// Returns the table with the routes to the agents.
     pub fn table(&self) -> &RouteTable {
         &self.0.table
     }
 
-    /// Classifies a new task, and returns an event with the decision. For a suspended run, returns
-    /// the agent that suspended it, without an event.
+    /// Classifies a new task and dispatches it, or restores the dispatch of a suspended run.
+    /// Returns the event that reports the decision, or `None` for a suspended run, and the
+    /// dispatch.
     async fn route(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
@@ -168,18 +169,19 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run, which contains the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. It contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }
 
-    /// Runs the selected agent and emits events. The last item is [`RunEvent::Done`] or an error.
+    /// Runs the selected agent and emits the events of the run. The last item is [`RunEvent::Done`]
+    /// or an error.
     pub fn stream(&self, input: impl Into<RunInput>) -> BoxStream<'static, Result<RunEvent, AgentError>> {
         Agent::stream(self, input.into())
     }
 
-    /// Selects the agent of the chosen route. Without a route, selects the fallback agent or a
-    /// clarifying question.
+    /// Selects the agent of the chosen route, or, without a route, the fallback agent or a
+    /// clarifying question. Returns the event that reports the decision, and the dispatch.
     fn dispatch(
         &self,
         choice: Choice,
@@ -199,8 +201,8 @@ impl Router {
         Ok((routed, Dispatch::Agent { agent, input: Box::new(input), info }))
     }
 
-    /// Replaces the saved state of the router with the state of its agent. Returns the route and
-    /// the usage of the classifier.
+    /// Replaces the state of the router in `suspended` with the state of the agent. Returns the
+    /// name of the route, or `None` for the fallback agent, and the usage of the classifier.
     fn restore(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());
@@ -225,18 +227,19 @@ impl Router {
 enum Dispatch {
     /// The selected agent runs the task.
     Agent { agent: Arc<dyn Agent>, input: Box<RunInput>, info: RouteInfo },
-    /// The answer is a clarifying question. No agent runs.
+    /// No agent runs. The answer is a clarifying question.
     Question(Box<RunAnswer>),
 }
 
-/// The route of a run, or `None` for the fallback agent, and the usage of the classifier.
+/// The route of a run, or `None` for the fallback agent, with the usage of the classifier.
 struct RouteInfo {
     route: Option<String>,
     usage: Usage,
 }
 
 impl RouteInfo {
-    /// Adds the route and the usage of the classifier to the output of the agent.
+    /// Adds the usage of the classifier and the name of the route to an answer, or saves both in a
+    /// suspended run.
     fn add_to_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Suspended(suspended) => {

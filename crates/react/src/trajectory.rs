@@ -1,4 +1,4 @@
-//! ReAct trajectories: thoughts, tools, arguments and observations, derived from a transcript.
+//! ReAct trajectories: thoughts, tool names, arguments and observations, derived from a transcript.
 
 use std::{fmt, sync::Arc};
 
@@ -17,12 +17,12 @@ use crate::{
     run::{is_enqueued, is_from_user, is_unusable, steps},
 };
 
-/// The observation of the step that contains the answer.
+/// The observation in the step that contains the answer.
 const COMPLETED: &str = "Completed.";
 
 /// A ReAct trajectory. It has one step per tool call, and a last step for the answer.
 ///
-/// It is serialized as a flat object, like in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
+/// It is serialized as a flat JSON object, like in DSPy: `thought_0`, `tool_name_0`, `tool_args_0`,
 /// `observation_0`, `thought_1` and so on.
 ///
 /// # Examples
@@ -32,51 +32,40 @@ const COMPLETED: &str = "Completed.";
 /// use haft_react::Trajectory;
 /// use serde_json::json;
 ///
-/// let call = AssistantMessage {
-///     reasoning: Some("I add them.".into()),
-///     tool_calls: vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
-///     ..AssistantMessage::default()
-/// };
-/// let transcript: Transcript = [
-///     Message::user("What is 17 plus 25?"),
-///     Message::assistant(call),
-///     Message::tool(ToolResult::done("call_1", "add", ToolOutput::from("42"))),
-///     Message::assistant("It is 42."),
-/// ]
-/// .into_iter()
-/// .collect();
+/// let call = AssistantMessage { reasoning: Some("I add them.".into()), tool_calls:
+/// vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)], ..AssistantMessage::default() }; let
+/// transcript: Transcript = [ Message::user("What is 17 plus 25?"), Message::assistant(call),
+/// Message::tool(ToolResult::done("call_1", "add", ToolOutput::from("42"))), Message::assistant("It
+/// is 42."), ] .into_iter() .collect();
 ///
-/// assert_eq!(
-///     serde_json::to_value(Trajectory::of(&transcript))?,
-///     json!({
-///         "thought_0": "I add them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
-///         "thought_1": "", "tool_name_1": "finish", "tool_args_1": {"answer": "It is 42."},
-///         "observation_1": "Completed.",
-///     })
-/// );
-/// # Ok::<(), serde_json::Error>(())
+/// assert_eq!( serde_json::to_value(Trajectory::of(&transcript))?, json!({ "thought_0": "I add
+/// them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
+/// "thought_1": "", "tool_name_1": "finish", "tool_args_1": {"answer": "It is 42."},
+/// "observation_1": "Completed.", }) ); # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trajectory {
-    /// The steps, in order.
+    /// The steps of the run, in order.
     pub steps: Vec<TrajectoryStep>,
 }
 
 /// A step of a [`Trajectory`]: a tool call or the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrajectoryStep {
-    /// The reasoning or text before the call. May be empty.
+    /// The reasoning or text before the tool call or the answer. May be empty.
     pub thought: String,
-    /// The name of the called tool. For the answer: [`FINISH`].
+    /// The name of the called tool, or [`FINISH`] in the step that contains the answer.
     pub tool_name: String,
-    /// The arguments of the call. For the answer: the outputs, or the text as `{"answer": …}`.
+    /// The arguments of the tool call. In the step that contains the answer, the outputs, or the
+    /// text of the answer as `{"answer": …}`.
     pub tool_args: Value,
-    /// The result of the call, as the text for the model.
+    /// The result of the tool call, as the text that the model receives. `Completed.` in the step
+    /// that contains the answer.
     pub observation: String,
 }
 
 impl Trajectory {
-    /// Returns the trajectory of the last run in a conversation. An unfinished run has no step for
+    /// Returns the trajectory of the last run in `transcript`. An unfinished run has no step for
     /// the answer.
     pub fn of(transcript: &Transcript) -> Self {
         let results = QueuedResults::of(transcript);
@@ -95,8 +84,8 @@ impl Trajectory {
     }
 }
 
-/// Returns the messages of the last run, starting with its input. Messages that the user enqueued
-/// during the run are not its input.
+/// Returns the messages of the last run in a conversation, starting with the input of the run.
+/// Messages that the user enqueued during the run are not its input.
 fn last_run(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages
         .iter()

@@ -1,4 +1,4 @@
-//! The ReAct dialect in JSON. Each reply is one object with a thought, a tool name and the
+//! The ReAct dialect in JSON. Each reply is one JSON object with a thought, a tool name and the
 //! arguments.
 
 mod embed;
@@ -24,18 +24,18 @@ pub(super) use listener::StringScanner;
 pub(crate) use parser::json_object;
 pub(super) use parser::parse_step;
 
-/// A ReAct dialect with one JSON object per reply: a thought, a tool name and the arguments. For
-/// models without function calling.
+/// A ReAct dialect for models without function calling. Each reply is one JSON object with a
+/// thought, a tool name and the arguments.
 ///
 /// By default, replies are constrained to a JSON schema with one alternative per tool and one for
-/// [`FINISH`], the answer. The parser also accepts common deviations: code fences, text around
-/// the object, and other key names.
+/// the answer, a call of [`FINISH`]. The parser also accepts common deviations: code fences, text
+/// around the object, and other key names.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
     constrained: bool,
 }
 
-/// Equivalent to [`JsonReact::new`].
+/// The default is [`JsonReact::new`].
 impl Default for JsonReact {
     fn default() -> Self {
         Self::new()
@@ -48,8 +48,8 @@ impl JsonReact {
         Self { constrained: true }
     }
 
-    /// Creates a dialect for models without constrained replies. The format is described only in
-    /// the instructions.
+    /// Creates a dialect for models whose replies cannot be constrained to a JSON schema. The
+    /// format is described only in the instructions.
     pub fn unconstrained() -> Self {
         Self { constrained: false }
     }
@@ -81,7 +81,7 @@ impl Dialect for JsonReact {
     }
 }
 
-/// The format of a step as one JSON object.
+/// The [`StepFormat`] of a step as one JSON object.
 struct JsonFormat;
 
 impl StepFormat for JsonFormat {
@@ -109,7 +109,7 @@ impl StepFormat for JsonFormat {
     }
 }
 
-/// The JSON keys of a step.
+/// The keys of the JSON object of a step.
 mod key {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const TOOL_NAME: &str = "tool_name";

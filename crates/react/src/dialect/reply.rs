@@ -1,4 +1,4 @@
-//! Parsed replies, independent of the dialect.
+//! The result of parsing a model reply, in a form that is independent of the dialect.
 
 use haft_core::{
     message::AssistantMessage,
@@ -10,20 +10,21 @@ use serde::{Deserialize, Serialize};
 /// A parsed reply from a model, independent of the dialect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The parsed message. It has tool calls or an answer; if `problem` is set, it has the original
-    /// text.
+    /// The parsed message, with tool calls or an answer. If `problem` is set, the message contains
+    /// the original text of the reply.
     pub message: AssistantMessage,
-    /// The reason why the model stopped.
+    /// The reason why the model stopped generating.
     pub finish_reason: FinishReason,
-    /// The tokens and the cost of the reply.
+    /// The token counts and the cost of the reply.
     #[serde(default)]
     pub usage: Usage,
-    /// The reason why the reply is rejected, as a text for the model. `None` for a usable reply.
+    /// The reason why the reply is rejected, as a text for the model. `None` if the reply is
+    /// usable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Converts a response whose text needs no parsing, as in native function calling.
+/// Converts a response of a dialect without text to parse, such as native function calling.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

@@ -1,4 +1,4 @@
-//! Shared code of the dialects that write a step as text: a thought, a tool name and the arguments.
+//! Code shared by the dialects that write a step as text: a thought, a tool name and the arguments.
 
 mod delta_buffer;
 mod examples;
@@ -19,57 +19,58 @@ use crate::dialect::Reply;
 pub(super) use delta_buffer::DeltaBuffer;
 use prompt::StepPrompt;
 
-/// The argument of [`FINISH`] that contains the answer, if no outputs are declared.
+/// The argument of a [`FINISH`] call that contains the answer, if no outputs are declared.
 pub(super) const ANSWER: &str = "answer";
 
 /// A text format of ReAct steps, such as one JSON object or three lines.
 pub(super) trait StepFormat: Send + Sync + 'static {
-    /// A description of the format for the prompt, such as `one JSON object and nothing else`.
+    /// A description of the format for the system message, such as
+    /// `one JSON object and nothing else`.
     const DESCRIPTION: &'static str;
 
-    /// Returns the text of one ReAct step, with the given placeholders in place of the thought and
-    /// the tool name.
+    /// Returns a template of one step. `thought` and `tool_name` are descriptions that the model
+    /// replaces, such as `one of the tools below`.
     fn template(thought: &str, tool_name: &str) -> String;
 
-    /// Formats one step as text.
+    /// Formats a step with the given thought, tool name and arguments as text.
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String;
 
-    /// Parses the first step of a reply. `is_complete` is set if the model stopped by itself, so
-    /// the text is not truncated. `outputs` is the schema of the answer, if the answer is
-    /// structured.
+    /// Parses the first step in `text`, or returns `None` if there is none. `is_complete` is `true`
+    /// if the model stopped by itself, so `text` is not truncated. `outputs` is the schema of the
+    /// answer, if the answer is structured.
     fn parse(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep>;
 
-    /// Returns the response format that constrains a reply to a step with one of the given tools.
-    /// Default: unconstrained text.
+    /// Returns the response format that constrains a reply to a step with one of `tools`. By
+    /// default, the text is not constrained.
     fn response_format(_tools: &[&ToolDefinition]) -> ResponseFormat {
         ResponseFormat::Text
     }
 }
 
-/// A parsed step: the thought, and the tool call or the answer.
+/// A step of the model: a thought, and a tool call or the answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct ParsedStep {
     pub(super) thought: Option<String>,
     pub(super) action: StepAction,
 }
 
-/// The action of a step: a tool call or the end of the run.
+/// The action of a [`ParsedStep`]: a tool call or the end of the run.
 #[derive(Debug, PartialEq)]
 pub(super) enum StepAction {
-    /// A tool call. The arguments are unparsed text.
+    /// A tool call. `arguments` is text that is not parsed yet.
     Call { name: String, arguments: String },
-    /// The end of the run, with the arguments of the [`FINISH`] call.
+    /// The end of the run with a [`FINISH`] call. The value contains the arguments of the call.
     Finish(Value),
-    /// The end of the run, with the answer as text.
+    /// The end of the run with an answer as text.
     Answer(String),
 }
 
-/// Converts a prompt to a model request with steps in the format `F`.
+/// Converts `prompt` to a model request that asks for steps in the format `F`.
 pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     let step_prompt = StepPrompt::<F>::cached(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
-    // The directive is the last message: the messages before it stay the same from request to
-    // request, and the provider can cache them.
+    // The directive is the last message. The messages that precede it stay the same in each
+    // request, so the provider can cache them.
     let directive = if prompt.must_answer { None } else { prompt::directive(choice) };
     let messages = prompt.messages.iter().map(render::render_message::<F>);
     ChatRequest {
@@ -81,15 +82,15 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     }
 }
 
-/// Parses the text of a response, and converts it to the form of the transcript: tool calls or an
-/// answer.
+/// Parses the text of `response` as a step in the format `F`, and converts the step to the form of
+/// the transcript: a tool call or an answer.
 pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
-    // A refusal has no step, and the run handles an empty reply.
+    // A refusal contains no step. The run itself handles an empty reply.
     if reply.message.refusal.is_some() || reply.message.is_empty() {
         return reply;
     }
-    // Some servers convert a call in the text to a native tool call by themselves.
+    // Some servers convert a call in the text to a native tool call.
     if !reply.message.tool_calls.is_empty() {
         if let Some(arguments) = take_finish(&mut reply.message) {
             set_finish_answer::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
@@ -123,7 +124,7 @@ pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schem
     reply
 }
 
-/// Sets the answer of a reply from the arguments of its [`FINISH`] call.
+/// Sets the answer of `reply` from the arguments of its [`FINISH`] call.
 fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
     let answer = match outputs {
         // The run validates the value against the schema.
@@ -133,8 +134,8 @@ fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs
     set_answer::<F>(reply, answer);
 }
 
-/// Sets the answer of a reply. If `answer` is `None`, sets the problem of the reply instead, so
-/// that the model answers again.
+/// Sets the answer of `reply`. If `answer` is `None`, sets [`Reply::problem`] instead, so that the
+/// model answers again.
 fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     match answer {
         Some(answer) => reply.message.content = vec![answer],
@@ -145,8 +146,8 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     }
 }
 
-/// Returns the answer as text: the argument [`ANSWER`], or the only argument, or the arguments
-/// themselves if they are not an object.
+/// Returns the answer as text: the argument [`ANSWER`], the only argument, or `arguments` as a
+/// whole if it is not an object. Returns `None` if there is no answer or it is blank.
 fn answer_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Object(mut arguments) => match arguments.shift_remove(ANSWER) {
@@ -164,7 +165,7 @@ fn answer_text(arguments: Value) -> Option<String> {
     }
 }
 
-/// Converts an answer to text. Returns `None` if the answer is null or blank.
+/// Converts an answer to text. Returns `None` if the answer is null or a blank string.
 pub(super) fn answer_to_text(answer: Value) -> Option<String> {
     match answer {
         Value::Null => None,

@@ -21,15 +21,15 @@ use super::{
 use crate::dialect::Reply;
 use listener::TextListener;
 
-/// Stop sequences that match the start of an observation. Without them, the model would make up an
-/// observation. They do not match a thought about observations.
+/// Stop sequences that match the start of an observation, so that the model does not make up the
+/// observation itself. They do not match a thought about observations.
 const STOP_SEQUENCES: [&str; 2] = ["\nObservation from", "\nObservation:"];
 
-/// Maximum number of stop sequences in one request. OpenAI accepts four.
+/// The maximum number of stop sequences in one model request. OpenAI accepts four.
 const MAX_STOP_SEQUENCES: usize = 4;
 
-/// A ReAct dialect with a thought, an action and arguments as lines of plain text. Works with any
-/// text model.
+/// A ReAct dialect that works with any text model. Each reply has three lines: a thought, an action
+/// and its arguments.
 ///
 /// Stop sequences end the reply before the model can make up an observation. The parser reads the
 /// first step of a reply and ignores the rest. It accepts common deviations:
@@ -38,8 +38,8 @@ const MAX_STOP_SEQUENCES: usize = 4;
 /// - in arguments: single quotes, trailing commas, Python's constants, missing closing braces at
 ///   the end
 ///
-/// Arguments that may be truncated are not completed. The call then fails validation, and the model
-/// can repeat it. The text of an answer is not changed.
+/// If the arguments may be truncated, they are not completed. The call then fails validation, and
+/// the model can repeat it. The text of an answer is not changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextReact;
 
@@ -51,8 +51,8 @@ impl Dialect for TextReact {
     fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
-        // The caller's stop sequences have precedence. If ours are missing, the parser still
-        // ignores an observation that the model makes up.
+        // The caller's stop sequences have precedence over the sequences of this dialect. If the
+        // latter do not fit, the parser still ignores an observation that the model makes up.
         let free = MAX_STOP_SEQUENCES.saturating_sub(stop.len());
         stop.extend(STOP_SEQUENCES.into_iter().take(free).map(str::to_owned));
         request
@@ -71,7 +71,7 @@ impl Dialect for TextReact {
     }
 }
 
-/// The format of a step as three lines.
+/// The [`StepFormat`] of a step as three lines of text.
 struct TextFormat;
 
 impl StepFormat for TextFormat {
@@ -82,7 +82,7 @@ impl StepFormat for TextFormat {
     }
 
     fn write(thought: &str, tool_name: &str, tool_args: &Value) -> String {
-        // The thought is written as one line: none of its lines can look like a label.
+        // The thought is written as one line, because any further line could look like a label.
         let thought: Vec<_> = thought.split_whitespace().collect();
         format_step(&thought.join(" "), tool_name, &tool_args.to_string())
     }

@@ -1,4 +1,4 @@
-//! Runs the hooks of [`Extension::around_calls`](super::Extension::around_calls).
+//! Runs the hooks that [`Extension::around_calls`](super::Extension::around_calls) adds.
 
 use std::{fmt, sync::Arc};
 
@@ -8,8 +8,8 @@ use haft_core::{
 };
 use serde_json::Value;
 
-/// The rest of a tool call: the inner hooks and the tool. Passed to a hook
-/// [around calls](super::Extension::around_calls).
+/// The rest of a tool call: the inner hooks and the tool. A hook [around
+/// calls](super::Extension::around_calls) receives it as its second argument.
 #[derive(Clone)]
 pub struct NextCall {
     tool: Arc<dyn Tool>,
@@ -22,17 +22,17 @@ impl NextCall {
         self.tool.definition()
     }
 
-    /// Returns the context of the call, with the principal, the state and the deadline.
+    /// Returns the context of the call, which contains the principal, the state and the deadline.
     pub fn context(&self) -> &ToolContext {
         &self.context
     }
 
-    /// Runs the inner hooks and the tool. If the hook does not call this method, the tool does not
-    /// run.
+    /// Runs the inner hooks and the tool with `arguments`. If the hook does not call this method,
+    /// the tool does not run.
     ///
     /// # Errors
     ///
-    /// Returns the error of the tool.
+    /// Fails if the tool or an inner hook returns an error.
     pub async fn run(&self, arguments: Value) -> Result<ToolResponse, ToolError> {
         self.tool.call(arguments, &self.context).await
     }

@@ -1,4 +1,4 @@
-//! The state of a run that hooks can read.
+//! The information about a run that hooks receive.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use haft_core::{Transcript, tool::RunContext, usage::Usage};
 use super::Entries;
 use crate::Run;
 
-/// The state of a run that a hook can read. Cheap to clone.
+/// The information about a run that a hook receives. Cheap to clone.
 ///
-/// To test a hook, create a default context and set the fields that the hook reads.
+/// In a test of a hook, create a default context and set the fields that the hook reads.
 ///
 /// # Examples
 ///
@@ -28,16 +28,16 @@ use crate::Run;
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct StepContext {
-    /// The context of the run, with the principal, the state and the cancellation token.
+    /// The context of the run, which contains the principal, the state and the cancellation token.
     pub run: Arc<RunContext>,
-    /// Number of model requests in this run so far.
+    /// The number of model requests in this run so far. 0 before the first model request.
     pub step: u32,
-    /// Tokens and cost of the run so far.
+    /// The tokens and the cost of this run so far.
     pub usage: Usage,
-    /// The transcript of the conversation so far.
+    /// The transcript of the conversation so far, including earlier runs.
     pub transcript: Transcript,
-    /// The saved entries of the extension. The hooks of the builder share entries under an empty
-    /// name.
+    /// The saved entries of the extension. All hooks of the builder share the entries of the empty
+    /// extension name.
     pub entries: Entries,
 }
 
@@ -52,7 +52,7 @@ impl StepContext {
         }
     }
 
-    /// Returns a copy of the context with the entries of the given extension.
+    /// Returns a copy of this context with the entries of the extension named `extension`.
     pub(super) fn for_extension(&self, extension: &str) -> Self {
         Self { entries: self.entries.of(extension), ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Entries that extensions save with a run.
+//! Entries: JSON values that extensions save with a run.
 
 use std::{
     collections::BTreeMap,
@@ -9,12 +9,12 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// The saved entries of all extensions of a run. The outer key is the name of the extension, the
+/// The saved entries of all extensions in a run. The outer key is the name of the extension, the
 /// inner key is the name of the entry.
 pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 
-/// A handle for the entries that an [`Extension`](super::Extension) saves with a run: JSON values
-/// by name. Cheap to clone; clones share the entries.
+/// A handle for the entries of one [`Extension`](super::Extension): JSON values by name that are
+/// saved with the run. Cheap to clone; clones share the entries.
 ///
 /// A hook finds the entries of its extension in
 /// [`StepContext::entries`](super::StepContext::entries). A tool takes `Entries` as state and
@@ -40,7 +40,8 @@ pub struct Entries {
 
 #[derive(Default)]
 struct Shared {
-    /// Locked during each change, so that changes do not overlap. A driver never takes this lock.
+    /// Locked during each change, so that changes do not overlap. A driver never waits for this
+    /// lock.
     changes: Mutex<()>,
     data: Mutex<Data>,
 }
@@ -52,20 +53,20 @@ struct Data {
 }
 
 impl Entries {
-    /// Creates a handle from the [saved entries](crate::Run::entries) of a run. A driver passes it
-    /// to the tools as state.
+    /// Creates a handle from the [saved entries](crate::Run::entries) of a run. A driver passes the
+    /// handle to the tools as state.
     pub fn new(saved: SavedEntries) -> Self {
         let data = Mutex::new(Data { saved, is_changed: false });
         Self { shared: Arc::new(Shared { data, ..Shared::default() }), ..Self::default() }
     }
 
-    /// Returns a handle for the entries of the given extension.
+    /// Returns a handle for the entries of the extension named `extension`.
     #[must_use]
     pub fn of(&self, extension: &str) -> Self {
         Self { extension: extension.into(), shared: Arc::clone(&self.shared) }
     }
 
-    /// Returns the value of an entry, or `None` if it is not set.
+    /// Returns the value of the entry `name`, or `None` if the entry is not set.
     ///
     /// # Errors
     ///
@@ -78,11 +79,11 @@ impl Entries {
         self.data().saved.get(&*self.extension)?.get(name).cloned()
     }
 
-    /// Sets the value of an entry.
+    /// Sets the value of the entry `name`.
     ///
     /// # Errors
     ///
-    /// Fails if the value cannot be serialized as JSON.
+    /// Fails if `value` cannot be serialized as JSON.
     pub fn set<T: Serialize>(&self, name: &str, value: &T) -> serde_json::Result<()> {
         let value = serde_json::to_value(value)?;
         let _change = lock(&self.shared.changes);
@@ -90,9 +91,10 @@ impl Entries {
         Ok(())
     }
 
-    /// Changes the value of an entry. If the entry is not set, `change` receives the default value.
+    /// Calls `change` with the value of the entry `name`, stores the changed value, and returns the
+    /// result of `change`. If the entry is not set, `change` receives the default value of `T`.
     ///
-    /// The change is atomic: parallel calls do not overwrite each other. If `change` panics, the
+    /// The update is atomic: parallel updates do not overwrite each other. If `change` panics, the
     /// entry keeps its value. `change` can read entries, but it must not change any: this would
     /// deadlock.
     ///
@@ -112,7 +114,7 @@ impl Entries {
         Ok(output)
     }
 
-    /// Removes an entry. Returns `true` if the entry was set.
+    /// Removes the entry `name`. Returns `true` if the entry was set.
     pub fn remove(&self, name: &str) -> bool {
         let _change = lock(&self.shared.changes);
         let mut shared = self.data();
@@ -125,8 +127,9 @@ impl Entries {
         is_removed
     }
 
-    /// Returns the entries of all extensions if any entry was changed since the last call of this
-    /// method. A driver passes them to [`Run::set_entries`](crate::Run::set_entries).
+    /// Returns the entries of all extensions, or `None` if no entry was changed since the previous
+    /// call of this method. A driver passes the entries to
+    /// [`Run::set_entries`](crate::Run::set_entries).
     pub fn take_changed(&self) -> Option<SavedEntries> {
         let mut shared = self.data();
         std::mem::take(&mut shared.is_changed).then(|| shared.saved.clone())

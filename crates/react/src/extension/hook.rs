@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::StepContext;
 
-/// The reason why a hook did not run to its end.
+/// The reason why a hook did not return.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HookError {
     #[error("it took longer than {0:?}")]
@@ -20,7 +20,7 @@ pub(super) enum HookError {
     NoTimer,
 }
 
-/// An error with the name of the extension whose hook failed.
+/// An error of a hook, with the name of the extension that added the hook.
 #[derive(Debug, thiserror::Error)]
 #[error("in the extension {extension:?}")]
 struct ExtensionError {
@@ -29,7 +29,8 @@ struct ExtensionError {
 }
 
 impl HookError {
-    /// Merges the two possible errors of a hook into the error that ends the run.
+    /// Merges the two possible errors of a hook, its own error and the [`HookError`], into the
+    /// error that ends the run.
     pub(super) fn flatten<T>(
         result: Result<Result<T, BoxError>, Self>,
         extension: &str,
@@ -40,8 +41,8 @@ impl HookError {
     }
 }
 
-/// Adds the name of the extension to an error. The hooks of the builder have an empty name, and
-/// their errors are unchanged.
+/// Adds the name of the extension to `source`. The hooks of the builder have an empty extension
+/// name, and their errors are returned unchanged.
 pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) -> BoxError {
     match extension {
         "" => source.into(),
@@ -49,8 +50,8 @@ pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) 
     }
 }
 
-/// Runs a hook in its own task, on the runtime for tool calls. If the hook panics or blocks its
-/// thread, the driver is not affected.
+/// Runs `hook` in its own task, on the runtime for tool calls. Even if the hook panics or blocks
+/// its thread, the driver continues.
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,
@@ -68,8 +69,8 @@ pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     }
 }
 
-/// Logs a panic of a hook. The message is not part of the error, because it may contain sensitive
-/// data.
+/// Logs the panic of a hook. Its message is not part of the returned error, because it may contain
+/// sensitive data.
 fn log_panic(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
         let text = panic.downcast_ref::<&str>().copied();

@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{Output, OutputError, dialect::Reply, extension::request::PreparedLists};
 
-/// The extensions of an agent, in order. The first, `own`, contains the hooks of the builder.
+/// The extensions of an agent, in the order in which they were added. The first, `own`, contains
+/// the hooks of the builder.
 pub(crate) struct Extensions {
     pub(crate) own: Extension,
     added: Vec<Extension>,
-    /// The maximum duration of each hook.
+    /// The maximum duration of one execution of a hook.
     pub(crate) timeout: Duration,
     pub(crate) prepared: PreparedLists,
 }
@@ -43,7 +44,8 @@ impl Extensions {
         [&self.own].into_iter().chain(&self.added)
     }
 
-    /// Returns the first extension name that is empty or used twice.
+    /// Returns the first extension name that is empty or used twice, or `None` if all names are
+    /// valid.
     pub(crate) fn invalid_name(&self) -> Option<&str> {
         let mut names = BTreeSet::new();
         let mut added = self.added.iter().map(|extension| extension.name.as_str());
@@ -62,7 +64,7 @@ impl Extensions {
         adaptors.fold(model, |model, adapt| adapt(model))
     }
 
-    /// Returns the paragraphs of the instructions that are the same in every request.
+    /// Returns the paragraphs that the extensions add to the instructions of every model request.
     pub(crate) fn paragraphs(&self) -> Vec<String> {
         self.iter().flat_map(|extension| extension.paragraphs.iter().cloned()).collect()
     }

@@ -14,24 +14,25 @@ use haft_core::{
 
 use crate::Dialect;
 
-/// The next model request, which a [`prepare`](crate::ReactAgentBuilder::prepare) hook can change.
+/// The next model request. A [`prepare`](crate::ReactAgentBuilder::prepare) hook can change it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StepRequest {
-    /// The tool choice. Ignored if the model must answer without a tool call.
+    /// The tool choice. It is ignored if the model must answer without a tool call.
     pub tool_choice: ToolChoice,
-    /// The settings of the request, such as the temperature.
+    /// The settings of the model request, such as the temperature.
     pub settings: ChatSettings,
-    /// Paragraphs that are appended to the instructions in this step only.
+    /// Paragraphs that are appended to the instructions of this model request only.
     pub instructions: Vec<String>,
-    /// The definition of each tool in the tool list, or `None` if the tool is hidden.
+    /// The definition of each tool in the tool list, in the same order. `None` if the tool is
+    /// hidden.
     tools: Vec<Option<ToolDefinition>>,
     pub(crate) model: Option<Arc<dyn ChatModel>>,
     pub(crate) dialect: Option<Arc<dyn Dialect>>,
 }
 
 impl StepRequest {
-    /// Creates a request with all tools of a tool list. Useful in tests of hooks.
+    /// Creates a request with all tools of a tool list. This is useful in tests of hooks.
     ///
     /// # Examples
     ///
@@ -39,55 +40,50 @@ impl StepRequest {
     /// use haft_core::{tool, Toolset, toolset::ListContext};
     /// use haft_react::extension::StepRequest;
     ///
-    /// /// Deletes a file.
-    /// #[tool]
-    /// fn delete(file: String) {}
+    /// /// Deletes a file. #[tool] fn delete(file: String) {}
     ///
-    /// fn harmless(mut request: StepRequest) -> StepRequest {
-    ///     request.hide("delete");
-    ///     request
-    /// }
+    /// fn harmless(mut request: StepRequest) -> StepRequest { request.hide("delete"); request }
     ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let tools = Toolset::new().with(Delete).list(&ListContext::default()).await;
-    /// let request = harmless(StepRequest::new(&tools, Default::default(), Default::default()));
-    /// assert_eq!(request.tools().count(), 0);
-    /// # });
-    /// # Ok::<(), std::io::Error>(())
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async { let
+    /// tools = Toolset::new().with(Delete).list(&ListContext::default()).await; let request =
+    /// harmless(StepRequest::new(&tools, Default::default(), Default::default()));
+    /// assert_eq!(request.tools().count(), 0); # }); # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
         let tools = tools.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
         Self { tool_choice, settings, instructions: Vec::new(), tools, model: None, dialect: None }
     }
 
-    /// Returns the definitions of the tools in the request.
+    /// Returns the definitions of the tools in the request. Hidden tools are not included.
     pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         self.tools.iter().flatten()
     }
 
-    /// Hides the tool with the given name. If the model calls it nevertheless, the call fails like
-    /// that of an unknown tool.
+    /// Hides the tool named `name` from the model. If the model calls it nevertheless, the call
+    /// fails like a call of an unknown tool.
     pub fn hide(&mut self, name: &str) {
         self.retain(|tool| *tool.name() != *name);
     }
 
-    /// Hides all tools for which `keep` returns `false`.
+    /// Hides all tools for which `keep` returns `false` from the model.
     pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
         for tool in &mut self.tools {
             tool.take_if(|tool| !keep(tool));
         }
     }
 
-    /// Changes the definition of the tool with the given name. Calls are validated against the new
-    /// definition. If another tool already has the new name, the changed tool is hidden. Renaming a
-    /// hand-off tool ends the run with an error.
+    /// Changes the definition of the tool named `name`. Does nothing if there is no such tool.
+    ///
+    /// Calls are validated against the new definition. If the new name belongs to another tool, the
+    /// changed tool is hidden. Renaming a hand-off tool ends the run with an error.
     pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
         }
     }
 
-    /// Sends this request to another model, for example a cheap one for simple steps.
+    /// Sends this request to `model` instead of the model of the agent, for example to a cheap
+    /// model for simple steps.
     ///
     /// The request uses the [default dialect](crate::dialect::dialect_for) of `model`, unless
     /// [`use_dialect`](Self::use_dialect) sets another dialect. The cost is computed with the
@@ -122,12 +118,13 @@ impl StepRequest {
         self.model = Some(Arc::new(model));
     }
 
-    /// Sets the dialect of this request.
+    /// Sets the dialect of this request. Later requests use the dialect of the agent again.
     pub fn use_dialect(&mut self, dialect: impl Dialect + 'static) {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Returns the first tool in `names` that the hook has renamed, with its original name.
+    /// Returns the original name of the first tool in `names` that a hook has renamed, or `None` if
+    /// no such tool was renamed. `all` is the original tool list.
     pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
         let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
         let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {
@@ -136,8 +133,8 @@ impl StepRequest {
         tools.find(is_renamed).map(|(name, _)| name)
     }
 
-    /// Returns the tool list of the request, from the cache if possible. `all` is the original
-    /// list.
+    /// Returns the tool list of the request, from the cache `cached` if possible. `all` is the
+    /// original tool list.
     pub(crate) fn list(&self, all: &ToolList, cached: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
@@ -162,15 +159,16 @@ impl fmt::Debug for StepRequest {
     }
 }
 
-/// Maximum number of lists in a [`PreparedLists`] cache.
+/// The maximum number of tool lists in a [`PreparedLists`] cache.
 const MAX_CACHED_LISTS: usize = 8;
 
-/// A cache of prepared tool lists, most recently used first. Reusing an equal list also reuses its
-/// cached rendering.
+/// An LRU cache of tool lists that a `prepare` hook has changed. If an equal list is reused, its
+/// cached rendering is reused too.
 #[derive(Default)]
 pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 
-/// The id of the original list, the changed definitions, and the prepared list.
+/// An entry of the cache: the id of the original tool list, the changed definitions, and the
+/// resulting tool list.
 type PreparedList = (u64, Vec<Option<ToolDefinition>>, ToolList);
 
 impl PreparedLists {

@@ -1,4 +1,4 @@
-//! Hand-off tools, and messages that record hand-offs in a transcript.
+//! Hand-off tools, and the messages that record hand-offs in a transcript.
 
 use std::{
     collections::BTreeSet,
@@ -18,10 +18,10 @@ use crate::{
     run::{hint, is_hint},
 };
 
-/// Metadata key of the message after a hand-off. The value is the name of the next agent.
+/// Metadata key of the message that records a hand-off. The value is the name of the next agent.
 const HANDOFF_TARGET: &str = "handed_to";
 
-/// Returns the name of the tool that hands off to the given agent.
+/// Returns the name of the tool that hands off to the agent `agent`.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::sanitize(&format!("transfer_to_{agent}"))
 }
@@ -39,8 +39,8 @@ impl Transfer {
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
             "additionalProperties": false,
         });
-        // Sequential: the first hand-off of a reply wins. Idempotent: the call only records the
-        // target, and the hand-off itself follows at the end of the step.
+        // Sequential, so that the first hand-off of a reply is used. Idempotent, because the call
+        // only records the target: the hand-off itself follows at the end of the step.
         let policy = ToolPolicy { sequential: true, idempotent: true, ..ToolPolicy::default() };
         let name = &route.name;
         let description =
@@ -65,12 +65,12 @@ impl Tool for Transfer {
     }
 }
 
-/// The target of the first hand-off in the turn of an agent, if any. All hand-off tools of the
-/// agent share it.
+/// A slot for the target of the next hand-off, filled by the first hand-off call. All hand-off
+/// tools of an agent share it, so further hand-offs in the same reply are denied.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
     limit: u32,
-    /// Number of completed hand-offs in this run.
+    /// The number of completed hand-offs in this run.
     count: u32,
     to: Arc<Mutex<Option<String>>>,
 }
@@ -96,10 +96,12 @@ impl HandoffSlot {
     }
 }
 
-/// Returns the result of an executed hand-off call in the last step, if the hand-off is not
-/// completed yet. If the step has several such calls, returns the first successful result.
+/// Returns the result of the hand-off call in the last step, or `None` if there is no successful
+/// call or its hand-off is completed. If the step has several such calls, returns the first
+/// successful result.
 ///
-/// Returns `None` if the step also has the result of a stop tool: that result ends the run.
+/// Also returns `None` if the step contains the result of a stop tool, because that result ends the
+/// run.
 pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;
@@ -121,7 +123,8 @@ pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option
     results.into_iter().find(|result| transfers.contains(&result.name)).cloned()
 }
 
-/// Creates the message about the hand-off for the model of the next agent.
+/// Creates the message that announces a hand-off to the model of the next agent. `to` is the name
+/// of that agent.
 pub(super) fn handoff_note(to: &str, reason: &str) -> Message {
     let message = hint(format!("You go on from here: {}.", reason.trim_end_matches('.')));
     let mut metadata = message.metadata().clone();
@@ -129,12 +132,14 @@ pub(super) fn handoff_note(to: &str, reason: &str) -> Message {
     message.with_metadata(metadata)
 }
 
-/// Returns the name of the next agent if the message records a hand-off.
+/// Returns the name of the next agent if `message` records a hand-off, or `None` for other
+/// messages.
 pub(super) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HANDOFF_TARGET).filter(|_| is_hint(message))?.as_str()
 }
 
-/// Returns the reason of a hand-off, taken from the arguments of its call.
+/// Returns the reason of a hand-off by the agent `from`, as a text. The reason is an argument of
+/// the hand-off call, and `result` is the result of that call.
 pub(super) fn handoff_reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

@@ -1,4 +1,4 @@
-//! The queues of the calls in a batch.
+//! The queues to which the calls of a batch push further calls.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -6,14 +6,14 @@ use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset:
 
 use super::{PushedCalls, QueueHandle, Quota};
 
-/// The queue of each call in a batch, by call id.
+/// A queue for each call in a batch, by call id. The call can push further calls to it.
 ///
-/// The calls in a queue are used only if the call that pushed them succeeds. A failed call may be
-/// repeated, and a suspended call runs again from its start. Both would push their calls again.
+/// The pushed calls are executed only if the call that pushed them succeeds. A failed call may be
+/// repeated, and a suspended call runs again from its start: both would push the same calls again.
 pub(crate) struct CallQueues(BTreeMap<String, Arc<PushedCalls>>);
 
 impl CallQueues {
-    /// Creates a queue for each call. Without a quota, creates no queues.
+    /// Creates a queue for each call in `calls`. If `quota` is `None`, creates no queues.
     pub(crate) fn new(calls: &[ToolCall], quota: Option<&Arc<Quota>>) -> Self {
         let queues = |quota: &Arc<Quota>| {
             calls.iter().map(|call| (call.id.clone(), Arc::new(PushedCalls::with_quota(quota)))).collect()
@@ -21,8 +21,8 @@ impl CallQueues {
         Self(quota.map(queues).unwrap_or_default())
     }
 
-    /// Returns the state of each call, by call id. It contains a handle that pushes calls of
-    /// `tools`.
+    /// Returns the state that each call receives, by call id. The state contains a [`QueueHandle`]
+    /// that pushes calls of `tools`.
     pub(crate) fn states(
         &self,
         tools: impl FnOnce() -> ToolList,
@@ -36,8 +36,8 @@ impl CallQueues {
         self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of a call after its outcome. Returns the calls in the queue, or no calls if
-    /// the outcome is not a success.
+    /// Closes the queue of the call `id` after its outcome. Returns the pushed calls, or no calls
+    /// if `outcome` is not a success.
     pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
         let Some(pushed) = self.0.get(id) else { return Vec::new() };
         match outcome {
@@ -50,7 +50,8 @@ impl CallQueues {
     }
 }
 
-/// Discards the calls that were pushed by abandoned calls.
+/// Discards the calls that were pushed by calls without an outcome, for example after a
+/// cancellation.
 impl Drop for CallQueues {
     fn drop(&mut self) {
         self.0.values().for_each(|pushed| pushed.discard());

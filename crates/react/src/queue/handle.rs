@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::results::{PREFIX, contains_placeholder};
 
-/// A handle for pushing tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
+/// A handle that pushes tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
 /// code. Cheap to clone.
 ///
 /// In an agent, each tool call has its own handle. The pushed calls are executed if that tool call
@@ -30,13 +30,14 @@ impl QueueHandle {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
     }
 
-    /// Pushes a tool call and returns the placeholder for its result. Strings in `arguments` may
-    /// contain placeholders of earlier calls.
+    /// Pushes a call of the tool named `tool` and returns the placeholder for its result. Strings
+    /// in `arguments` can contain the placeholders of earlier calls.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such tool or if the arguments are invalid. The error text is written
-    /// for a model. Also fails if the queue is full or closed; the source is a [`QueueError`] then.
+    /// Fails if there is no such tool or if the arguments are invalid. In these cases the error
+    /// text is written for a model. Also fails if the queue is full or closed. In these cases the
+    /// source of the error is a [`QueueError`].
     pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
@@ -58,7 +59,7 @@ pub enum QueueError {
     /// The queue was dropped, or the tool call that owns this handle has ended.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
-    /// The quota of the queue is used up.
+    /// The queue has no capacity for another call. The number is its capacity.
     #[error("no more calls can be pushed: {0} is the maximum for one queue")]
     Full(usize),
 }
@@ -69,7 +70,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls in a queue, pushed and not taken yet.
+/// The calls that were pushed to a queue and not taken yet.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
@@ -79,7 +80,7 @@ pub(crate) struct PushedCalls {
 #[derive(Default)]
 struct QueueState {
     calls: Vec<ToolCall>,
-    /// Total number of pushed calls.
+    /// The total number of calls that were ever pushed. It makes each placeholder unique.
     count: usize,
     is_closed: bool,
 }
@@ -89,7 +90,7 @@ impl PushedCalls {
         Self { quota: Arc::clone(quota), keys: RandomState::new(), state: Mutex::default() }
     }
 
-    /// Adds a call and returns its new placeholder, which contains 128 bits of a keyed hash.
+    /// Adds `call` and returns its new placeholder, which contains 128 bits of a keyed hash.
     fn push(&self, call: ToolCall) -> Result<String, QueueError> {
         let mut state = lock(&self.state);
         if state.is_closed {
@@ -103,19 +104,21 @@ impl PushedCalls {
         Ok(id)
     }
 
-    /// Takes the calls pushed since the previous call of this method.
+    /// Removes and returns the calls that were pushed since the previous call of this method.
     pub(super) fn take(&self) -> Vec<ToolCall> {
         mem::take(&mut lock(&self.state).calls)
     }
 
-    /// Takes the remaining calls. Calls that are pushed later are rejected.
+    /// Removes and returns the calls that were not taken yet. Calls that are pushed later are
+    /// rejected.
     pub(super) fn close(&self) -> Vec<ToolCall> {
         let mut state = lock(&self.state);
         state.is_closed = true;
         mem::take(&mut state.calls)
     }
 
-    /// Discards the remaining calls and returns their share of the quota. Rejects later calls.
+    /// Discards the calls that were not taken yet and returns their share of the quota. Calls that
+    /// are pushed later are rejected.
     pub(super) fn discard(&self) {
         self.quota.give_back(self.close().len());
     }
@@ -130,7 +133,7 @@ impl PushedCalls {
     }
 }
 
-/// A limit on the number of pushed calls. Several queues can share it.
+/// A limit on the number of pushed calls. Several queues can share one quota.
 pub(crate) struct Quota {
     capacity: usize,
     used: Mutex<usize>,

@@ -15,26 +15,27 @@ use super::{
     results::{PLACEHOLDER_LEN, PREFIX, placeholder_at},
 };
 
-/// Maximum number of bytes inserted into one text or value. Without this limit, a text
-/// that repeats a placeholder could grow without bound.
+/// The maximum number of bytes that are inserted into one text or JSON value. Without this limit, a
+/// text that repeats a placeholder could grow without bound.
 pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 
-/// Maximum nesting depth: a result can contain placeholders of other results.
+/// The maximum nesting depth of insertions. They are nested because a result can contain
+/// placeholders of other results.
 pub(super) const MAX_DEPTH: usize = 8;
 
-/// Replaces the placeholders in one message or text.
+/// Replaces the placeholders in one message, text or JSON value.
 ///
 /// Each resolved result is memoized per nesting depth, so the work is linear in the size of the
 /// results.
 pub(super) struct PlaceholderResolver<'r> {
     results: &'r QueuedResults,
-    /// Number of bytes left for insertions.
+    /// The number of bytes that can still be inserted.
     remaining_bytes: usize,
     texts: HashMap<(&'r str, usize), String>,
-    /// Resolved values, with their sizes as JSON text in bytes.
+    /// The resolved JSON values, with their sizes as JSON text in bytes.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// Set if a placeholder is unresolved: it has no result yet, or its result was omitted. The
-    /// text may change when more results arrive.
+    /// Set if a placeholder is unresolved because it has no result yet, or because its result was
+    /// omitted. The text may change when more results arrive.
     is_unresolved: bool,
 }
 
@@ -47,7 +48,8 @@ impl<'r> PlaceholderResolver<'r> {
         self.is_unresolved
     }
 
-    /// Replaces the placeholders in a text. Returns `None` if no placeholder was replaced.
+    /// Replaces the placeholders in a copy of `text`. Returns `None` if no placeholder was
+    /// replaced. `depth` is the remaining nesting depth.
     pub(super) fn resolve_text(&mut self, text: &str, depth: usize) -> Option<String> {
         let mut places = text.match_indices(PREFIX).peekable();
         places.peek()?;
@@ -81,7 +83,7 @@ impl<'r> PlaceholderResolver<'r> {
         inserted
     }
 
-    /// Reserves `bytes` for an insertion. Returns `false` if not enough bytes remain.
+    /// Reserves `bytes` for an insertion. Returns `false` if fewer bytes remain.
     fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.remaining_bytes.checked_sub(bytes);
         self.is_unresolved |= left.is_none();
@@ -89,8 +91,9 @@ impl<'r> PlaceholderResolver<'r> {
         left.is_some()
     }
 
-    /// Replaces the placeholders in a JSON value. Returns `false` if no placeholder was replaced. A
-    /// string that consists of one placeholder becomes the JSON value of the result.
+    /// Replaces the placeholders in `value`. Returns `true` if a placeholder was replaced. A string
+    /// that consists of one placeholder becomes the JSON value of the result. `depth` is the
+    /// remaining nesting depth.
     pub(super) fn resolve_value(&mut self, value: &mut Value, depth: usize) -> bool {
         match value {
             Value::String(text) => match self.results.find(text) {
@@ -106,7 +109,7 @@ impl<'r> PlaceholderResolver<'r> {
                 },
                 None => self.resolve_text(text, depth).map(|filled| *text = filled).is_some(),
             },
-            // `any` would stop at the first replaced element.
+            // `any` would stop at the first element in which a placeholder was replaced.
             Value::Array(values) => {
                 values.iter_mut().filter_map(|it| self.resolve_value(it, depth).then_some(())).count() > 0
             }
@@ -174,8 +177,9 @@ impl<'r> PlaceholderResolver<'r> {
         Some(ToolResult { outcome, ..result.clone() })
     }
 
-    /// Replaces the placeholders in the output of a tool. Structured output is read by programs, so
-    /// more bytes may be inserted than into the text for the model.
+    /// Replaces the placeholders in a copy of a tool's `output`. Returns `None` if no placeholder
+    /// was replaced. Structured output is read by programs, so more bytes may be inserted than into
+    /// the text for the model.
     fn resolve_output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
         let mut data = PlaceholderResolver::new(self.results, MAX_INSERTED_BYTES);
         let structured = output.structured.as_ref().and_then(|value| data.resolved_copy(value));
@@ -196,7 +200,7 @@ impl<'r> PlaceholderResolver<'r> {
         })
     }
 
-    /// Replaces the placeholders in a copy of a value. Returns `None` if no placeholder was
+    /// Replaces the placeholders in a copy of `value`. Returns `None` if no placeholder was
     /// replaced.
     pub(super) fn resolved_copy(&mut self, value: &Value) -> Option<Value> {
         if !value_may_contain_placeholder(value) {
@@ -207,7 +211,7 @@ impl<'r> PlaceholderResolver<'r> {
     }
 }
 
-/// Returns the text inserted in place of a result that is too long.
+/// Returns the text that replaces a placeholder if its result is too long to be inserted.
 fn omitted_text(queued: &Queued) -> String {
     let why = "left out: there are too many results in one text";
     match queued.stored() {
@@ -220,7 +224,8 @@ fn text_bytes(content: &[Content]) -> usize {
     content.iter().map(|part| part.as_text().len()).sum()
 }
 
-/// Returns `true` if a part of a message may contain a placeholder. Other parts are not copied.
+/// Returns `true` if `part` of a message may contain a placeholder. Only a message with such
+/// content is copied.
 fn may_contain_placeholder(part: &Content) -> bool {
     match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {

@@ -15,11 +15,11 @@ use super::{
 };
 use crate::run::{Output, Resolver, Selection, call_results};
 
-/// A [`Resolver`] that replaces placeholders with the results of queued calls. Set it in a
-/// [`Step`](crate::Step).
+/// A [`Resolver`] that replaces placeholders with the results of queued calls. It is set in
+/// [`Step::resolver`](crate::Step::resolver).
 ///
 /// Use one `Placeholders` per run. It contains an index that is derived from the transcript and
-/// never saved. In each step, only new messages are read.
+/// never saved. In each step, only the new messages are read.
 ///
 /// # Examples
 ///
@@ -27,9 +27,8 @@ use crate::run::{Output, Resolver, Selection, call_results};
 /// use haft_core::{Timestamp, toolset::ToolList};
 /// use haft_react::{NativeCalls, Step, queue::Placeholders};
 ///
-/// let (tools, placeholders) = (ToolList::default(), Placeholders::default());
-/// let mut step = Step::new(&tools, &NativeCalls, Timestamp::now());
-/// step.resolver = Some(&placeholders);
+/// let (tools, placeholders) = (ToolList::default(), Placeholders::default()); let mut step =
+/// Step::new(&tools, &NativeCalls, Timestamp::now()); step.resolver = Some(&placeholders);
 /// ```
 #[derive(Debug, Default)]
 pub struct Placeholders(Mutex<PlaceholderIndex>);
@@ -37,11 +36,12 @@ pub struct Placeholders(Mutex<PlaceholderIndex>);
 #[derive(Debug, Default)]
 struct PlaceholderIndex {
     results: QueuedResults,
-    /// The messages whose placeholders are replaced, by index in the transcript.
+    /// Copies of the messages in which placeholders were replaced, by index in the transcript.
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
-    /// The indices of messages with a placeholder that has no result yet.
+    /// The indices of the messages with a placeholder that has no result yet or whose result was
+    /// omitted.
     unresolved: BTreeSet<usize>,
-    /// Number of messages of the transcript that were read.
+    /// The number of messages at the start of the transcript that were read.
     read_count: usize,
 }
 
@@ -94,7 +94,8 @@ impl Resolver for Placeholders {
 }
 
 impl PlaceholderIndex {
-    /// Reads the new messages. Resolves earlier messages again if new results may change them.
+    /// Reads the messages of `transcript` that are new. Resolves earlier messages again if new
+    /// results can change them.
     fn update(&mut self, transcript: &Transcript) {
         let messages = transcript.messages();
         if messages.len() < self.read_count {
@@ -107,7 +108,7 @@ impl PlaceholderIndex {
             return;
         }
         let indices = match new_results {
-            // No message was resolved before the first result.
+            // Before the first result, no message was resolved.
             _ if !had_results => (0..self.read_count).collect(),
             NewResults::None => BTreeSet::new(),
             NewResults::Added => mem::take(&mut self.unresolved),
@@ -128,7 +129,7 @@ impl PlaceholderIndex {
             self.unresolved.insert(index);
         }
         let Some(resolved) = resolved else { return };
-        // An unchanged message keeps its cached rendering.
+        // If the resolved message did not change, the copy with the cached rendering is kept.
         if self.messages.get(&index).is_none_or(|known| **known != resolved) {
             Arc::make_mut(&mut self.messages).insert(index, Arc::new(resolved));
         }

@@ -1,4 +1,4 @@
-//! The results of queued tool calls. Each has a placeholder as its key.
+//! The results of queued tool calls. The key of each result is its placeholder.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::placeholder_resolver::{MAX_DEPTH, MAX_INSERTED_BYTES, PlaceholderResolver};
 use crate::run::{call_results, call_results_note};
 
-/// The prefix of a placeholder. It has only letters and `_`, which templates, JSON, HTML and URLs
-/// do not escape.
+/// The prefix of a placeholder. It consists of letters and `_`, which templates, JSON, HTML and
+/// URLs do not escape.
 pub(super) const PREFIX: &str = "pending_";
 
 /// The length of a placeholder in bytes: the prefix and 32 hexadecimal digits.
@@ -29,24 +29,24 @@ pub struct QueuedResults(BTreeMap<String, Queued>);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Queued {
-    /// The result of the executed call, which may be a failure.
+    /// The result of the call, which may be a failure.
     Executed(Arc<ToolResult>),
     /// The call was not executed, or has no result yet.
     Unexecuted {
-        /// The name of the tool.
+        /// The name of the called tool.
         name: String,
     },
 }
 
 impl QueuedResults {
-    /// Reads the results recorded in a conversation.
+    /// Returns the results that are recorded in `transcript`.
     pub fn of(transcript: &Transcript) -> Self {
         let mut results = Self::default();
         results.read(transcript.messages());
         results
     }
 
-    /// Adds the results recorded in `messages`. Returns the kind of change.
+    /// Adds the results that are recorded in `messages`. Returns how the known results changed.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
@@ -59,8 +59,8 @@ impl QueuedResults {
         new
     }
 
-    /// Returns the outcome of the call with this placeholder. The returned placeholder has the
-    /// lifetime of `self`.
+    /// Returns `placeholder` and the outcome of its call, or `None` if the call is unknown. Unlike
+    /// the argument, the returned placeholder has the lifetime of `self`.
     pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &Queued)> {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
@@ -90,7 +90,7 @@ impl QueuedResults {
         self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
     }
 
-    /// Creates a message with these results for a conversation. Returns `None` if there are no
+    /// Returns a message that records these results in a conversation, or `None` if there are no
     /// results.
     pub(crate) fn note(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
@@ -100,7 +100,7 @@ impl QueuedResults {
     }
 
     /// Returns the tool name of the call with this placeholder if the call failed or was not
-    /// executed.
+    /// executed. Returns `None` if it succeeded or is unknown.
     pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             Queued::Executed(result) if result.is_success() => None,
@@ -109,7 +109,7 @@ impl QueuedResults {
         }
     }
 
-    /// Replaces the placeholders in a text with the outcomes of their calls. At most 1 MiB is
+    /// Replaces the placeholders in `text` with the outcomes of their calls. At most 1 MiB is
     /// inserted.
     pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES)
@@ -117,20 +117,20 @@ impl QueuedResults {
             .map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    /// Replaces the placeholders in a copy of a JSON value. Returns `None` if no placeholder was
+    /// Replaces the placeholders in a copy of `value`. Returns `None` if no placeholder was
     /// replaced. A string that consists of one placeholder becomes the JSON value of the result.
     pub fn in_value(&self, value: &Value) -> Option<Value> {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES).resolved_copy(value)
     }
 
-    /// Replaces the placeholders in a copy of a message. Returns `None` if no placeholder was
-    /// replaced. The tool calls in the message are unchanged.
+    /// Replaces the placeholders in a copy of `message`, except in its tool calls. Returns `None`
+    /// if no placeholder was replaced.
     pub fn in_message(&self, message: &Message) -> Option<Message> {
         self.message(message).0
     }
 
-    /// Like [`in_message`](Self::in_message). The returned flag is `true` if results that arrive
-    /// later may change the message again.
+    /// Returns the message that [`in_message`](Self::in_message) returns, and `true` if later
+    /// results may change the message again.
     pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
         let max_bytes =
             if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { MAX_INSERTED_BYTES };
@@ -146,7 +146,7 @@ impl QueuedResults {
         (resolved, resolver.is_unresolved())
     }
 
-    /// Replaces the placeholders in a copy of a tool result. Returns `None` if no placeholder was
+    /// Replaces the placeholders in a copy of `result`. Returns `None` if no placeholder was
     /// replaced. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the
     /// text for the model.
     pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
@@ -154,20 +154,20 @@ impl QueuedResults {
     }
 }
 
-/// The change of the known results by [`QueuedResults::read`].
+/// The effect of [`QueuedResults::read`] on the known results, from the smallest to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
     /// The messages contained no results.
     None,
-    /// Results of new calls were added.
+    /// Results of new calls were added. No known result changed.
     Added,
-    /// The result of a known call changed.
+    /// The result of at least one known call changed.
     Changed,
 }
 
 impl Queued {
-    /// Returns the text that replaces the placeholder: the result, or a note that the call failed
-    /// or was not executed.
+    /// Returns the text that replaces the placeholder of the call: the result, or a note in
+    /// brackets if the call failed or was not executed.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Executed(result) if result.is_success() => result.model_text(),
@@ -176,7 +176,8 @@ impl Queued {
         }
     }
 
-    /// Returns the handle of the full result in the result store, if the result was truncated.
+    /// Returns the handle of the full result in the result store, or `None` if the result was not
+    /// truncated.
     pub(super) fn stored(&self) -> Option<&str> {
         match self {
             Self::Executed(result) => result.output()?.stored.as_deref(),
@@ -193,7 +194,7 @@ impl Queued {
     }
 }
 
-/// Returns the placeholders in a text. Some may not belong to any call.
+/// Returns the placeholders in `text`. Some of them may not belong to any call.
 pub(super) fn placeholders_in(text: &str) -> Vec<String> {
     let starts = text.match_indices(PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
     starts.map(str::to_owned).collect()
@@ -207,7 +208,7 @@ pub(super) fn is_placeholder(id: &str) -> bool {
     placeholder_at(id) == Some(id)
 }
 
-/// Returns the placeholder at the start of a text, or `None` if there is none.
+/// Returns the placeholder at the start of `text`, or `None` if there is none.
 pub(super) fn placeholder_at(text: &str) -> Option<&str> {
     let placeholder = text.get(..PLACEHOLDER_LEN)?;
     let is_placeholder = placeholder.bytes().skip(PREFIX.len()).all(|byte| byte.is_ascii_hexdigit());

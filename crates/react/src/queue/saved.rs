@@ -1,4 +1,4 @@
-//! The JSON form of a queue: `{"version": 1, …}`.
+//! The JSON format of a saved queue: `{"version": 1, …}`.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use super::{PendingQueue, PushedCalls, QueuedResults, Quota};
 use crate::open_calls::OpenCalls;
 
 impl PendingQueue {
-    /// The version of the JSON form. Other versions are rejected.
+    /// The version of the JSON format. Queues with another version are rejected.
     pub const VERSION: u32 = 1;
 }
 
 #[derive(Serialize, Deserialize)]
 struct QueueForm {
     version: u32,
-    /// Remaining number of calls for [`QueueHandle::push`](super::QueueHandle::push).
+    /// The number of calls that [`QueueHandle::push`](super::QueueHandle::push) can still add.
     #[serde(default)]
     quota: usize,
     #[serde(default)]

@@ -5,11 +5,12 @@ use haft_core::{ToolCall, schema::JsonText};
 use super::{QueuedResults, results::placeholders_in};
 use crate::run::Selection;
 
-/// Splits queued calls into ready, waiting and failed calls.
+/// Splits `calls` into ready, waiting and failed calls.
 ///
-/// A call is ready if it needs no result of another queued call; its placeholders are then replaced
-/// with `results`. A call fails if it needs the result of a failed call, or if the remaining calls
-/// need each other.
+/// A call is ready if it needs no result of another call in `calls`. The placeholders in its
+/// arguments are then replaced with `results`. A call fails if it needs the result of a failed
+/// call. If no call is ready or failed, all calls fail, because they need the results of each
+/// other.
 pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
     let mut selection = Selection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();

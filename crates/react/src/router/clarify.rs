@@ -1,4 +1,4 @@
-//! Clarifying questions of a router, for tasks without a clear route.
+//! The clarifying questions of a router, for tasks without a clear route.
 
 use haft_core::{
     Message, Timestamp, Transcript,
@@ -13,13 +13,13 @@ use super::RouteTable;
 /// Metadata key that marks an assistant message as a clarifying question.
 const CLARIFICATION: &str = "clarification";
 
-/// Returns `true` if the message is a clarifying question of a router.
+/// Returns `true` if `message` is a clarifying question of a router.
 pub(super) fn is_clarification(message: &Message) -> bool {
     message.metadata_value(CLARIFICATION) == Some(&Value::Bool(true))
 }
 
-/// Returns a clarifying question that names the candidates, or all routes if there are no
-/// candidates.
+/// Returns a clarifying question that names the routes in `candidates`, or all routes if there are
+/// no candidates. A question in `table` takes precedence.
 pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> String {
     if let Some(question) = &table.question {
         return question.clone();
@@ -35,7 +35,8 @@ pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> 
     }
 }
 
-/// Creates the answer of a run that consists of a clarifying question.
+/// Returns an answer that consists of the clarifying question `question`, and appends the question
+/// to `transcript`. `usage` is the usage of the classifier.
 pub(super) fn clarifying_answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
     let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
     let message = Message::assistant(question.as_str()).with_metadata(metadata);

@@ -9,12 +9,13 @@ use crate::run::is_from_user;
 /// [`ModelClassifier`](super::ModelClassifier).
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// Selects a route for the last task of a conversation, or no route if it is not clear.
+    /// Selects a route of `table` for the last task in `conversation`, or no route if it is not
+    /// clear.
     ///
     /// # Errors
     ///
     /// Fails if the classification is not possible, for example because a model request failed. The
-    /// error contains the usage.
+    /// error contains the usage of the classifier so far.
     async fn classify(&self, table: &RouteTable, conversation: &[Arc<Message>])
     -> Result<Choice, AgentError>;
 }
@@ -37,9 +38,9 @@ pub struct Choice {
     pub route: Option<String>,
     /// The reason for the decision, as a text for the user.
     pub reason: String,
-    /// The names of the possible routes if none is selected. Empty if all routes are possible.
+    /// The names of the possible routes if `route` is `None`. Empty if all routes are possible.
     pub candidates: Vec<String>,
-    /// The tokens and cost of the classifier.
+    /// The tokens and the cost of the classifier.
     pub usage: Usage,
 }
 
@@ -51,8 +52,8 @@ pub(super) fn current_task(conversation: &[Arc<Message>]) -> Vec<String> {
     messages.map(|message| message.text()).collect()
 }
 
-/// Returns the current task with its context: the last answer, the user message before that answer,
-/// and the clarifying questions after it.
+/// Returns the messages of the current task and its context. The context is the last answer, the
+/// user message before that answer, and the clarifying questions after it.
 pub(super) fn task_context(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();

@@ -4,10 +4,10 @@ use haft_core::{Message, agent::AgentError, export::async_trait};
 
 use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::current_task};
 
-/// A classifier that counts keywords. It selects the route whose keywords in the task have the
-/// highest total weight.
+/// A classifier that searches the task for the keywords of each route. It selects the route with
+/// the highest total weight of the keywords that were found.
 ///
-/// No route is selected if the task contains no keyword, or if two routes have the same weight.
+/// No route is selected if no route has a positive weight, or if the two highest weights are equal.
 /// After a clarifying question, the user's reply is classified alone first, then together with the
 /// rest of the task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,8 @@ impl Classifier for Keywords {
     }
 }
 
-/// The score of one route for a task.
+/// The score of one route for a task. `found` contains the keywords that the task contains, and
+/// `weight` is the sum of their weights.
 struct Score<'t> {
     route: &'t Route,
     weight: f64,
@@ -71,7 +72,7 @@ fn explain(score: &Score<'_>) -> String {
     format!("{} has {} by {}", score.route.name, score.weight, found.join(", "))
 }
 
-/// Splits a text into lower-case words of letters and digits. A trailing `+` or `#` and a leading
+/// Splits `text` into lower-case words of letters and digits. A trailing `+` or `#` and a leading
 /// `.` are part of the word, as in `C++` and `.NET`. In scripts without spaces, each character is a
 /// word.
 fn split_words(text: &str) -> Vec<String> {
@@ -95,7 +96,7 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Splits a word before and after each character of a script without spaces.
+/// Splits `word` before and after each character of a script without spaces.
 fn split_unspaced(word: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -110,15 +111,15 @@ fn split_unspaced(word: &str) -> Vec<String> {
     words
 }
 
-/// Returns `true` if the letter belongs to a script without spaces: Thai, Lao, Burmese, Khmer,
-/// Chinese or Japanese.
+/// Returns `true` if `letter` belongs to a script without spaces, such as Thai, Lao, Burmese,
+/// Khmer, Chinese or Japanese.
 fn is_unspaced(letter: char) -> bool {
     matches!(letter,
         '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{2E80}'..='\u{9FFF}'
         | '\u{F900}'..='\u{FAFF}' | '\u{FF66}'..='\u{FF9F}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Returns `true` if the words of `text` contain the phrase `keyword`. A trailing `*` matches any
+/// Returns `true` if the words in `text` contain the phrase `keyword`. A trailing `*` matches any
 /// word ending.
 fn contains_phrase(keyword: &str, text: &[String]) -> bool {
     let (phrase, is_prefix) = keyword.strip_suffix('*').map_or((keyword, false), |prefix| (prefix, true));

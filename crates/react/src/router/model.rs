@@ -21,24 +21,25 @@ use crate::{dialect::json_object, run::is_from_user};
 /// The value of `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// Maximum length of each message before the current task, in bytes. Longer messages are truncated.
+/// The maximum length of each message before the current task in the prompt, in bytes. Longer
+/// messages are truncated.
 const MAX_MESSAGE_BYTES: usize = 1_000;
 
-/// Maximum number of messages in the prompt. Older messages are omitted.
+/// The maximum number of messages in the prompt. Older messages are omitted.
 const MAX_MESSAGES: usize = 12;
 
-/// Maximum number of model requests for one decision.
+/// The maximum number of model requests for one decision.
 const MAX_REQUESTS: u32 = 2;
 
 /// A classifier that lets a model select the route.
 ///
-/// The reply is constrained to the known routes if the model supports JSON schemas. If the reply is
-/// invalid, the request is repeated once, with a description of the problem.
+/// If the model supports JSON schemas, its reply is constrained to the names of the routes. If the
+/// reply is invalid, the model request is repeated once, with a description of the problem.
 #[derive(Clone)]
 pub struct ModelClassifier(Arc<dyn ChatModel>);
 
 impl ModelClassifier {
-    /// Creates a classifier that uses the given model.
+    /// Creates a classifier that uses `model`.
     pub fn new(model: impl ChatModel + 'static) -> Self {
         Self(Arc::new(model))
     }
@@ -86,14 +87,16 @@ impl ModelClassifier {
     }
 }
 
-/// Returns [`UNCLEAR`], or `unclear_2` and so on if a route already has that name.
+/// Returns the route name that stands for an unclear route: [`UNCLEAR`], or `unclear_2` and so on
+/// if a route of `table` already has that name.
 fn unclear_route_name(table: &RouteTable) -> String {
     let numbered = (2..).map(|number| format!("{UNCLEAR}_{number}"));
     let mut words = iter::once(UNCLEAR.to_owned()).chain(numbered);
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
-/// Returns the prompt for the model: the task, with the earlier messages that it needs as context.
+/// Returns the prompt for the model: the current task, with the earlier messages that it needs as
+/// context.
 fn task_prompt(conversation: &[Arc<Message>]) -> String {
     let messages: Vec<_> = task_context(conversation).collect();
     let messages = messages.get(messages.len().saturating_sub(MAX_MESSAGES)..).unwrap_or_default();
@@ -133,7 +136,8 @@ fn reply_schema(table: &RouteTable) -> Schema {
     Schema::new(schema).unwrap_or_else(|_| Schema::object())
 }
 
-/// Parses the decision in a reply. The error describes the problem with the reply, for the model.
+/// Parses the decision in `response`. The error is a text for the model that describes the problem
+/// with the reply.
 fn parse_choice(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<Choice, String> {
     let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
         return Err(format!("Reply with one JSON object of this schema: {}", schema.as_value()));

@@ -7,27 +7,29 @@ use serde::{Deserialize, Serialize};
 pub struct RouteTable {
     /// The routes. A router needs at least one.
     pub routes: Vec<Route>,
-    /// The clarifying question for a task without a clear route. Default: a question with the
-    /// descriptions of the possible routes.
+    /// The clarifying question for a task without a clear route. By default, the question contains
+    /// the descriptions of the possible routes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
 }
 
-/// A route to one agent, with a description of its purpose.
+/// A route to one agent, with a description of the agent's purpose.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// The name of the route. The agent has the same name.
+    /// The name of the route. It is also the name of the agent.
     pub name: String,
-    /// The purpose of the agent in a few words. It appears in clarifying questions and in the
-    /// prompt of a [`ModelClassifier`](super::ModelClassifier).
+    /// The purpose of the agent in a few words. It appears in clarifying questions, in the prompt
+    /// of a [`ModelClassifier`](super::ModelClassifier), and in the hand-off tools of
+    /// [`Handoffs`](crate::Handoffs).
     pub description: String,
-    /// Words that indicate this route, for the classifier [`Keywords`](super::Keywords). Default:
-    /// none.
+    /// Words and phrases that indicate this route, for the classifier
+    /// [`Keywords`](super::Keywords). Empty by default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<Keyword>,
 }
 
-/// A word or phrase that indicates a route. In JSON: a string, or `{"text": …, "weight": …}`.
+/// A word or phrase that indicates a route. Its JSON form is a string, or an object
+/// `{"text": …, "weight": …}`.
 ///
 /// It matches whole words and ignores case. If it ends with `*`, it matches the start of a word. In
 /// words such as `C++`, `C#` and `.NET`, the signs are part of the word. In scripts without spaces,
@@ -73,17 +75,17 @@ pub enum RouterError {
     /// Two agents have this name.
     #[error("two agents are named {0:?}: rename one, or leave one out")]
     DuplicateAgent(String),
-    /// A keyword has no letter and no digit. It could never match.
+    /// A keyword contains no letter and no digit, so it could never match.
     #[error(
         "the keyword {keyword:?} of the route {route:?} can never be found: it has no letter and no digit"
     )]
     EmptyKeyword {
-        /// The name of the route.
+        /// The name of the route with the keyword.
         route: String,
-        /// The keyword.
+        /// The text of the keyword.
         keyword: String,
     },
-    /// There is no route for an agent.
+    /// An agent has no route.
     #[error("there is no route for the agent {agent:?}; routes: {}", .routes.join(", "))]
     UnknownRoute {
         /// The name of the agent.
@@ -147,7 +149,7 @@ impl Route {
         Self { name: name.into(), description: description.into(), keywords: Vec::new() }
     }
 
-    /// Adds keywords to the route.
+    /// Adds `keywords` to the route.
     #[must_use]
     pub fn with_keywords<K: Into<Keyword>>(mut self, keywords: impl IntoIterator<Item = K>) -> Self {
         self.keywords.extend(keywords.into_iter().map(Into::into));

@@ -4,11 +4,12 @@ use haft_core::{Schema, ToolDefinition};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// Returns the schema of a tool's arguments, for use in a schema whose `$defs` are `definitions`.
+/// Returns the JSON schema of the arguments of `tool`, for use in a step schema whose `$defs` are
+/// `definitions`.
 ///
 /// A `$ref` is resolved from the root of its document. If the input schema contains references, it
-/// is therefore added to `definitions` with rebased references, and the result is a `$ref` to it.
-/// A schema with anchors cannot be embedded and is replaced by `{"type": "object"}`. This is safe,
+/// is therefore added to `definitions` with rebased references, and the result is a `$ref` to it. A
+/// schema with anchors cannot be embedded and is replaced by `{"type": "object"}`. This is safe,
 /// because the pipeline validates the arguments against the original schema before the tool runs.
 pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
     let pointer = format!("#/$defs/{}", tool.name());
@@ -28,7 +29,7 @@ pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>)
     json!({"$ref": pointer})
 }
 
-/// Sets `additionalProperties: false` in the schema of a tool without parameters.
+/// Sets `additionalProperties: false` in the JSON schema of a tool without parameters.
 ///
 /// By default, an object without declared properties accepts any property. OpenAI's strict mode
 /// rejects the whole step schema if it contains such an object.
@@ -42,8 +43,8 @@ fn close_empty(root: &mut Map<String, Value>) {
     }
 }
 
-/// Returns a document with only the embedded schema of `tool`. It is used to check that all
-/// references resolve.
+/// Returns a JSON schema document that contains only the embedded schema of `tool`. It is used to
+/// check that all references resolve.
 fn standalone_document(tool: &ToolDefinition, embedded: &Value) -> Value {
     json!({"$ref": format!("#/$defs/{}", tool.name()), "$defs": {tool.name().as_str(): embedded}})
 }

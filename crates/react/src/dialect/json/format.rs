@@ -1,4 +1,4 @@
-//! Builds the response format of a JSON step.
+//! Builds the response format for steps in JSON.
 
 use haft_core::{Schema, ToolDefinition, ToolName, model::ResponseFormat};
 use serde_json::Value;
@@ -6,10 +6,8 @@ use serde_json::{Map, json};
 
 use super::{embed::embed, key};
 
-/// Returns the response format of a step that calls one of `tools`.
-///
-/// If the combined schema is not valid, for example because it is too large, the format allows any
-/// JSON object.
+/// Returns the response format of a step that calls one of `tools`. Each tool is an alternative of
+/// the JSON schema.
 ///
 /// Falls back to any JSON object if the combined schema is not valid, for example because it is too
 /// large.

@@ -14,12 +14,13 @@ use super::{
 
 pub(in super::super) use string_scanner::StringScanner;
 
-/// The parser for one streamed reply.
+/// The streaming parser of [`JsonReact`](super::JsonReact), for one reply.
 pub(super) struct JsonListener {
     strings: StringScanner,
     tool_name: String,
     deltas: DeltaBuffer,
-    /// The schema of the answer. If it is set, no answer text is emitted: the answer is JSON.
+    /// The schema of the answer, if the answer is structured. In this case no answer text is
+    /// emitted.
     outputs: Option<Schema>,
 }
 

@@ -1,4 +1,4 @@
-//! Parser for JSON steps.
+//! The parser for steps in JSON.
 
 use haft_core::Schema;
 use serde_json::Map;
@@ -14,19 +14,20 @@ use super::{
 
 type Object = Map<String, Value>;
 
-/// Maximum number of `{` characters in a reply that are tried as the start of a step.
+/// The maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_CANDIDATES: usize = 64;
 
-/// Keys of the thought, the tool name and the arguments. The first key of each list is ours. Models
-/// that ignore the schema use the other keys.
+/// Keys of the thought, the tool name and the arguments. The first key of each list is the key in
+/// the instructions. Models that ignore the instructions use the other keys.
 const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const TOOL_ARGS_KEYS: [&str; 6] =
     [key::TOOL_ARGS, "next_tool_args", "arguments", "args", "parameters", "action_input"];
-/// Keys whose value may be the whole step, as in `{"tool_call": {…}}`.
+/// Keys whose value can be the whole step, as in `{"tool_call": {…}}`.
 const WRAPPER_KEYS: [&str; 3] = ["function", "tool_call", "step"];
 
-/// Parses a step. If `outputs` is set, also accepts a structured answer without a step around it.
+/// Parses the first step in `text`, or returns `None` if there is none. If `outputs` is set, a bare
+/// JSON object that matches this schema is accepted as the answer.
 pub(in super::super) fn parse_step(text: &str, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut step = json_object(text, |object| is_step(object, outputs))?;
     if is_answer(&step, outputs) {
@@ -58,7 +59,7 @@ fn is_step(object: &Object, outputs: Option<&Schema>) -> bool {
         || is_answer(object, outputs)
 }
 
-/// Returns `true` if the object is itself a valid structured answer, without a step around it.
+/// Returns `true` if `object` itself is a valid structured answer, without a step around it.
 fn is_answer(object: &Object, outputs: Option<&Schema>) -> bool {
     !object.contains_key(key::TOOL_NAME)
         && outputs.is_some_and(|outputs| outputs.is_valid(&Value::Object(object.clone())))
@@ -68,11 +69,12 @@ fn remove_first(object: &mut Object, keys: &[&str]) -> Option<Value> {
     keys.iter().find_map(|key| object.shift_remove(*key))
 }
 
-/// Returns the first JSON object in a text for which `is_match` returns `true`. Other text is
-/// skipped.
+/// Returns the first JSON object in `text` for which `is_match` returns `true`, or `None` if there
+/// is none. Other text is skipped. An object inside a wrapper such as `{"function": {…}}` is found
+/// too.
 ///
-/// An object with invalid JSON ends the search. The objects inside it are not tried: they are, for
-/// example, arguments, and must not be executed as steps.
+/// An object with invalid JSON ends the search. The objects inside it are not tried: they can be
+/// arguments, and must not be executed as steps.
 pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Option<Object> {
     let mut rest = text;
     for _ in 0..MAX_CANDIDATES {
@@ -92,8 +94,8 @@ pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Opt
     None
 }
 
-/// Returns `true` if the `{` at the start of `text` is followed by a key. In prose, it usually is
-/// not.
+/// Returns `true` if the `{` at the start of `text` is followed by a key in quotes. In prose, it
+/// usually is not.
 fn begins_object(text: &str) -> bool {
     text.get(1..).is_some_and(|text| text.trim_start().starts_with('"'))
 }

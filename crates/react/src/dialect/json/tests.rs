@@ -53,8 +53,8 @@ fn answer_is_parsed_in_all_known_spellings() {
     );
 }
 
-/// Some servers convert a call in the text to a native tool call by themselves. `finish` must then
-/// end the run as well.
+/// Some servers convert a call in the text to a native tool call. A native call of `finish` must
+/// then end the run, too.
 #[test]
 fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
@@ -66,8 +66,8 @@ fn finish_is_accepted_as_a_native_call() {
     assert_eq!(fold(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
 }
 
-/// The model may reply with the outputs alone, without a step around them. This works even if an
-/// output field has the name of a step key, such as `name`.
+/// The model may reply with the outputs alone, without a step around them. This must work even if
+/// an output field has the name of a step key, such as `name`.
 #[test]
 fn bare_outputs_are_the_answer() {
     let outputs =
@@ -96,7 +96,7 @@ fn text_without_a_step_has_a_problem() {
         let reply = JsonReact::new().fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // An empty reply is not a problem of the dialect: the run handles it.
+    // The run itself handles an empty reply, so it is not a problem of the dialect.
     assert_eq!(JsonReact::new().fold(ChatResponse::new(""), None).problem, None);
 }
 
@@ -107,7 +107,8 @@ fn search_for_an_object_is_bounded() {
     assert_eq!(json_object("a {b {\"c\":1} d", |_| true).unwrap()["c"], 1);
 }
 
-/// Returns the schema of a step, for a single tool with the given parameters.
+/// Returns the schema of a step that offers a single tool. `arguments` is the input schema of the
+/// tool.
 fn step_schema(arguments: Value) -> Schema {
     let definition =
         ToolDefinition::new(ToolName::new("tool").unwrap(), Schema::arguments(arguments).unwrap());
@@ -134,8 +135,8 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
 }
 
-/// The schema of a step must be valid in OpenAI's strict mode, which requires
-/// `additionalProperties: false` in each object.
+/// A tool without parameters must not prevent OpenAI's strict mode, which requires
+/// `additionalProperties: false` in each object of the step schema.
 #[test]
 fn step_with_a_tool_without_parameters_is_strict() {
     let strict = |arguments| step_schema(arguments).wrapped_in_object("value");
@@ -198,7 +199,7 @@ fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
 proptest! {
     #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
-    /// The streamed thought and answer are the same for any chunking of the reply.
+    /// The streamed thought and answer must be the same for any chunking of the reply.
     #[test]
     fn chunked_step_streams_thought_and_answer(thought: String, answer: String, pretty: bool, ascii: bool, cuts in vec(any::<u8>(), 0..20)) {
         let step = json!({
@@ -222,7 +223,7 @@ proptest! {
     }
 }
 
-/// Escapes all characters outside ASCII as `\uXXXX`, like some servers do.
+/// Escapes all characters of `text` outside ASCII as `\uXXXX`, like some servers do.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for char in text.chars() {

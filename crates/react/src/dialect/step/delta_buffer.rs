@@ -1,4 +1,4 @@
-//! Buffer for the text of a streamed reply, before it is emitted.
+//! A buffer for the text of a streamed reply, until the text is emitted.
 
 use std::mem;
 
@@ -8,31 +8,31 @@ use super::{super::Delta, StepFormat, fold};
 
 const SEPARATOR: &str = "\n\n";
 
-/// Joins the reasoning, which the server sends in a separate field, with the thought of the step.
+/// Joins the reasoning that the server sends in a separate field with the thought of the step.
 pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
     [reasoning, thought].join(SEPARATOR)
 }
 
-/// Buffer for the thought and the answer of one streamed reply.
+/// A buffer for the thought and the answer of one streamed reply.
 #[derive(Default)]
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// Set once the thought of the step has begun.
+    /// Set once text of the step's own thought was appended, as opposed to separate reasoning.
     has_step_thought: bool,
 }
 
 impl DeltaBuffer {
     /// Appends reasoning that the server sends in a separate field.
     pub(in super::super) fn push_reasoning(&mut self, text: &str) {
-        // The complete reply has the reasoning before the thought. Reasoning that arrives after the
-        // thought would be emitted in another order, so it is dropped.
+        // The complete reply contains the reasoning before the thought. Reasoning that arrives
+        // after the thought would be emitted in the wrong order, so it is dropped.
         if !self.has_step_thought {
             self.thought.push(text);
         }
     }
 
-    /// Appends text of the thought in the step.
+    /// Appends `text` to the thought of the step.
     pub(in super::super) fn push_thought(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -43,13 +43,13 @@ impl DeltaBuffer {
         self.thought.push(text);
     }
 
-    /// Appends text of the answer.
+    /// Appends `text` to the answer.
     pub(in super::super) fn push_answer(&mut self, text: &str) {
         self.answer.push(text);
     }
 
-    /// Appends the rest of the complete reply: text that the incremental parser missed, for example
-    /// because the keys of the step were in another order.
+    /// Appends the text of the complete reply that was not streamed, for example because the keys
+    /// of the step were in an unusual order.
     pub(in super::super) fn complete<F: StepFormat>(
         &mut self,
         response: &ChatResponse,
@@ -66,7 +66,7 @@ impl DeltaBuffer {
         }
     }
 
-    /// Takes the deltas that were appended since the previous call of this method.
+    /// Removes and returns the text that was appended since the previous call of this method.
     pub(in super::super) fn take(&mut self) -> Vec<Delta> {
         let deltas = [
             Delta::Thought(mem::take(&mut self.thought.pending)),
@@ -76,7 +76,7 @@ impl DeltaBuffer {
     }
 }
 
-/// A text. Its end, `pending`, is not emitted yet.
+/// A text with the part that is not emitted yet.
 #[derive(Default)]
 struct TextBuffer {
     all: String,
@@ -89,8 +89,8 @@ impl TextBuffer {
         self.pending.push_str(text);
     }
 
-    /// Appends the part of `all` that follows the text so far. Does nothing if `all` does not start
-    /// with the text so far.
+    /// Appends the rest of `all`, a complete text that starts with the text so far. Does nothing if
+    /// it starts differently.
     fn complete(&mut self, all: &str) {
         if let Some(rest) = all.strip_prefix(self.all.as_str()) {
             self.push(rest);

@@ -1,7 +1,7 @@
-//! Few-shot examples of complete trajectories, from a question to an answer.
+//! Few-shot examples: complete trajectories, from a question to an answer.
 //!
-//! Small models follow examples rather than rules. Measured with Qwen2.5-Coder-0.5B-Instruct,
-//! constrained by llama.cpp, on the questions of `cargo xtask eval` with canned results: with only
+//! Small models follow examples rather than rules. We measured Qwen2.5-Coder-0.5B-Instruct,
+//! constrained by llama.cpp, on the questions of `cargo xtask eval` with canned results. With only
 //! the rules in the prompt, the model answered none of the first four questions and repeated calls.
 //! With these examples it made the right call and then answered. The wording of the last thought
 //! matters: after a shorter thought, the model repeats the thought as the answer.
@@ -10,10 +10,11 @@ use serde_json::json;
 
 use super::{super::FINISH, ANSWER, StepFormat, render::observation_text};
 
-/// Returns the few-shot examples. They follow the list of tools in the system message.
+/// Returns the few-shot examples in the format `F`. They follow the list of tools in the system
+/// message.
 ///
-/// If `has_outputs` is `true`, the answers in the examples are placeholders: the real answer must
-/// match the output schema of the conversation.
+/// If `has_outputs` is `true`, the examples do not show the arguments of the final answer, because
+/// the real answer must match the output schema of the conversation.
 pub(super) fn examples<F: StepFormat>(has_outputs: bool) -> String {
     let lines = [
         "Examples with other tools. The question \"How many people live in Japan?\" takes two steps:"

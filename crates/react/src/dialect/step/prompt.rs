@@ -18,22 +18,23 @@ use super::{
     examples::examples,
 };
 
-/// The parts of a model request that depend only on the tools, cached with the tool list.
+/// The content of a model request that depends only on the tools and the outputs. It is cached with
+/// the tool list.
 pub(super) struct StepPrompt<F> {
     format: PhantomData<F>,
     outputs: Option<Schema>,
-    /// The rules, tools and examples. They follow the instructions in the system message.
+    /// The rules, tools and examples. In the system message they follow the instructions.
     rules: Arc<str>,
-    /// The instructions of the first request with this tool list.
+    /// The instructions of the first model request with this tool list.
     instructions: Option<Arc<Message>>,
-    /// The system message with the instructions of the first request.
+    /// The system message with the instructions of the first model request.
     system_message: Arc<Message>,
     any_step: ResponseFormat,
     finish_step: ResponseFormat,
     tool_step: OnceLock<ResponseFormat>,
 }
 
-/// A system message, cached with the instructions that it contains.
+/// A system message. It is cached with the instructions that it contains.
 struct SystemMessage {
     rules: Arc<str>,
     message: Arc<Message>,
@@ -65,7 +66,8 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the system message: the instructions followed by the rules. Cached if possible.
+    /// Returns the system message, which consists of the instructions and the rules. It is taken
+    /// from a cache if possible.
     pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
         match prompt.instructions {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),
@@ -84,7 +86,7 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the response format for a tool choice.
+    /// Returns the response format for the tool choice `choice`.
     pub(super) fn response_format(&self, tools: &ToolList, choice: &ToolChoice) -> ResponseFormat {
         match choice {
             ToolChoice::Auto => self.any_step.clone(),
@@ -101,7 +103,7 @@ impl<F: StepFormat> StepPrompt<F> {
     }
 }
 
-/// Returns a user message that enforces the tool choice. Returns `None` for [`ToolChoice::Auto`].
+/// Returns a user message that describes `choice` to the model, or `None` for [`ToolChoice::Auto`].
 pub(super) fn directive(choice: &ToolChoice) -> Option<Message> {
     let text = match choice {
         ToolChoice::Auto => return None,
@@ -117,8 +119,8 @@ fn append_rules(instructions: Option<&Arc<Message>>, rules: &str) -> Arc<Message
     Arc::new(Message::system(text + rules))
 }
 
-/// Returns the definitions of the tools. A tool named [`FINISH`] is withheld, because a call of it
-/// would end the run.
+/// Returns the definitions of `tools`. A tool named [`FINISH`] is withheld, because its call would
+/// end the run.
 fn definitions(tools: &ToolList) -> impl Iterator<Item = &ToolDefinition> {
     let definitions = tools.tools().iter().map(|tool| tool.definition());
     definitions.filter(|definition| {

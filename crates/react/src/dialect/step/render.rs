@@ -1,4 +1,4 @@
-//! Renders the messages of a transcript as text steps.
+//! Renders the messages of a transcript as steps in a text format.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{super::FINISH, ANSWER, StepFormat};
 use crate::run::{is_rejected, is_unusable, reasoning};
 
-/// A rendered message, cached with the original message.
+/// A message in the text format `F`. It is cached with the original message.
 struct Rendered<F>(Arc<Message>, PhantomData<F>);
 
 pub(super) fn render_message<F: StepFormat>(message: &Arc<Message>) -> Arc<Message> {
@@ -21,7 +21,7 @@ pub(super) fn render_message<F: StepFormat>(message: &Arc<Message>) -> Arc<Messa
             cached_rendering::<F>(message, |message| Message::assistant(format_steps::<F>(message, reply)))
         }
         MessageBody::Tool(result) => cached_rendering::<F>(message, |_| observation(result)),
-        // Messages from users and programs are the same in each dialect.
+        // System and user messages are the same in each dialect.
         MessageBody::System { .. } | MessageBody::User { .. } => Arc::clone(message),
     }
 }
@@ -33,7 +33,7 @@ fn cached_rendering<F: StepFormat>(
     Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
-/// Formats a reply as steps in the format `F`. The text of unusable replies and refusals is
+/// Formats `reply` as steps in the format `F`. The text of unusable replies and refusals is
 /// unchanged.
 fn format_steps<F: StepFormat>(message: &Message, reply: &AssistantMessage) -> String {
     let thought = reasoning(reply).unwrap_or_default();

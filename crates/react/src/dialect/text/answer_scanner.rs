@@ -2,16 +2,17 @@
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// The supported start of the arguments, without whitespace: `answer` is the first key.
+/// The start of the arguments that can be streamed, without whitespace: `answer` is the first key.
 const PREFIX: &str = "{\"answer\":\"";
 
-/// A scanner for arguments in valid JSON whose first key is the answer. In other cases it emits
-/// nothing, and the answer is emitted at the end of the reply.
+/// A scanner for the arguments of a `finish` call. It supports valid JSON whose first key is
+/// `answer`. For other arguments it emits nothing, and the answer is emitted at the end of the
+/// reply.
 #[derive(Default)]
 pub(super) struct AnswerScanner {
-    /// Number of scanned bytes of the arguments.
+    /// The number of bytes of the arguments that were scanned.
     scanned: usize,
-    /// Number of matched bytes of [`PREFIX`].
+    /// The number of bytes of [`PREFIX`] that the arguments have matched.
     matched: usize,
     strings: StringScanner,
     is_escaped: bool,
@@ -19,7 +20,7 @@ pub(super) struct AnswerScanner {
 }
 
 impl AnswerScanner {
-    /// Scans the new end of `arguments` and returns the new text of the answer. `arguments`
+    /// Returns the answer text that was added to `arguments` since the previous call. `arguments`
     /// contains everything received so far.
     pub(super) fn new_text(&mut self, arguments: &str) -> String {
         let new = arguments.get(self.scanned..).unwrap_or_default();
@@ -38,8 +39,8 @@ impl AnswerScanner {
         decoded.filter(|(path, _)| matches!(path, [name] if name == ANSWER)).map(|(_, decoded)| decoded)
     }
 
-    /// Returns `true` if `character` ends the streamed text: at the closing quote, or at an invalid
-    /// escape, because the meaning of the rest is uncertain then.
+    /// Returns `true` if `character` ends the text that can be streamed: the closing quote, or an
+    /// invalid escape, because the meaning of the rest is then uncertain.
     fn ends_at(&mut self, character: char) -> bool {
         if self.is_escaped {
             self.is_escaped = false;

@@ -1,9 +1,10 @@
 //! Parses labels such as `Thought:` and `Action Input:` in the spellings that models use.
 
-/// Maximum length of a label with the markup around it, in bytes. A longer line start is content.
+/// The maximum length of a label with the markup around it, in bytes. A longer line start is
+/// content.
 const MAX_LABEL_LEN: usize = 48;
 
-/// The kind of text after a label.
+/// A section of a step: the text that follows a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     /// The text before the first label.
@@ -12,14 +13,15 @@ pub(super) enum Section {
     Action,
     Arguments,
     Answer,
-    /// A question that the model repeats or makes up. The text after it is ignored.
+    /// A question that the model repeats or makes up. The text of the section is ignored.
     Question,
     /// The end of the step: an observation that the model makes up, or the end marker of DSPy. All
-    /// text after it is ignored.
+    /// text after the label is ignored.
     End,
 }
 
-/// The known labels in lower case. Underscores stand for spaces and hyphens.
+/// The known labels in lower case, with the section that they start. Spaces and hyphens in a label
+/// are replaced by underscores.
 const LABEL_NAMES: [(&str, Section); 28] = [
     ("thought", Section::Thought),
     ("thoughts", Section::Thought),
@@ -51,26 +53,27 @@ const LABEL_NAMES: [(&str, Section); 28] = [
     ("completed", Section::End),
 ];
 
-/// A label that was found at the start of a line.
+/// A label at the start of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) section: Section,
-    /// Set for a marker of DSPy, such as `[[ ## answer ## ]]`.
+    /// Set for a DSPy marker, such as `[[ ## answer ## ]]`.
     pub(super) is_bracketed: bool,
     /// Set if the label is bracketed or starts with a capital letter. Ordinary words and JSON keys
     /// rarely do.
     pub(super) is_marked: bool,
 }
 
-/// The classification of the start of a line.
+/// The result of [`classify_line_start`].
 pub(super) enum LineStart {
-    /// The line may become a label. More characters are needed.
+    /// The characters so far may be the start of a label. More characters are needed.
     Undecided,
     Content,
     Label(Label),
 }
 
-/// Classifies the start of a line as a label or as the content of a section.
+/// Classifies `line`, the first characters of a line, as a label or as content of the current
+/// section.
 pub(super) fn classify_line_start(line: &str) -> LineStart {
     if line.ends_with('\n') {
         return LineStart::Content;
@@ -88,7 +91,8 @@ pub(super) fn classify_line_start(line: &str) -> LineStart {
     }
 }
 
-/// Parses a label such as `**Thought 1`. Markup and numbers around the name are ignored.
+/// Parses a label such as `**Thought 1`, without the colon or the closing brackets. Markup and
+/// numbers around the name are ignored. Returns `None` if the label is not known.
 fn parse_label(written: &str, is_bracketed: bool) -> Option<Label> {
     let is_mark = |letter: char| !letter.is_ascii_alphabetic();
     let name = written.trim_matches(is_mark);

@@ -1,27 +1,27 @@
-//! Lenient parser for JSON objects and Python keyword arguments.
+//! A lenient parser for JSON objects and Python keyword arguments.
 
 use haft_core::text::surrogates;
 use serde_json::Value;
 use serde_json::{Map, Number};
 
-/// Maximum nesting depth of a value.
+/// The maximum nesting depth of a value.
 const MAX_DEPTH: usize = 64;
 
 pub(super) type Object = Map<String, Value>;
 
-/// A parsed object, and the text after it.
+/// An object that was parsed, and the text that follows it.
 pub(super) struct ParsedObject<'t> {
     pub(super) object: Object,
-    /// Set if the closing bracket was found. Otherwise the object may be truncated.
+    /// Set if all closing brackets were found. If it is unset, the object may be truncated.
     pub(super) is_complete: bool,
     pub(super) rest: &'t str,
 }
 
-/// Parses an object at the start of a text.
+/// Parses the JSON object at the start of `text`.
 ///
 /// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
-/// strings, and missing closing brackets at the end. Rejects a truncated string, number or member,
-/// because the missing part could change the meaning.
+/// strings, and missing closing brackets at the end. Returns `None` if a string, number or member
+/// is truncated, because the missing part could change the meaning.
 pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
@@ -35,7 +35,8 @@ pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
     }
 }
 
-/// Parses Python keyword arguments, such as `x=17, y="a"`.
+/// Parses Python keyword arguments, such as `x=17, y="a"`. Returns `None` if `text` contains
+/// anything else or is empty.
 pub(super) fn parse_keywords(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.parse_members(MAX_DEPTH, ')', &['='])?;
@@ -75,8 +76,9 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Parses the members of an object up to the bracket `end`. After the last member, `end` may be
-    /// missing. `equals` contains the accepted separators between a key and its value.
+    /// Parses the members of an object up to the bracket `end`. At the end of the text, `end` may
+    /// be missing after a member. `equals` contains the accepted separators between a key and its
+    /// value.
     fn parse_members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
         let mut members = Map::new();
         loop {
@@ -89,7 +91,7 @@ impl<'t> LenientParser<'t> {
                     self.next();
                     self.parse_string(quote)?
                 }
-                _ => self.take_word().filter(|word| !word.is_empty())?.to_owned(),
+                _ => Some(self.take_word()).filter(|word| !word.is_empty())?.to_owned(),
             };
             if !equals.contains(&self.peek()?) {
                 return None;
@@ -136,9 +138,9 @@ impl<'t> LenientParser<'t> {
 
     fn parse_string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
-        // An invalid escape such as `\d` is read as a literal backslash. If a string also has a
-        // valid escape such as `\n`, that one could be literal too (`C:\new\docs`). Such a string
-        // is rejected.
+        // An invalid escape such as `\d` is read as a literal backslash. If the same string also
+        // has a valid escape such as `\n`, that escape could be literal too (`C:\new\docs`). The
+        // string is then rejected.
         let (mut has_escape, mut has_backslash) = (false, false);
         loop {
             match self.next()? {
@@ -181,7 +183,7 @@ impl<'t> LenientParser<'t> {
     }
 
     fn parse_constant(&mut self) -> Option<Value> {
-        Some(match self.take_word()? {
+        Some(match self.take_word() {
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
             "null" | "None" => Value::Null,
@@ -193,16 +195,18 @@ impl<'t> LenientParser<'t> {
         })
     }
 
-    /// Takes the letters, digits and characters of `_+-.$` at the current position.
-    fn take_word(&mut self) -> Option<&'t str> {
+    /// Consumes and returns the letters, digits and characters of `_+-.$` at the current position.
+    /// The result is empty if there are none.
+    fn take_word(&mut self) -> &'t str {
         let is_word_character = |character: char| character.is_alphanumeric() || "_+-.$".contains(character);
-        let length = self.rest.find(|character| !is_word_character(character)).unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at_checked(length)?;
+        let rest = self.rest.trim_start_matches(is_word_character);
+        let word = self.rest.strip_suffix(rest).unwrap_or_default();
         self.rest = rest;
-        Some(word)
+        word
     }
 
-    /// Skips whitespace. Returns the next character without consuming it.
+    /// Skips whitespace. Returns the next character without consuming it, or `None` at the end of
+    /// the text.
     fn peek(&mut self) -> Option<char> {
         self.rest = self.rest.trim_start();
         self.rest.chars().next()

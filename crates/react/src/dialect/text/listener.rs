@@ -10,16 +10,18 @@ use super::{
     section_parser::SectionParser,
 };
 
-/// The parser for one streamed reply. Ambiguous text is emitted at the end of the reply.
+/// The streaming parser of [`TextReact`](super::TextReact), for one reply. Text that is ambiguous
+/// during the stream is emitted at the end of the reply.
 pub(super) struct TextListener {
     sections: SectionParser,
     deltas: DeltaBuffer,
-    /// Number of bytes of the thought that were emitted.
+    /// The number of bytes of the thought that were emitted.
     thought_len: usize,
-    /// Number of bytes of the answer section that were emitted.
+    /// The number of bytes of the answer section that were emitted.
     answer_len: usize,
     answer_argument: AnswerScanner,
-    /// The schema of the answer. If it is set, no answer text is emitted: the answer is JSON.
+    /// The schema of the answer, if the answer is structured. In this case no answer text is
+    /// emitted.
     outputs: Option<Schema>,
 }
 
@@ -42,8 +44,8 @@ impl TextListener {
             return;
         }
         match sections.actions.as_slice() {
-            // The section may be an object that contains the answer, or code that contains the
-            // object.
+            // The answer section may be a JSON object that contains the answer, or a code fence
+            // around such an object.
             [] if sections.answer.trim_start().starts_with(['{', '`']) => {}
             [] => self.deltas.push_answer(new_text(&sections.answer, &mut self.answer_len)),
             [action] if is_finish(action) => {
@@ -73,7 +75,8 @@ impl Listener for TextListener {
     }
 }
 
-/// Trims `text` and returns the part after the first `emitted` bytes. Adds its length to `emitted`.
+/// Trims `text`, returns the part after the first `emitted` bytes, and adds its length to
+/// `emitted`.
 fn new_text<'t>(text: &'t str, emitted: &mut usize) -> &'t str {
     let new = text.trim().get(*emitted..).unwrap_or_default();
     *emitted += new.len();

@@ -1,4 +1,4 @@
-//! Parser for plain text steps.
+//! The parser for steps in plain text.
 
 use haft_core::{
     Schema,
@@ -15,10 +15,11 @@ use super::{
     section_parser::{SectionParser, StepSections},
 };
 
-/// Parses the first step of a reply. The step may also be a JSON object.
+/// Parses the first step in `text`, or returns `None` if there is none. The step may also be a JSON
+/// object.
 ///
-/// If `is_complete` is `false`, the text may be truncated anywhere. Missing closing brackets are
-/// not added in this case.
+/// If `is_complete` is `false`, `text` may be truncated anywhere. In this case missing closing
+/// brackets are not added.
 pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>) -> Option<ParsedStep> {
     let mut parser = SectionParser::default();
     parser.push(text);
@@ -40,7 +41,8 @@ pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>
     Some(ParsedStep { thought, action: reader.read_action()? })
 }
 
-/// Returns the text after a leading `<think>` block. Returns the whole text if there is none.
+/// Returns the text after a leading `<think>` block, or the whole `text` if there is no such block.
+/// If the block is not closed, the result is empty.
 fn after_thinking(text: &str) -> &str {
     match text.trim_start().strip_prefix(OPEN_TAG) {
         Some(thinking) => thinking.split_once(CLOSE_TAG).map_or("", |(_, rest)| rest),
@@ -48,7 +50,8 @@ fn after_thinking(text: &str) -> &str {
     }
 }
 
-/// Returns the text from the first line on that starts with `{` or a code fence.
+/// Returns the rest of `text` from the first line that starts with `{` or a code fence, or `None`
+/// if there is no such line.
 fn skip_to_object(text: &str) -> Option<&str> {
     let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
         let start = *end;
@@ -59,7 +62,7 @@ fn skip_to_object(text: &str) -> Option<&str> {
     text.get(start..)
 }
 
-/// A converter from the sections of a step to its action.
+/// A converter from the sections of a step to its [`StepAction`].
 struct StepReader<'a> {
     sections: &'a StepSections,
     is_complete: bool,
@@ -90,7 +93,8 @@ impl StepReader<'_> {
             return self.read_answer();
         }
         let has_both = !arguments.is_empty() && self.parse_arguments(rest).is_some();
-        // A call is ambiguous if it has two sets of arguments, or an answer instead of arguments.
+        // A call is ambiguous if it has arguments both in the action and in the arguments section,
+        // or an answer instead of arguments.
         if has_both || (text.is_empty() && !self.sections.answer.trim().is_empty()) {
             return None;
         }
@@ -105,7 +109,8 @@ impl StepReader<'_> {
                 // In a truncated reply, the arguments of the call may still be missing.
                 (self.is_complete || is_closed).then(|| "{}".to_owned())?
             }
-            // The unparsed text is kept: the validation error of the call explains the problem.
+            // The unparsed text is passed on, so that the validation error of the call explains the
+            // problem to the model.
             None => text.trim().to_owned(),
         };
         Some(StepAction::Call { name: name.to_owned(), arguments })
@@ -121,21 +126,22 @@ impl StepReader<'_> {
         self.answer_from(answer, wrapped().map(|parsed| parsed.object))
     }
 
-    /// Returns the action of a [`FINISH`] call. `text` contains its arguments.
+    /// Returns the action of a [`FINISH`] call, or `None` if the arguments are truncated. `text`
+    /// contains the arguments.
     fn read_finish(&self, text: &str) -> Option<StepAction> {
         if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
             return Some(StepAction::Answer(text.to_owned()));
         }
         let arguments = self.parse_arguments(text);
-        // A truncated answer is not used.
+        // The answer is truncated, so it is not used.
         if arguments.is_none() && strip_fence(text).starts_with('{') {
             return None;
         }
         self.answer_from(text, arguments)
     }
 
-    /// Returns the action that ends the run. The answer is taken from `object`, or else from
-    /// `text`.
+    /// Returns the action that ends the run. The answer is taken from `object` if possible, or else
+    /// from `text`.
     fn answer_from(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
         if self.outputs.is_some() {
             let object = object.or_else(|| self.parse_arguments(text));
@@ -165,7 +171,7 @@ impl StepReader<'_> {
     }
 }
 
-/// Splits an action, such as `add(x=1)`, into the tool name and the text after it.
+/// Splits `action`, such as `add(x=1)`, into the tool name and the text after it.
 pub(super) fn split_call(action: &str) -> (&str, &str) {
     let action = strip_fence(action).trim_start_matches(is_markup);
     let is_name_character = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
@@ -182,7 +188,7 @@ fn is_blank(text: &str) -> bool {
     text.trim_matches(|letter| is_markup(letter) || "().,;".contains(letter)).is_empty()
 }
 
-/// Removes the brackets and quotes around an inline answer, as in `Finish[42]`.
+/// Removes the brackets and quotes around the text of an inline answer, as in `[42]` or `("42")`.
 fn strip_brackets(text: &str) -> &str {
     let closed = text.trim_end_matches(|letter| is_markup(letter) || letter == '.');
     let inside = |open, close| closed.strip_prefix(open)?.strip_suffix(close);
@@ -196,7 +202,7 @@ fn strip_brackets(text: &str) -> &str {
     quoted('"').or_else(|| quoted('\'')).unwrap_or(inside)
 }
 
-/// Removes the opening code fence of a text together with its language, as in `` ```json ``.
+/// Removes the opening code fence of `text` together with its language, as in `` ```json ``.
 fn strip_fence(text: &str) -> &str {
     let text = text.trim_start();
     let Some(fenced) = text.strip_prefix("```") else { return text };

@@ -1,4 +1,4 @@
-//! Incremental parser that splits a step into its sections.
+//! An incremental parser that splits a step in plain text into its sections.
 
 use std::mem;
 
@@ -10,16 +10,17 @@ use super::{
     parser::split_call,
 };
 
-/// The text of each section of a step. The labels are not included.
+/// The text of each section of a step, without the labels.
 #[derive(Default)]
 pub(super) struct StepSections {
     pub(super) preamble: String,
     pub(super) thought: String,
-    /// The action sections. There are several if the model repeats the action before its arguments.
+    /// The text of each action section. There are several if the model repeats the action before
+    /// its arguments.
     pub(super) actions: Vec<String>,
     pub(super) arguments: String,
     pub(super) answer: String,
-    /// Set if an answer is directly followed by a call: the step could be either.
+    /// Set if an answer is directly followed by a tool call, so the step could be either.
     pub(super) is_ambiguous: bool,
 }
 
@@ -33,34 +34,35 @@ pub(super) struct SectionParser {
     nesting: Nesting,
     think_tags: ThinkTagParser,
     ambiguity: Ambiguity,
-    /// Text after an ambiguous label in the answer. It is added to the answer, unless the label
-    /// turns out to start the next step.
+    /// The text from an ambiguous label inside the answer on. It is added to the answer, unless the
+    /// label turns out to start the next step.
     ambiguous_text: String,
 }
 
-/// The state of the parser before the next character.
+/// The position of a [`SectionParser`] in the reply.
 enum Position {
-    /// Before the first character of the step.
+    /// Before the first non-whitespace character of the reply.
     Start,
-    /// At the start of a line that may be a label. Contains the characters of the line so far.
+    /// At the start of a line that may be a label. The string contains the characters of the line
+    /// so far.
     Line(String),
-    /// After a bold label such as `**Thought:`. The closing `**` may follow.
+    /// Directly after a bold label such as `**Thought:`. The closing `**` may follow.
     AfterLabel,
-    /// In the text of a section.
+    /// Inside the text of a section.
     Content,
-    /// After the end of the step. More text could only follow an observation, which does not exist
-    /// yet.
+    /// After the end of the step. All further text is ignored: it could only follow from an
+    /// observation, and the tool has not run yet.
     Over,
 }
 
-/// The kind of a label inside an answer. The label may be part of the answer, or start the next
+/// The last label inside an answer, if any. The label may be part of the answer, or start the next
 /// step.
 #[derive(Clone, Copy)]
 enum Ambiguity {
     None,
     Question,
     Thought,
-    /// An action. The index is the start of the tool name in `ambiguous_text`.
+    /// An action label. The number is the byte index of the tool name in `ambiguous_text`.
     Action(usize),
 }
 
@@ -79,7 +81,7 @@ impl Default for SectionParser {
 }
 
 impl SectionParser {
-    /// Returns the sections parsed so far. Ambiguous text is not included.
+    /// Returns the sections parsed so far. Text in `ambiguous_text` is not included.
     pub(super) fn sections(&self) -> &StepSections {
         &self.sections
     }
@@ -90,7 +92,7 @@ impl SectionParser {
         self.push_split(&split);
     }
 
-    /// Parses text whose `<think>` tags are removed. The reasoning inside the tags is added to the
+    /// Parses text without `<think>` tags. The reasoning from inside the tags is added to the
     /// thought.
     fn push_split(&mut self, split: &ThinkSplit) {
         self.sections.thought.push_str(&split.reasoning);
@@ -100,7 +102,7 @@ impl SectionParser {
         }
     }
 
-    /// Parses the text that is still buffered at the end of the reply. Returns the sections.
+    /// Parses the text that is still buffered at the end of the reply, and returns the sections.
     pub(super) fn finish(&mut self) -> &StepSections {
         let rest = self.think_tags.finish();
         self.push_split(&rest);
@@ -140,8 +142,8 @@ impl SectionParser {
         }
     }
 
-    /// Classifies `line`, the start of a line, as a label or as content, and handles it
-    /// accordingly.
+    /// Classifies `line`, the first characters of a line, as a label or as content. A label starts
+    /// a section, and content is appended to the current section.
     fn continue_line(&mut self, line: String) -> Position {
         match label::classify_line_start(&line) {
             LineStart::Undecided => Position::Line(line),
@@ -159,7 +161,7 @@ impl SectionParser {
         if is_line_start { Position::Line(String::new()) } else { Position::Content }
     }
 
-    /// Appends text to the current section.
+    /// Appends `text` to the current section.
     fn append(&mut self, text: &str) {
         let section = match self.current {
             Section::Preamble => Some(&mut self.sections.preamble),
@@ -178,8 +180,8 @@ impl SectionParser {
         }
     }
 
-    /// Returns `true` if the label can start a section here, and is not part of the current
-    /// section.
+    /// Returns `true` if `label` can start a section here. If it cannot, it is content of the
+    /// current section.
     fn can_start(&self, label: Label) -> bool {
         if self.nesting.is_open() {
             return label.is_bracketed || (label.is_marked && label.section == Section::End);
@@ -193,7 +195,8 @@ impl SectionParser {
         }
     }
 
-    /// Starts the section of a label. If the label belongs to the next step, ends the step.
+    /// Starts the section of `label`, or ends the step if `label` belongs to the next step. `line`
+    /// is the line up to the end of the label.
     fn enter(&mut self, label: Label, line: &str) -> Position {
         if self.current == Section::Answer && !label.is_bracketed {
             let is_blank = self.sections.answer.trim().is_empty();
@@ -223,8 +226,8 @@ impl SectionParser {
         !self.sections.answer.trim().is_empty() || !self.sections.arguments.trim().is_empty() || has_inline()
     }
 
-    /// Handles a label inside an answer. The label may be part of the answer or start the next
-    /// step.
+    /// Handles a label inside an answer. `section` is the section of the label, and `line` is its
+    /// text. The label may be part of the answer or start the next step.
     fn continue_answer(&mut self, section: Section, line: &str) -> Position {
         self.ambiguity = match (section, self.ambiguity) {
             (Section::End | Section::Arguments, Ambiguity::Action(_)) => {

@@ -109,7 +109,8 @@ fn call_inside_a_thought_is_not_executed() {
     }
 }
 
-/// Labels, code fences and brackets inside argument values are part of the values.
+/// Labels, code fences and brackets inside argument values must not be parsed: they belong to the
+/// values.
 #[test]
 fn argument_values_are_unchanged() {
     let text = json!({"text": "Thought: no\nAction: sub\n```sh\nls {a}\n```", "n": [1.5, {"q": "it's"}], "none": null});
@@ -164,7 +165,7 @@ fn truncated_arguments_are_not_completed() {
         "x='1',",
         "title: 'x'",
         "whatever",
-        // These arguments are ambiguous or invalid, rather than truncated.
+        // The following arguments are ambiguous or invalid, not truncated.
         r#"[{"path":"a"},{"path":"b"}]"#,
         r#"{"path":"a"}, {"path":"b"}"#,
         r#"{"a":{"b":1}}, "c": 2}"#,
@@ -266,6 +267,6 @@ fn text_without_a_step_has_a_problem() {
         let reply = TextReact.fold(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // An empty reply is not a problem of the dialect: the run handles it.
+    // The run itself handles an empty reply, so it is not a problem of the dialect.
     assert_eq!(TextReact.fold(ChatResponse::new(""), None).problem, None);
 }

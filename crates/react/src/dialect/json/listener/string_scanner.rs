@@ -4,13 +4,15 @@ use haft_core::text::surrogates;
 
 /// An incremental scanner for the string values of a JSON object.
 ///
-/// It emits each decoded character with the path of the value. Text before and after the first
-/// object is skipped. Invalid JSON causes no error, but the emitted text may be wrong.
+/// It emits each decoded character together with the keys on the path to its value. Text before and
+/// after the first object is skipped. Invalid JSON causes no error, but the emitted text may be
+/// wrong.
 #[derive(Default)]
 pub(in super::super::super) struct StringScanner {
-    /// The keys on the path to the current value. The key of an array element is empty.
+    /// The keys on the path to the current value. An array element has an empty key.
     path: Vec<String>,
-    /// The open objects and arrays: `true` for an object, `false` for an array.
+    /// The objects and arrays that are not closed yet, outermost first: `true` for an object,
+    /// `false` for an array.
     containers: Vec<bool>,
     state: ScanState,
     escape: Escape,
@@ -18,7 +20,7 @@ pub(in super::super::super) struct StringScanner {
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum ScanState {
-    /// Before the first object.
+    /// Before the `{` of the first object.
     #[default]
     Before,
     /// Inside the object, but outside a string. `expects_key` is set if the next string is a key.
@@ -27,7 +29,7 @@ enum ScanState {
     },
     Key,
     Value,
-    /// After the first object.
+    /// After the `}` of the first object.
     After,
 }
 
@@ -35,21 +37,21 @@ enum ScanState {
 enum Escape {
     #[default]
     None,
-    /// After a backslash.
+    /// After a backslash inside a string.
     Begun,
-    /// Inside `\uXXXX`: the value and the number of the digits read so far.
+    /// Inside `\uXXXX`. `unit` is the value of the digits read so far, `digits` is their number.
     Unit { unit: u16, digits: u8 },
-    /// After a high surrogate. A low surrogate should follow.
+    /// After an escaped high surrogate. An escaped low surrogate should follow.
     High(u16),
-    /// After a high surrogate and a backslash.
+    /// After an escaped high surrogate and a backslash.
     HighBegun(u16),
-    /// Inside `\uXXXX` of the low surrogate.
+    /// Inside `\uXXXX` of the low surrogate that follows the surrogate `high`.
     Low { high: u16, unit: u16, digits: u8 },
 }
 
 impl StringScanner {
-    /// Scans one character. If it completes a character of a string value, returns that character
-    /// and the path of the value.
+    /// Scans one character of the JSON text. If it completes a character of a string value, returns
+    /// the path of the value and that character. Otherwise returns `None`.
     pub(in super::super::super) fn push(&mut self, character: char) -> Option<(&[String], char)> {
         match self.state {
             ScanState::Before if character == '{' => self.enter(true),
@@ -111,7 +113,8 @@ impl StringScanner {
         None
     }
 
-    /// Processes one raw character of a string. Returns the decoded character, if it is complete.
+    /// Processes one raw character of a string. Returns the decoded character, or `None` if an
+    /// escape sequence is not complete yet.
     fn unescape(&mut self, character: char) -> Option<char> {
         let (next, decoded) = match (mem::take(&mut self.escape), character) {
             (Escape::None, '\\') => (Escape::Begun, None),
@@ -155,7 +158,7 @@ fn short_escape(letter: char) -> char {
     }
 }
 
-/// Returns the value of a hex digit, or 0 for any other character.
+/// Returns the value of the hex digit `digit`, or 0 for any other character.
 fn hex_value(digit: char) -> u16 {
     digit.to_digit(16).and_then(|digit| u16::try_from(digit).ok()).unwrap_or_default()
 }

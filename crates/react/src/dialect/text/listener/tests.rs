@@ -13,7 +13,7 @@ use super::super::{StepFormat, TextReact};
 use super::*;
 use crate::{Dialect, JsonReact};
 
-/// Streams a reply in the given chunks. Returns the emitted thought and answer.
+/// Streams a reply in the given chunks. Returns the emitted thought and the emitted answer.
 fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let chunks: Vec<_> = chunks.into_iter().collect();
     let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()).into());
@@ -64,8 +64,8 @@ fn thought_and_answer_are_streamed() {
     assert_eq!(streamed("Answer: {\"answer\": \"42\"}"), pair("", "42"));
 }
 
-/// A server may send reasoning in a separate field, while the text has a thought too. Both are
-/// emitted, reasoning first, and the complete reply contains the same text.
+/// A server may send reasoning in a separate field, in addition to a thought in the text. Both are
+/// emitted, reasoning first, and the complete reply must contain the same text.
 #[test]
 fn reasoning_precedes_the_thought() {
     for (dialect, text) in [
@@ -102,16 +102,17 @@ proptest! {
         check_chunks(&reply_text, cuts)?;
     }
 
-    /// Arbitrary text does not cause a panic. The streamed text equals the text of the complete
-    /// reply.
+    /// Arbitrary text must not cause a panic, and the streamed text must equal the text of the
+    /// complete reply.
     #[test]
     fn arbitrary_text_streams_what_is_parsed(text in "([a-zA-Z: \n{}\"'\\[\\]=,*`#0-9\\\\]|\nThought:|\nAction:|finish\n|add\n|Arguments:|\nAnswer:|\nObservation:|\nQuestion:|[{]\"answer\": \"|\\\\u|```|<think>|</think>)*", cuts in vec(any::<u8>(), 1..20)) {
         check_chunks(&text, cuts)?;
     }
 }
 
-/// Checks that the streamed text is the same for any chunking, and equals the text of the complete
-/// reply.
+/// Checks that `reply_text` is streamed as the same text for any chunking, and that this text
+/// equals the text of the complete reply. A byte of `cuts` that is divisible by 4 starts a new
+/// chunk.
 fn check_chunks(reply_text: &str, cuts: Vec<u8>) -> Result<(), TestCaseError> {
     let mut chunks = vec![String::new()];
     let mut cuts = cuts.into_iter().cycle();
