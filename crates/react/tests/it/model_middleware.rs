@@ -1,4 +1,4 @@
-//! Tests of agents with fallback models and with cached replies.
+//! Tests of agents with fallback models, and of agents with cached replies.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ fn server_error() -> ModelError {
     ModelError::Server { status: Some(503), body: "down".to_owned(), retry_after: None }
 }
 
-/// A model and its fallback share one dialect. Native calls are used only if both support them.
+/// A model and its fallback share one dialect. Native calls are used only if both models support
+/// them.
 #[tokio::test]
 async fn dialect_of_a_fallback_suits_both_models() {
     let plain = ModelProfile { native_tools: false, json_schema: false, ..ModelProfile::new("plain") };
@@ -36,7 +37,8 @@ async fn dialect_of_a_fallback_suits_both_models() {
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
 }
 
-/// Retries and omitted messages work with a fallback model as they do with a single model.
+/// A retry or a shortened view must work with a fallback model as it does with a single model. The
+/// error of the last fallback decides which of them follows.
 #[tokio::test]
 async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;
@@ -61,7 +63,7 @@ async fn error_of_the_last_fallback_decides_the_retry() {
     assert_eq!((failures.len(), error.usage.requests), (2, 1));
 }
 
-/// A repeated run gets the same replies from the cache. They cost nothing.
+/// A repeated run receives the same replies from the cache. Cached replies cost nothing.
 #[tokio::test]
 async fn cached_replies_repeat_a_run_at_no_cost() {
     let call = AssistantMessage {

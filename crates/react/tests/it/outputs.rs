@@ -57,8 +57,8 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::of(&answer.transcript)).unwrap());
 }
 
-/// Behaviour C23: with native calls, the outputs are the arguments of a `finish` call. A `finish`
-/// call beside other calls is ignored.
+/// Behaviour C23: with native calls, the outputs are the arguments of a `finish` call. If a reply
+/// also contains other calls, its `finish` call is ignored.
 #[tokio::test]
 async fn native_outputs_are_a_call_of_finish() {
     let model = ScriptedModel::new()
@@ -78,8 +78,8 @@ async fn native_outputs_are_a_call_of_finish() {
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
 }
 
-/// Behaviour C31: each of two invalid outputs leads to a hint for the model. The third output,
-/// `"3"` instead of `3`, is repaired.
+/// Behaviour C31: the model receives a hint after each of two invalid outputs. The third output
+/// contains `"3"` instead of `3` and is repaired.
 #[tokio::test]
 async fn invalid_outputs_are_repaired_or_returned_to_the_model() {
     let model = ScriptedModel::new()
@@ -113,8 +113,8 @@ async fn outputs_that_stay_invalid_are_an_error() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// Behaviour C28: `finish` is a reserved name in the JSON dialect. It is also reserved for native
-/// calls if outputs are declared.
+/// Behaviour C28: `finish` is a reserved name in the JSON dialect. With native calls, it is
+/// reserved only if outputs are declared.
 #[test]
 fn tool_named_finish_is_an_error_at_construction() {
     let tools = || calculator().with(plain("finish", || async {}));
@@ -126,7 +126,7 @@ fn tool_named_finish_is_an_error_at_construction() {
         r#"no tool can be named "finish": the dialect json ends a run by this name; rename or prefix the tool"#
     );
     assert!(native.is_err());
-    // Dialects without a reserved `finish` accept the tool.
+    // Native calls without outputs do not reserve `finish`, so the tool is accepted.
     assert!(ReactAgent::new(ScriptedModel::new(), tools()).is_ok());
 }
 

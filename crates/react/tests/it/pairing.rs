@@ -1,4 +1,4 @@
-//! Assertions that each tool call has a result at the right place. Every provider requires this.
+//! Assertions that each tool call has a result at the right position. Every provider requires this.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -8,20 +8,20 @@ use haft_core::{
     model::ChatRequest,
 };
 
-/// Asserts that call ids are unique, and that each call has exactly one result. The results must
-/// directly follow the reply with the calls, in call order.
+/// Asserts that the call ids in `transcript` are unique, and that each call has exactly one result.
+/// The results must directly follow the reply with the calls, in call order.
 #[track_caller]
 pub(crate) fn assert_paired(transcript: &Transcript) {
     assert_all_paired(transcript.messages());
 }
 
-/// Like [`assert_paired`], for the messages of a model request.
+/// Asserts the same as [`assert_paired`], for the messages of a model request.
 #[track_caller]
 pub(crate) fn assert_request_paired(request: &ChatRequest) {
     assert_view_paired(&request.messages);
 }
 
-/// Like [`assert_paired`], for a part of a transcript.
+/// Asserts the same as [`assert_paired`], for a view of a transcript.
 #[track_caller]
 pub(crate) fn assert_view_paired(view: &View) {
     assert_all_paired(&view.iter().cloned().collect::<Vec<_>>());
@@ -45,7 +45,7 @@ fn assert_all_paired(messages: &[Arc<Message>]) {
     }
 }
 
-/// Formats the messages of a model request, one per line.
+/// Formats the messages of a model request as text, one message per line.
 pub(crate) fn lines(request: &ChatRequest) -> String {
     let lines = request.messages.iter().map(|message| {
         let calls: Vec<_> =

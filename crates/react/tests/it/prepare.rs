@@ -42,8 +42,8 @@ fn system(request: &ChatRequest) -> Arc<Message> {
     Arc::clone(request.instructions.as_ref().unwrap())
 }
 
-/// Behaviour B74: a call of a hidden tool fails like the call of an unknown tool, and the error
-/// lists only the visible tools.
+/// Behaviour B74: a call of a hidden tool fails like a call of an unknown tool, and the error lists
+/// only the visible tools.
 #[tokio::test]
 async fn tools_can_be_hidden_per_step() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).calls([("b", "fail", "{}")]).text("No.");
@@ -83,8 +83,8 @@ async fn unchanged_tools_and_instructions_are_shared() {
     assert!(requests.iter().all(|request| Arc::ptr_eq(&system(request), &system(&requests[0]))));
 }
 
-/// A hook can change the policy of a tool. The call is then checked against the changed policy:
-/// here it lacks a required scope and is denied.
+/// A `prepare` hook can change the policy of a tool. The call is then checked against the changed
+/// policy: here it lacks a required scope and is denied.
 #[tokio::test]
 async fn definition_can_be_changed() {
     let model = ScriptedModel::new().calls(ADD).text("Denied.");
@@ -107,8 +107,8 @@ async fn definition_can_be_changed() {
     assert!(!answer.steps[0].result.is_success(), "{:?}", answer.steps[0].result);
 }
 
-/// The `prepare` hook also runs when a suspended call resumes, so its changes of tools stay in
-/// force.
+/// The `prepare` hook also runs when a suspended call is resumed, so its changes to tools remain in
+/// effect.
 #[tokio::test]
 async fn resumed_call_uses_the_prepared_tools() {
     let steps = Arc::new(Mutex::new(Vec::new()));
@@ -166,12 +166,12 @@ async fn choice_settings_and_instructions_apply_to_one_step() {
     assert_eq!(settings, [(Some(0.5), Some(10)), (Some(0.5), None)]);
     let choices: Vec<_> = requests.iter().map(|it| it.tool_choice.clone()).collect();
     assert_eq!(choices, [ToolChoice::Required, ToolChoice::Auto]);
-    // Instructions from the hook are not added to the transcript.
+    // Instructions from the hook are sent to the model, but are not added to the transcript.
     assert_eq!(answer.transcript.len(), 4);
 }
 
-/// The text and JSON dialects append a long text to the instructions. While the instructions stay
-/// equal, all requests share one rendered message.
+/// The text and JSON dialects append a long text to the instructions. As long as the instructions
+/// are equal, all model requests must share one rendered message.
 #[tokio::test]
 async fn equal_instructions_are_rendered_once_in_every_dialect() {
     let step = r#"{"thought":"","tool_name":"add","tool_args":{"x":NUMBER,"y":1}}"#;
@@ -193,7 +193,8 @@ async fn equal_instructions_are_rendered_once_in_every_dialect() {
     }
 }
 
-/// The hook for dynamic instructions can read the state of the run, its usage and its transcript.
+/// The hook for dynamic instructions can read the host state, the usage and the transcript of the
+/// run.
 #[tokio::test]
 async fn dynamic_instructions_can_read_state_usage_and_transcript() {
     let registry = ToolRegistry::new("shop");
@@ -251,7 +252,7 @@ async fn failed_hook_ends_the_run_and_keeps_the_transcript() {
     }
 }
 
-/// If a request is repeated after a context overflow, the `prepare` hook runs again.
+/// If a model request is repeated after a context overflow, the `prepare` hook must run again.
 #[tokio::test]
 async fn repeated_request_is_prepared_again() {
     let prepared = Arc::new(Mutex::new(0));
@@ -269,8 +270,8 @@ async fn repeated_request_is_prepared_again() {
     assert_eq!(texts, ["Request 1.", "Request 2.", "Request 3.", "Request 4."]);
 }
 
-/// The tool choice of a step is checked against the tools of that step. Forcing a hidden tool is an
-/// error.
+/// The tool choice of a step is checked against the tools of that step. It is an error to force a
+/// hidden tool.
 #[tokio::test]
 async fn hidden_tool_cannot_be_forced() {
     let model = ScriptedModel::new().calls(ADD).fail(ModelError::ContextTooLong("too much".to_owned()));

@@ -1,4 +1,5 @@
-//! Property tests of runs with random replies, result orders, crashes and messages.
+//! Property tests of runs with random replies, random orders of results, crashes and enqueued
+//! messages.
 
 use std::{cell::Cell, collections::HashSet};
 
@@ -24,11 +25,11 @@ use serde_json::json;
 
 use crate::pairing::{assert_paired, assert_request_paired};
 
-/// The calls of one reply, each with its id and a flag for failure. There are only a few ids, so
-/// that they collide.
+/// The calls of one reply. Each has an id, and a flag that is `true` if the call fails. There are
+/// only a few ids, so that they collide.
 type Calls = Vec<(&'static str, bool)>;
 
-/// A scripted reply from the model.
+/// A reply from the model in a scenario.
 #[derive(Clone, Debug)]
 enum Reply {
     Calls(Calls),
@@ -39,18 +40,19 @@ enum Reply {
 #[derive(Clone, Debug)]
 struct Scenario {
     replies: Vec<Reply>,
-    /// Random choices. Each selects one of the open calls, whose result arrives next.
+    /// Random choices. Each selects the open call whose result arrives next.
     order: Vec<Index>,
     config: RunConfig,
     /// Set if the run uses the text dialect instead of native calls.
     in_text: bool,
     earlier: Transcript,
-    /// For each summary, `true` if the model completes it, or `false` if it is truncated.
+    /// For each summary, `true` if the model completes it, or `false` if the summary is truncated.
     summaries: Vec<bool>,
-    /// For each event, `true` if a call pushes another call before it ends. The list is repeated.
+    /// For each event, `true` if a call pushes another call before it ends. The list repeats from
+    /// its start.
     pushes: Vec<bool>,
     /// For each event, the delivery mode of a message that is enqueued after the event, or `None`
-    /// for no message. The list is repeated.
+    /// if no message is enqueued. The list repeats from its start.
     messages: Vec<Option<When>>,
 }
 
@@ -73,19 +75,20 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// Generates scenarios in which calls push other calls. Pushed calls can push calls too.
+/// Generates scenarios in which calls push other calls. Pushed calls can push calls, too.
 fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
     (scenarios(), vec(any::<bool>(), 1..4)).prop_map(|(scenario, pushes)| Scenario { pushes, ..scenario })
 }
 
-/// Generates scenarios in which messages are enqueued at any time, including during calls.
+/// Generates scenarios in which messages are enqueued at any time, including while calls are in
+/// progress.
 fn enqueuing_scenarios() -> impl Strategy<Value = Scenario> {
     let when = prop_oneof![Just(When::NextRequest), Just(When::Idle)];
     let messages = vec(option::of(when), 1..6);
     (pushing_scenarios(), messages).prop_map(|(scenario, messages)| Scenario { messages, ..scenario })
 }
 
-/// Generates scenarios with context overflows, omissions, summaries and extracted outputs.
+/// Generates scenarios with context overflows, omitted messages, summaries and extracted outputs.
 fn long_scenarios() -> impl Strategy<Value = Scenario> {
     let reply =
         prop_oneof![4 => calls().prop_map(Reply::Calls), 1 => Just(Reply::Prose), 3 => Just(Reply::TooLong)];
@@ -148,31 +151,31 @@ impl Scenario {
     }
 }
 
-/// The state of a running scenario. The scenario stops after `events` events. `between` is applied
-/// to the run after each event, for example to save and load it.
+/// A driver that runs a scenario and stops after `events` events. It applies `between` to the run
+/// after each event, for example to save and load the run.
 struct Driver<'p, F> {
     scenario: &'p Scenario,
     order: std::slice::Iter<'p, Index>,
     events: usize,
     clock: i64,
-    /// Number of calls pushed so far.
+    /// The number of calls that were pushed so far.
     pushed: usize,
-    /// The ids of the calls executed so far.
+    /// The ids of the calls that were executed so far.
     executed: HashSet<String>,
-    /// Number of messages enqueued so far.
+    /// The number of messages that were enqueued so far.
     enqueued: usize,
     between: F,
 }
 
-/// Maximum number of enqueued messages per scenario.
+/// The maximum number of enqueued messages per scenario.
 const MAX_ENQUEUED: usize = 6;
 
-/// Maximum number of pushed calls per scenario.
+/// The maximum number of pushed calls per scenario.
 const MAX_PUSHED: usize = 8;
 
 impl<F: Fn(Run) -> Run> Driver<'_, F> {
-    /// Counts an event and enqueues a message if the scenario has one. Returns `false` when the
-    /// scenario must stop.
+    /// Counts an event, and enqueues a message if the scenario has one for it. Returns `false` if
+    /// the scenario must stop.
     fn record_event(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
         let clock = usize::try_from(self.clock).unwrap();
@@ -189,8 +192,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
         Timestamp::from_unix_millis(self.clock)
     }
 
-    /// Pushes a call if the scenario has one, as a tool would. Some pushed calls need the result of
-    /// the previously pushed call.
+    /// Pushes a call to `run` if the scenario has one for this event. Some pushed calls need the
+    /// result of the previously pushed call.
     fn push(&mut self, run: &mut Run) {
         let clock = usize::try_from(self.clock).unwrap();
         let pushes = &self.scenario.pushes;
@@ -221,7 +224,7 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             if !self.record_event(run) {
                 return false;
             }
-            // After a crash, the interrupted calls already have results in the run. They are not
+            // Calls that were interrupted by a crash already have results in the run. They are not
             // executed.
             let under_way = run.interrupted();
             open.retain(|call| under_way.contains(call));
@@ -230,8 +233,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
     }
 }
 
-/// Runs a scenario to its end, or until `events` events have happened. `between` is applied to the
-/// run after each event.
+/// Runs a scenario to its end, or until `events` events have happened. Applies `between` to the run
+/// after each event, and returns the run.
 fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Run {
     let mut run =
         Run::new(&scenario.config, RunInput::new("Go.").with_history(scenario.earlier.clone())).unwrap();
@@ -275,8 +278,8 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
     run
 }
 
-/// Asserts the content of a model request: paired calls, the question, the last observation, and no
-/// summary except the last.
+/// Asserts that a model request contains paired calls, the question, the last observation, and no
+/// summary except the last one.
 #[track_caller]
 fn assert_view(scenario: &Scenario, run: &Run, request: &ChatRequest) {
     assert_request_paired(request);
@@ -329,8 +332,8 @@ fn through_json(run: Run) -> Run {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For any order of results, each call has exactly one result, and the results are in call
-    /// order.
+    /// For any order of results, each call must have exactly one result, and the results must be in
+    /// call order.
     #[test]
     fn every_call_has_one_result_in_call_order(scenario in scenarios()) {
         let run = drive(&scenario, usize::MAX, |run| run);
@@ -340,7 +343,7 @@ proptest! {
         prop_assert_eq!(run.transcript().len(), 1 + scenario.replies.len() + calls + 1);
     }
 
-    /// Behaviour D38: a run can be cancelled after any event. Every call has a result afterwards.
+    /// Behaviour D38: a run can be cancelled after any event. Every call then has a result.
     #[test]
     fn cancellation_after_any_event_closes_every_call(scenario in scenarios(), events in 0_usize..30) {
         let mut run = drive(&scenario, events, |run| run);
@@ -358,8 +361,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Calls and results stay paired despite context overflows, summaries, limited views and
-    /// extractions. The next run of the conversation can start.
+    /// Calls and results must stay paired despite context overflows, summaries, limited views and
+    /// extractions. The conversation can then continue with another run.
     #[test]
     fn calls_and_results_stay_paired_in_every_view(scenario in long_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
@@ -383,7 +386,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. The
-    /// result is in a note, and not among the results of a reply.
+    /// result is recorded in a note, and not among the results of a reply.
     #[test]
     fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
@@ -431,9 +434,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Messages can be enqueued at any time. They are delivered once, in order, and never between
-    /// calls and their results. A finished run has delivered all messages. A cancelled run keeps
-    /// the undelivered messages.
+    /// Messages can be enqueued at any time. They must be delivered once, in order, and never
+    /// between calls and their results. A finished run has delivered all messages, and a cancelled
+    /// run keeps the undelivered messages.
     #[test]
     fn enqueued_messages_are_delivered_once_and_in_order(scenario in enqueuing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {

@@ -34,7 +34,7 @@ use crate::{
     tools::{calculator, counted, plain},
 };
 
-/// Creates the tool `charge()`, and a counter of its calls.
+/// Creates the tool `charge()` and a counter of its calls. Returns both.
 fn charge() -> (DynamicTool, Arc<AtomicUsize>) {
     counted(&plain("charge", || async { "charged" }))
 }
@@ -96,8 +96,8 @@ async fn suspended_call_pushes_when_it_resumes() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// A call is interrupted by a crash and repeated. The calls that it pushed before the crash are
-/// discarded, so only the repetition pushes.
+/// A call is interrupted by a crash and repeated. The calls that it pushed before the crash must be
+/// discarded, because the repeated call pushes them again.
 #[tokio::test]
 async fn repeated_call_pushes_once() {
     let tries = Arc::new(AtomicUsize::new(0));
@@ -129,8 +129,8 @@ async fn repeated_call_pushes_once() {
     assert_paired(run.transcript());
 }
 
-/// A tool keeps its queue handle and uses it after its call has ended. The push fails, because no
-/// driver would execute the pushed call.
+/// A tool keeps its queue handle and uses the handle after the call has ended. The push must fail,
+/// because no driver would execute the pushed call.
 #[tokio::test]
 async fn queue_handle_is_closed_after_its_call() {
     let stored = Arc::new(Mutex::new(None::<QueueHandle>));
@@ -161,8 +161,8 @@ async fn queue_handle_is_closed_after_its_call() {
     assert_eq!(count.load(Ordering::Relaxed), 0);
 }
 
-/// A hand-off is part of a reply and cannot be pushed. The rejected push does not prevent a later
-/// hand-off.
+/// A hand-off is part of a reply, so it cannot be pushed. The rejected push must not prevent a
+/// later hand-off.
 #[tokio::test]
 async fn hand_off_cannot_be_pushed() {
     let push = DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
@@ -182,7 +182,7 @@ async fn hand_off_cannot_be_pushed() {
     assert!(error.starts_with(r#"unknown tool "transfer_to_kitchen""#), "{error}");
 }
 
-/// Pushed calls are also executed by a driver that uses [`Run`] without an agent.
+/// A driver that uses [`Run`] without an agent can execute pushed calls, too.
 #[tokio::test]
 async fn run_without_an_agent_executes_pushed_calls() {
     let (charge, count) = charge();

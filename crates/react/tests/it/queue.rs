@@ -28,7 +28,7 @@ use crate::{
     tools::{add, calculator, counted, fails, plain},
 };
 
-/// Creates the tool `label(text)`, which returns the text in angle brackets.
+/// Creates the tool `label(text)`, which returns `text` in angle brackets.
 fn label() -> DynamicTool {
     let schema = haft_core::Schema::arguments(json!({"properties": {"text": {"type": "string"}}})).unwrap();
     let name = haft_core::ToolName::new("label").unwrap();
@@ -41,7 +41,7 @@ fn tools() -> Toolset {
     calculator().with(label()).with(fails())
 }
 
-/// Returns a copy of a queue after a round trip through JSON.
+/// Returns a copy of `queue` after a round trip through JSON.
 fn reloaded(queue: &PendingQueue) -> PendingQueue {
     serde_json::from_str(&serde_json::to_string(queue).unwrap()).unwrap()
 }
@@ -82,7 +82,7 @@ async fn invalid_push_is_rejected() {
     assert!(queue.results().is_empty());
 }
 
-/// The state of the run is available when a call is pushed, and when it is executed.
+/// The state of `RunContext` must be available both when a call is pushed and when it is executed.
 #[tokio::test]
 async fn tool_with_state_can_be_pushed() {
     #[derive(Clone)]
@@ -116,8 +116,8 @@ async fn placeholders_are_unique_and_unpredictable() {
     }
 }
 
-/// A call runs after the calls whose results it needs. If an argument consists of a placeholder, it
-/// becomes the result with its JSON type.
+/// A call runs after the calls whose results it needs. If an argument consists of one placeholder,
+/// it is replaced with the result as a JSON value, here a number.
 #[tokio::test]
 async fn result_is_an_input_of_the_next_call() {
     let (tools, queue) = (tools(), PendingQueue::new());
@@ -135,7 +135,7 @@ async fn result_is_an_input_of_the_next_call() {
     );
 }
 
-/// Queued calls run through the pipeline of the tools: calls of a sequential tool do not overlap,
+/// Queued calls run through the pipeline of the tools: calls of a sequential tool must not overlap,
 /// and each call is recorded.
 #[tokio::test]
 async fn queue_uses_the_pipeline() {
@@ -309,7 +309,8 @@ async fn placeholders_are_replaced_in_all_values_and_messages() {
     assert_eq!(resolved_text(Message::user("No placeholder.")), None);
 }
 
-/// The length of a text is bounded, even if a placeholder of a long result occurs many times.
+/// The length of a text must be bounded, even if the placeholder of a long result occurs many
+/// times.
 #[tokio::test]
 async fn length_of_a_text_with_results_is_bounded() {
     let tools = Toolset::new().with(plain("long", || async { "x".repeat(100 << 10) }));
@@ -321,7 +322,8 @@ async fn length_of_a_text_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// Creates the results of successful calls. Each is given with the number in its placeholder.
+/// Creates the results of successful calls. Each call is given as the number in its placeholder and
+/// the output of its tool.
 fn queued_results(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
         let result = ToolResult::done(placeholder(number), "draw", output);
@@ -335,7 +337,7 @@ fn placeholder(number: u32) -> String {
 }
 
 /// Results can contain placeholders of other results. The size of the resolved text and the work
-/// are bounded, although nesting multiplies the placeholders.
+/// must be bounded, although nesting multiplies the placeholders.
 #[test]
 fn nested_results_are_resolved_once() {
     let texts = queued_results((0..7).map(|number| match number {
@@ -358,8 +360,8 @@ fn nested_results_are_resolved_once() {
     );
 }
 
-/// Placeholders in a result are replaced too. The text for the model stays within its limit, while
-/// the structured output contains the complete results.
+/// Placeholders in a result are replaced, too. The text for the model must stay within its limit,
+/// but the structured output contains the complete results.
 #[test]
 fn length_of_a_result_with_results_is_bounded() {
     let stored = ToolOutput { stored: Some("whole".to_owned()), ..ToolOutput::from("y".repeat(60 << 10)) };
@@ -378,8 +380,8 @@ fn length_of_a_result_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// A queued call pushes another call. The result of the other call replaces its placeholder in the
-/// result of the first call.
+/// A queued call pushes another call and returns its placeholder. The result of the pushed call
+/// must replace this placeholder.
 #[tokio::test]
 async fn later_results_replace_placeholders_in_earlier_results() {
     let outer = DynamicTool::new(plain("outer", || async {}).definition().clone(), |_, cx| async move {
@@ -392,8 +394,8 @@ async fn later_results_replace_placeholders_in_earlier_results() {
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
 
-/// The note of a queue is added to a conversation. The next run then also replaces placeholders in
-/// earlier messages.
+/// The note of a queue is added to a conversation. The next run must then replace placeholders in
+/// earlier messages, too.
 #[tokio::test]
 async fn note_of_a_queue_applies_to_earlier_messages() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
@@ -535,7 +537,8 @@ async fn cancelled_run_closes_its_queue() {
     .assert_eq(&lines(&model.requests()[0]));
 }
 
-/// Queued calls count towards the tool call limit of the run. Calls over the limit are denied.
+/// Queued calls count towards the tool call limit of the run. Queued calls over the limit are
+/// denied.
 #[tokio::test]
 async fn queued_calls_count_towards_the_limits() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]);
@@ -547,7 +550,8 @@ async fn queued_calls_count_towards_the_limits() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// A queued call can push more calls. A run executes at most [`limits::QUEUED_CALLS`] queued calls.
+/// A queued call can push more calls. A run executes at most [`limits::QUEUED_CALLS`] queued calls,
+/// so the recursion must end.
 #[tokio::test]
 async fn recursive_pushes_are_limited() {
     let again = DynamicTool::new(plain("again", || async {}).definition().clone(), |_, cx| async move {
@@ -560,8 +564,8 @@ async fn recursive_pushes_are_limited() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
 
-/// The note with the results is a hint. It is not a step or a question of the user, and a displayed
-/// transcript can hide it.
+/// The note with the results is a hint, so a displayed transcript can hide it. It is not a step or
+/// a question of the user.
 #[tokio::test]
 async fn note_is_a_hint() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
@@ -571,7 +575,8 @@ async fn note_is_a_hint() {
     assert!(note.text().starts_with("Results of calls:\npending_") && note.text().ends_with(": 3"));
 }
 
-/// If the model writes a placeholder in its answer, it is replaced with the result.
+/// If the answer of the model contains a placeholder, the placeholder must be replaced with the
+/// result.
 #[tokio::test]
 async fn placeholders_in_an_answer_are_replaced() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
@@ -585,8 +590,8 @@ async fn placeholders_in_an_answer_are_replaced() {
     assert_eq!(output.text().unwrap(), "It is 3.");
 }
 
-/// Calls pushed by a stop tool are executed before the run ends. The answer contains their results,
-/// with and without an output validator.
+/// Calls that a stop tool pushes are executed before the run ends. The answer must contain their
+/// results, with and without an output validator.
 #[tokio::test]
 async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];
@@ -604,7 +609,7 @@ async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     }
 }
 
-/// Placeholders in the outputs of a stop tool are replaced before the outputs are validated.
+/// Placeholders in the outputs of a stop tool must be replaced before the outputs are validated.
 #[tokio::test]
 async fn outputs_of_a_stop_tool_are_validated_with_results_of_pushed_calls() {
     let total = DynamicTool::new(plain("total", || async {}).definition().clone(), |_, cx| async move {

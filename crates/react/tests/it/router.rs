@@ -27,7 +27,8 @@ fn table() -> RouteTable {
     ])
 }
 
-/// Creates a router with two agents. Each agent has a scripted model.
+/// Creates a router with the agents `architecture` and `sequence`, which use the given scripted
+/// models.
 fn router(architecture: &ScriptedModel, sequence: &ScriptedModel) -> Router {
     let agent = |model: &ScriptedModel| ReactAgent::new(model.clone(), Toolset::new()).unwrap();
     Router::new(table(), [("architecture", agent(architecture)), ("sequence", agent(sequence))]).unwrap()
@@ -37,7 +38,7 @@ async fn events(agent: &impl Agent, input: impl Into<RunInput>) -> Vec<RunEvent>
     agent.stream(input.into()).map(Result::unwrap).collect().await
 }
 
-/// Formats the routing decision, the stop reason and the answer of a run.
+/// Formats the routing decision, the stop reason and the answer of a run as text.
 fn decision_and_answer(events: &[RunEvent]) -> String {
     let Some(RunEvent::Routed { route, reason }) = events.first() else { panic!("{events:?}") };
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = events.last() else {
@@ -124,7 +125,7 @@ async fn fallback_runs_for_an_unclear_request() {
 }
 
 /// Behaviour E79: the model can choose only existing routes, or no route. After an invalid reply,
-/// the request is repeated once.
+/// the model request is repeated once.
 #[tokio::test]
 async fn classifier_chooses_an_existing_route() {
     let classifier = ScriptedModel::new()
@@ -151,7 +152,7 @@ async fn classifier_chooses_an_existing_route() {
         - unclear: it is not clear which of them is meant
         Reply with one JSON object of this schema: {"type":"object","properties":{"reason":{"type":"string"},"route":{"type":"string","enum":["architecture","sequence","unclear"]}},"required":["reason","route"],"additionalProperties":false}"#]].assert_eq(&requests[0].instructions.as_ref().unwrap().text());
 
-    // The second reply is invalid too, so no route is chosen.
+    // The second reply is also invalid, so no route is chosen.
     expect![[r#"
         None: the model chose an unknown route
         Clarification: Do you want a diagram of the architecture or a sequence diagram?"#]]
@@ -203,7 +204,7 @@ impl ChatModel for NoStreaming {
     }
 }
 
-/// `Router::run` emits no events, so it must not stream from the models.
+/// `Router::run` emits no events, so it must not stream replies from the models.
 #[tokio::test]
 async fn run_without_a_stream_does_not_stream() {
     let choice = r#"{"reason": "calls", "route": "sequence"}"#;
@@ -221,7 +222,7 @@ async fn run_without_a_stream_does_not_stream() {
     assert_eq!((error.usage.requests, error.transcript.len()), (2, 1));
 }
 
-/// A suspended run is saved as JSON, loaded, and resumed by the agent that suspended it.
+/// A suspended run is saved as JSON and loaded. The agent that suspended the run must resume it.
 #[tokio::test]
 async fn suspended_run_is_resumed_by_its_route() {
     let agent = |model: ScriptedModel| ReactAgent::new(model, calculator_with_approval()).unwrap();
@@ -284,8 +285,8 @@ fn route_table_is_serializable_and_validated() {
     assert_eq!(error(&[], &RouteTable::default()), RouterError::NoRoute.to_string());
 }
 
-/// Behaviour D36: a conversation with open calls is rejected before a route is selected, like in an
-/// agent.
+/// Behaviour D36: like an agent, a router rejects a conversation with open calls. The error occurs
+/// before a route is selected.
 #[tokio::test]
 async fn conversation_with_open_calls_is_rejected() {
     let router = router(&ScriptedModel::new(), &ScriptedModel::new());
@@ -369,7 +370,7 @@ async fn classifier_reads_the_previous_messages() {
     assert!(last.contains("x…\nuser: Make it blue.\n"), "{last}");
 }
 
-/// The prompt of the classifier stays bounded, even after many clarifying questions.
+/// The length of the classifier's prompt must be bounded, even after many clarifying questions.
 #[tokio::test]
 async fn classifier_reads_only_the_latest_messages() {
     let unclear = r#"{"reason": "", "route": "unclear"}"#;
@@ -399,7 +400,8 @@ async fn classifier_can_always_choose_none() {
     .assert_eq(&decision_and_answer(&events(&router, "Draw.").await));
 }
 
-/// Keywords can contain symbols, as in `C++`. They are also found in scripts without spaces.
+/// Keywords can contain symbols, as in `C++`. They are also found in text without spaces, such as
+/// Chinese.
 #[tokio::test]
 async fn keywords_match_symbols_and_text_without_spaces() {
     let table = || {

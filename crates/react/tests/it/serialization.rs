@@ -30,8 +30,8 @@ fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
-/// Behaviour D39: a run saved in a newer format is rejected. The error contains both format
-/// numbers.
+/// Behaviour D39: a run that was saved in a newer format is rejected. The error contains the newer
+/// and the known format number.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {
@@ -92,7 +92,7 @@ fn invalid_run_is_rejected_with_its_path() {
     );
 }
 
-/// Creates a run that waits for the reply from its model.
+/// Creates a run that waits for a reply from the model.
 fn awaiting_reply() -> Run {
     let config = RunConfig {
         limits: RunLimits { cost: Some(Cost::new(0.1)), ..RunLimits::default() },
@@ -103,7 +103,7 @@ fn awaiting_reply() -> Run {
     run
 }
 
-/// A run can be saved as its new messages and a head. The size of the head does not depend on the
+/// A run can be saved as its new messages and a head. The size of the head must not depend on the
 /// length of the conversation.
 #[test]
 fn head_of_a_run_does_not_grow_with_the_conversation() {
@@ -131,10 +131,11 @@ fn head_of_a_run_does_not_grow_with_the_conversation() {
     };
     let (short, long) = (play(3, 1), play(2_000, 500));
     let size = |run: &Run| serde_json::to_string(&run.head()).unwrap().len();
-    // Only the numbers in the head of the long run have more digits.
+    // The numbers in the head of the long run have a few more digits, so its head may be slightly
+    // larger.
     assert!(size(&long) < size(&short) + 50, "{} {}", size(&short), size(&long));
 
-    // The saved messages and the head restore the run.
+    // The saved messages and the saved head restore the run.
     let lines: Vec<_> =
         long.transcript().messages().iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let transcript: Transcript =
@@ -154,7 +155,7 @@ fn effect_must_be_completed_before_the_next() {
     let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
     assert!(error.contains(&RunError::RequestUnderWay.to_string()), "{error}");
 
-    // After a crash, the same request is sent again.
+    // After a crash, the same model request is sent again.
     let saved = serde_json::to_string(&run).unwrap();
     let mut run: Run = serde_json::from_str(&saved).unwrap();
     run.recover(&tools);
@@ -191,7 +192,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates content of every type.
+/// Generates message content of every type.
 fn contents() -> impl Strategy<Value = Content> {
     let text = || any::<String>();
     let bytes = || vec(any::<u8>(), 0..8).prop_map(Bytes::from);

@@ -85,8 +85,8 @@ async fn invalid_inputs_start_no_run() {
     assert!(model.requests().is_empty());
 }
 
-/// If a run starts without a new message, the last message of the history is its input. It is
-/// validated against the input schema.
+/// If a run starts without a new message, the last message of the history is its input. This
+/// message must be validated against the input schema.
 #[tokio::test]
 async fn inputs_in_the_history_are_validated() {
     let model = ScriptedModel::new().calls([("a", "finish", r#"{"sum":42}"#)]);
@@ -117,8 +117,8 @@ async fn field_is_described_in_one_line() {
     .assert_eq(&model.requests()[0].instructions.as_ref().unwrap().text());
 }
 
-/// With the strategy `Extraction`, as in DSPy, the model first ends its steps. A separate request
-/// then extracts the outputs from the transcript.
+/// With the strategy `Extraction`, as in DSPy, the model first ends its steps. A separate model
+/// request then extracts the outputs from the transcript.
 #[tokio::test]
 async fn outputs_are_extracted_from_the_transcript() {
     let model = ScriptedModel::new()
@@ -179,7 +179,8 @@ async fn outputs_are_extracted_after_failed_calls() {
     assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
 }
 
-/// Behaviour C26: with a limit of zero requests, the extraction of the outputs is the only request.
+/// Behaviour C26: with a limit of zero requests, the extraction of the outputs is the only model
+/// request.
 #[tokio::test]
 async fn zero_requests_leave_only_the_extraction() {
     for profile in
@@ -201,7 +202,7 @@ async fn zero_requests_leave_only_the_extraction() {
     }
 }
 
-/// Behaviour C33: the extraction of the outputs and its retries count towards the limit of
+/// Behaviour C33: the extraction of the outputs and its retries count towards the limit of model
 /// requests.
 #[tokio::test]
 async fn extraction_counts_towards_the_limits() {
@@ -226,7 +227,7 @@ async fn extraction_counts_towards_the_limits() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::TotalTokens(5))), "{error}");
 }
 
-/// A run is saved and loaded while its outputs are extracted. It then continues with the
+/// A run is saved and loaded during the extraction of its outputs. It must then continue with the
 /// extraction.
 #[tokio::test]
 async fn extraction_is_saved_with_the_run() {
@@ -262,7 +263,7 @@ async fn reasoning_precedes_the_outputs() {
 }
 
 /// `chain_of_thought` adds a `reasoning` property to the outputs. Outputs with
-/// `additionalProperties: false` would reject it, so the agent is not built.
+/// `additionalProperties: false` would reject it, so the agent cannot be built.
 #[test]
 fn closed_outputs_with_chain_of_thought_are_an_error() {
     let sum =

@@ -1,4 +1,4 @@
-//! Tests of tracing spans and events, which use the names of the OpenTelemetry conventions.
+//! Tests of tracing spans and events. Their names follow the conventions of OpenTelemetry.
 
 use std::{
     io::{self, Write},
@@ -32,10 +32,10 @@ impl Write for Buffer {
     }
 }
 
-/// Runs an agent with a tracing subscriber. Returns the answer and the written trace.
+/// Runs `agent` with a tracing subscriber. Returns the answer and the written trace.
 async fn run_with_trace(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
-    // If there is only one subscriber, `tracing` caches the interest of the first thread at each
-    // callsite. That thread may belong to a test without the subscriber. With a second subscriber,
+    // If there is only one subscriber, `tracing` caches at each callsite the interest of the first
+    // thread. That thread may belong to a test without the subscriber. With a second subscriber,
     // `tracing` combines the interest of both.
     let _second = Dispatch::new(NoSubscriber::new());
     let written = Buffer::default();
@@ -71,8 +71,8 @@ async fn spans_have_the_names_of_opentelemetry() {
         invoke_agent{gen_ai.operation.name="invoke_agent" gen_ai.request.model="scripted" haft.run.id="run_1"}:chat{gen_ai.operation.name="chat" gen_ai.request.model="scripted"}"#]].assert_eq(&spans.join("\n"));
 }
 
-/// Behaviour A68: a deprecated tool causes one warning per run, however often it is listed and
-/// called.
+/// Behaviour A68: a deprecated tool causes one warning per run, even if it is listed and called
+/// several times.
 #[tokio::test]
 async fn deprecated_tool_is_logged_once_per_run() {
     let call = [("", "add", r#"{"x":17,"y":25}"#)];
@@ -84,7 +84,8 @@ async fn deprecated_tool_is_logged_once_per_run() {
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
 }
 
-/// Creates an agent that has the canary text in every message, argument, result and error.
+/// Creates an agent with the text `canary` in every message, argument, result and error. If
+/// `with_content` is `true`, its spans contain content.
 fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
     let echo = haft_core::tool_fn("echo", "Echoes.", |Echo { text, fails }| async move {
         if fails { Err(ToolError::retry(text)) } else { Ok(text) }
@@ -111,7 +112,7 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
         .unwrap()
 }
 
-/// Runs the [`canary_agent`] and checks its answer. Returns the trace at level `TRACE`.
+/// Runs the [`canary_agent`] with `text` and checks its answer. Returns the trace at level `TRACE`.
 async fn trace_of(text: &str, with_content: bool) -> String {
     let (answer, trace) =
         run_with_trace(Level::TRACE, FmtSpan::FULL, text, canary_agent(text, with_content)).await;
@@ -126,7 +127,7 @@ struct Echo {
     fails: bool,
 }
 
-/// Behaviour X3: spans contain messages, arguments and results only with `trace_content`.
+/// Behaviour X3: spans contain messages, arguments and results only if `trace_content` is set.
 #[tokio::test]
 async fn spans_have_content_only_with_trace_content() {
     const CANARY: &str = "canary_7f3a";

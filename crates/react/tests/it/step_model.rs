@@ -18,13 +18,15 @@ use crate::{
 
 const ADD: [(&str, &str, &str); 1] = [("a", "add", r#"{"x":1,"y":1}"#)];
 
-/// Creates a model without native calls and structured output. Its default dialect is text.
+/// Creates a model without native calls and structured output. Its default dialect is the text
+/// dialect.
 fn text_model(name: &str) -> ScriptedModel {
     let profile = ModelProfile::new(name);
     ScriptedModel::new().with_profile(ModelProfile { native_tools: false, json_schema: false, ..profile })
 }
 
-/// Adds a hook that selects `model` for the step with the index `step`.
+/// Adds a hook that selects `model` for the step with the index `step`. Other steps use the model
+/// of the agent.
 fn with_model(agent: ReactAgentBuilder, step: u32, model: &ScriptedModel) -> ReactAgentBuilder {
     let model = model.clone();
     agent.prepare(move |mut request, cx| {
@@ -46,7 +48,7 @@ async fn step_can_use_another_model_in_its_own_dialect() {
     assert_eq!((main.requests().len(), other.requests().len()), (2, 1));
     assert!(other.requests()[0].tools.is_empty(), "the other model must use the text dialect");
     assert_eq!(main.requests()[1].tools.len(), 1);
-    // The transcript has native calls, although the other model used the text dialect.
+    // The transcript contains native calls, although the other model used the text dialect.
     expect_test::expect![[r#"
         user: Add.
         assistant: a add{"x":1,"y":1}
@@ -70,7 +72,8 @@ async fn step_has_the_price_of_its_model() {
     assert_eq!((&*answer.text, answer.usage.cost), ("Done.", Cost::new(1.0)));
 }
 
-/// A run is suspended after a step with another model. It resumes with the model of the agent.
+/// A run is suspended after a step that used another model. It must resume with the model of the
+/// agent.
 #[tokio::test]
 async fn suspended_run_does_not_depend_on_the_model() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -99,8 +102,9 @@ async fn step_can_use_another_dialect() {
     assert_eq!(agent.build().unwrap().run("Add.").await.unwrap().text().unwrap(), "Two.");
 }
 
-/// A tool is named `finish`, which the JSON dialect reserves. The conflict is found when the hook
-/// selects the dialect, not when the agent is built.
+/// The JSON dialect reserves the tool name `finish`. If a hook selects this dialect for an agent
+/// with such a tool, the run ends with an error, because the conflict was not visible when the
+/// agent was built.
 #[tokio::test]
 async fn dialect_with_a_reserved_tool_name_ends_the_run() {
     let tools = Toolset::new().with(plain("finish", || async {}));

@@ -18,18 +18,18 @@ use crate::{
     tools::{add, calculator, counted, plain},
 };
 
-/// Creates the tool `add(x, y)`. Its calls require an approval.
+/// Creates the tool `add(x, y)`. Each of its calls requires an approval.
 fn approved_add() -> impl Tool + 'static {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     add().with_definition(|it| it.with_policy(policy))
 }
 
-/// Creates the tool `draw()`. It is an external tool: the host provides the output.
+/// Creates the external tool `draw()`. Its calls are suspended until the host provides the output.
 fn external() -> DynamicTool {
     plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) })
 }
 
-/// Returns the suspended run of an output, after a round trip through JSON.
+/// Returns the suspended run in `output`, after a round trip through JSON.
 fn suspended(output: RunOutput) -> SuspendedRun {
     let suspended = output.into_answer().unwrap_err();
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
@@ -60,7 +60,7 @@ async fn external_call_suspends_the_run_until_its_output() {
 }
 
 /// Behaviour D35 and D36: an approval, a denial and an approval with other arguments are given in
-/// two parts. After the first part, the remaining call is still suspended.
+/// two resumptions. After the first resumption, the remaining call is still suspended.
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
@@ -96,7 +96,7 @@ async fn partial_decisions_leave_the_other_calls_suspended() {
 }
 
 /// Creates a toolset with the tool `echo(text)`, which requires an approval. `kind` is the JSON
-/// type of `text`.
+/// type of the argument `text`, and `description` is the description of the tool.
 fn echo(kind: &str, description: &str) -> Toolset {
     let schema = Schema::arguments(json!({"properties": {"text": {"type": kind}}})).unwrap();
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -126,7 +126,8 @@ async fn approval_is_bound_to_arguments_and_definition() {
     }
 }
 
-/// A definition with another key order or other metadata is equivalent. The approval stays valid.
+/// A definition with another key order or other metadata is equivalent. The approval must stay
+/// valid.
 #[tokio::test]
 async fn equivalent_definition_needs_no_second_approval() {
     let tools = |schema: &str, note: &str| {
@@ -174,8 +175,8 @@ async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// The output for an external call is validated against the output schema of the tool. A failure
-/// reported by the host (`Decision::Failed`) becomes a failed call.
+/// The output of an external call is validated against the output schema of the tool. A failure
+/// that the host reports with `Decision::Failed` becomes a failed call.
 #[tokio::test]
 async fn output_of_an_external_tool_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("measure").unwrap(), Schema::object());
@@ -204,8 +205,8 @@ async fn output_of_an_external_tool_is_validated() {
     assert_paired(&answer.transcript);
 }
 
-/// Input from a person is validated against the schema of the question. The tool resumes with the
-/// state that it saved before.
+/// Input from a person is validated against the schema of the question. The tool then resumes with
+/// the state that it saved when it suspended its call.
 #[tokio::test]
 async fn input_of_a_person_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("seat").unwrap(), Schema::object());
@@ -244,7 +245,8 @@ async fn second_decision_is_an_error() {
     run.on_decision("a", Decision::output("1")).unwrap();
     let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
     assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
-    // The run that was suspended again after the first decision also rejects a second decision.
+    // After the first decision, the agent suspends the run again. A second decision for the same
+    // call is rejected there, too.
     let second = RunInput::resume(first, decisions([("a", Decision::output("1"))]));
     let second = suspended(agent.run(second).await.unwrap());
     let second_error =
@@ -252,8 +254,8 @@ async fn second_decision_is_an_error() {
     assert!(second_error.to_string().ends_with(error.as_str()), "{second_error}");
 }
 
-/// Behaviour D38: a suspended run can be cancelled with and without decisions. Every call has a
-/// result afterwards.
+/// Behaviour D38: a suspended run can be cancelled with and without decisions. Every call then has
+/// a result.
 #[tokio::test]
 async fn suspended_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
@@ -278,8 +280,8 @@ async fn suspended_run_can_be_cancelled() {
     );
 }
 
-/// A driver stops during calls. Recovery repeats only the calls of idempotent tools, because the
-/// others may already have had an effect.
+/// A driver stops during calls. The recovery must repeat only the calls of idempotent tools,
+/// because the other calls may already have had an effect.
 #[tokio::test]
 async fn recovery_repeats_only_idempotent_calls() {
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -334,7 +336,7 @@ async fn decision_must_fit_its_call() {
     );
 }
 
-/// Behaviour D36: a new prompt is rejected while calls are open. The error names both ways to
+/// Behaviour D36: a new prompt is rejected if calls are open. The error names both ways to
 /// continue.
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {

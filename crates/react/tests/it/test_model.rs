@@ -1,4 +1,4 @@
-//! Tests of complete runs with `TestModel`, which calls every tool once.
+//! Tests of complete runs with `TestModel`, a model that calls every tool once.
 
 use haft_core::{
     Schema, ToolError, ToolOutput, Toolset,

@@ -115,7 +115,7 @@ async fn unreadable_reply_is_returned_to_the_model_within_a_limit() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// If the arguments of a call are truncated, the tool does not run. The model receives the parse
+/// If the arguments of a call are truncated, the tool must not run. The model receives the parse
 /// error.
 #[tokio::test]
 async fn truncated_arguments_never_run() {
@@ -132,7 +132,7 @@ async fn truncated_arguments_never_run() {
     "#]].assert_eq(&lines(&model.requests()[1]));
 }
 
-/// Behaviour M8: a reply with an unknown finish reason may be incomplete, so its call does not run.
+/// Behaviour M8: a reply with an unknown finish reason may be truncated, so its call does not run.
 #[tokio::test]
 async fn call_of_an_aborted_reply_never_runs() {
     let cut = ChatResponse {
@@ -144,7 +144,8 @@ async fn call_of_an_aborted_reply_never_runs() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// An array of argument objects is an error. The tool must not run with the first object.
+/// An array of argument objects is an error. The tool must not run with the first object of the
+/// array.
 #[tokio::test]
 async fn list_of_arguments_is_rejected() {
     let list = "Action: add\nArguments: [{\"x\": 1, \"y\": 2}, {\"x\": 17, \"y\": 25}]";
@@ -153,7 +154,8 @@ async fn list_of_arguments_is_rejected() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// Servers accept at most four stop sequences. Those of the caller are never dropped.
+/// Servers accept at most four stop sequences. The stop sequences of the caller must never be
+/// dropped.
 #[tokio::test]
 async fn stop_sequences_of_the_caller_have_precedence() {
     for (stops, sent) in [(2, 4), (3, 4), (4, 4)] {

@@ -63,7 +63,7 @@ async fn tool_choice_of_the_run_overrides_the_agent() {
     assert_eq!(choices(&model), [ToolChoice::None]);
 }
 
-/// Some servers do not enforce `tool_choice`. The run then rejects a reply that violates it.
+/// Some servers do not enforce `tool_choice`. The run must then reject a reply that violates it.
 #[tokio::test]
 async fn reply_that_ignores_the_tool_choice_is_rejected() {
     let model = ScriptedModel::new().text("It is 2.").calls(add_call()).text("2");
@@ -106,7 +106,8 @@ async fn unavailable_forced_tool_is_an_error() {
     }
 }
 
-/// If a tool call is required, `finish` is not offered: its call would satisfy the API instead.
+/// If a tool call is required, `finish` is not offered, because a call of `finish` would satisfy
+/// the API as well.
 #[tokio::test]
 async fn finish_is_not_offered_during_a_forced_call() {
     let model = ScriptedModel::new().calls(add_call()).calls([("", "finish", r#"{"sum":2}"#)]);
@@ -202,7 +203,7 @@ struct Sum {
     sum: i64,
 }
 
-/// Creates the tool `total(n)`, which returns a structured sum.
+/// Creates the tool `total(n)`, which returns `n` as a structured sum.
 fn total() -> DynamicTool {
     tool_fn("total", "Sums.", |Question { n }| async move { Json(Sum { sum: n }) })
 }
@@ -253,7 +254,7 @@ async fn stop_tools_of_the_run_override_the_agent() {
     let input = RunInput::new("1 + 1?").with_stop_on(["add"]);
     let answer = agent.build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
-    // The transcript ends with a tool result, and still accepts a new question.
+    // The transcript ends with a tool result. It must still accept a new question.
     let history = answer.transcript;
     assert!(matches!(history.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
     let agent = ReactAgent::new(ScriptedModel::new().text("Yes."), calculator()).unwrap();
@@ -278,8 +279,8 @@ async fn suspended_stop_tool_ends_the_run_after_its_approval() {
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
 }
 
-/// The result of a stop tool is checked by the output validator. Repeated rejections reach the
-/// limit.
+/// An output validator checks the result of a stop tool. Repeated rejections must reach the limit
+/// and end the run.
 #[tokio::test]
 async fn result_of_a_stop_tool_is_validated() {
     let total = |n: i64| {
@@ -311,7 +312,7 @@ async fn result_of_a_stop_tool_is_validated() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// The answer is the content of the tool result, without the warnings of the tool.
+/// The answer must be the content of the tool result, without the warnings of the tool.
 #[tokio::test]
 async fn answer_excludes_warnings_of_a_stop_tool() {
     let rounds = plain("round", || async { ToolOutput::from("2").with_warning("rounded") });

@@ -1,4 +1,4 @@
-//! Tools that the tests share.
+//! Tools for the tests in this crate.
 
 use std::{
     future::pending,
@@ -25,17 +25,17 @@ struct Add {
     y: i64,
 }
 
-/// Creates the tool `add(x, y)`, which returns the sum.
+/// Creates the tool `add(x, y)`, which returns the sum of `x` and `y`.
 pub(crate) fn add() -> DynamicTool {
     tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y })
 }
 
-/// Creates a toolset that contains only [`add`].
+/// Creates a toolset that contains only the tool [`add`].
 pub(crate) fn calculator() -> Toolset {
     Toolset::new().with(add())
 }
 
-/// Creates a tool without parameters.
+/// Creates a tool without parameters that calls `function`.
 pub(crate) fn plain<F, Fut>(name: &str, function: F) -> DynamicTool
 where
     F: Fn() -> Fut + Send + Sync + 'static,
@@ -73,17 +73,17 @@ pub(crate) fn panics() -> DynamicTool {
     })
 }
 
-/// Creates the tool `fail()`, which always fails.
+/// Creates the tool `fail()`, whose calls always fail.
 pub(crate) fn fails() -> DynamicTool {
     plain("fail", || async { Err::<(), _>(ToolError::failed("no luck")) })
 }
 
-/// Creates the tool `retry()`. Each call fails and requests a retry.
+/// Creates the tool `retry()`. Each of its calls fails and requests a retry.
 pub(crate) fn retries() -> DynamicTool {
     plain("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
 }
 
-/// Wraps a tool. Returns the wrapped tool and a counter of its calls.
+/// Returns a copy of `tool` and a counter of the calls of this copy.
 pub(crate) fn counted(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let (tool, ran) = (tool.clone(), Arc::clone(&count));

@@ -1,5 +1,5 @@
-//! Tests of the short forms of the API: questions, typed outputs, follow-up turns, decisions, state
-//! per run.
+//! Tests of the convenience methods for typical uses: questions, typed outputs, follow-up turns,
+//! decisions, and state per run.
 
 use expect_test::expect;
 use futures::TryStreamExt as _;
@@ -30,7 +30,7 @@ fn table() -> RouteTable {
     RouteTable::new([Route::new("cook", "Cooks.").with_keywords(["soup"])])
 }
 
-/// `Agent` is imported in this file. Calls of `run` and `stream` must still use the inherent
+/// This file imports the trait `Agent`. Calls of `run` and `stream` must still use the inherent
 /// methods, which also accept text and messages.
 #[tokio::test]
 async fn agents_take_text_messages_and_inputs() {
@@ -117,7 +117,8 @@ async fn transcript_is_the_history_of_the_next_run() {
     assert_eq!(lengths, [1, 3, 5]);
 }
 
-/// Creates a toolset in which `pay` requires an approval and `ship` requires an output.
+/// Creates a toolset with two tools. Calls of `pay` require an approval, and calls of `ship`
+/// require an output from the host.
 fn shop() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
@@ -125,7 +126,7 @@ fn shop() -> Toolset {
     Toolset::new().with(pay).with(ship)
 }
 
-/// Creates an agent that pays twice, and delegates to a child agent that pays once.
+/// Creates an agent that calls `pay` twice, and delegates to a child agent that calls `pay` once.
 fn buyer() -> ReactAgent {
     let child = ScriptedModel::new().calls([("1", "pay", "{}")]).text("Paid inside.");
     let child = ReactAgent::new(child, shop()).unwrap().into_tool("buy", "Buys.");

@@ -40,7 +40,7 @@ fn sum() -> Schema {
         .unwrap()
 }
 
-/// Adds a validator that accepts only even sums.
+/// Adds an output validator that accepts only even sums.
 fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.outputs(sum()).output_validator(|output, _| async move {
         match output.outputs["sum"].as_i64() {
@@ -50,7 +50,7 @@ fn with_even_sums(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     })
 }
 
-/// Adds a validator that rejects every answer.
+/// Adds an output validator that rejects every answer.
 fn rejecting(builder: ReactAgentBuilder) -> ReactAgentBuilder {
     builder.output_validator(|_, _| ready(Err(OutputError::retry("no"))))
 }
@@ -119,12 +119,12 @@ async fn outputs_are_validated_in_every_dialect() {
         assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
         let request = lines(&model.requests()[1]);
         assert!(request.contains("the sum must be even"), "{name}: {request}");
-        // The next request shows the rejected answer as a `finish` step.
+        // In the text formats, the next model request shows the rejected answer as a `finish` step.
         assert!(name == "native" || request.contains("finish"), "{name}: {request}");
     }
 }
 
-/// In the text dialect, a rejected answer is part of the next request as a `finish` step.
+/// In the text dialect, the next model request must show a rejected answer as a `finish` step.
 #[tokio::test]
 async fn rejected_text_remains_a_step_in_the_view() {
     let answer = |text: &str| format!("Thought: So.\nAction: finish\nArguments: {{\"answer\": \"{text}\"}}");
@@ -226,8 +226,8 @@ async fn refusal_is_not_validated() {
     assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refused));
 }
 
-/// The error of a failed validator contains the transcript with the answer. If the caller owns the
-/// run, it can repeat the validation without another model request.
+/// If a validator fails, the error contains the transcript with the answer. A caller that owns the
+/// run must be able to repeat the validation without another model request.
 #[tokio::test]
 async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let tries = Arc::new(AtomicU32::new(0));
