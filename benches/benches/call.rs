@@ -1,4 +1,5 @@
-//! A tool call through the whole pipeline, from the argument text to the recorded result.
+//! Benches of a tool call through the whole pipeline, from the text of the arguments to the
+//! recorded result.
 
 use std::{
     hint::black_box,
@@ -135,7 +136,8 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures the same work without a tool: the arguments are parsed and passed to a function.
+/// Measures the same work without a tool: `text` is parsed as JSON, and the arguments are passed to
+/// `function`.
 fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
     Box::new(move |rounds| {
         for _ in 0..rounds {
@@ -144,7 +146,7 @@ fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) ->
     })
 }
 
-/// Returns a list of `count` tools that add two integers and have different names.
+/// Returns a list of `count` tools. Each tool adds two integers and has a different name.
 fn many(count: usize) -> ToolList {
     let named =
         |number| Some(Add.definition().clone().with_name(ToolName::new(format!("tool_{number}")).ok()?));
@@ -171,7 +173,7 @@ fn called(tools: ToolList, name: &'static str, arguments: &'static str) -> Work 
     })
 }
 
-/// Measures calls with `Pipeline::batch`, as in an agent.
+/// Measures calls with `Pipeline::batch`, which runs each call on its own task, as in an agent.
 fn on_a_task(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));

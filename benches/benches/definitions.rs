@@ -1,4 +1,5 @@
-//! The definitions of 1,000 tools: the snapshot of a toolset, and its format in a model request.
+//! Benches of the definitions of 1,000 tools: the snapshot of a toolset, and its format in a model
+//! request.
 
 use std::{hint::black_box, process::ExitCode};
 
@@ -30,7 +31,7 @@ fn tools() -> Vec<DynamicTool> {
     (0..TOOLS).filter_map(tool).collect()
 }
 
-/// Creates a tool with common argument types. The schema of each tool is different.
+/// Creates a tool with common argument types. `number` makes its name and its schema unique.
 fn tool(number: usize) -> Option<DynamicTool> {
     let schema = Schema::arguments(json!({
         "properties": {
@@ -59,7 +60,8 @@ fn snapshot(tools: Toolset) -> Work {
     })
 }
 
-/// Measures formatting the tool definitions of a new snapshot for a model request.
+/// Measures the conversion of the tool definitions to the format of a model request, if nothing is
+/// cached.
 fn first() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
@@ -69,7 +71,8 @@ fn first() -> Work {
     })
 }
 
-/// Measures formatting the tool definitions of a snapshot if they are cached.
+/// Measures the conversion of the tool definitions to the format of a model request, if the result
+/// is cached.
 fn again() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {

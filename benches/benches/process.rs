@@ -1,6 +1,6 @@
-//! The resources of a process: its peak memory with 512 concurrent runs, each of ten steps with two
-//! calls, and the time from its start to its first model request. The agent, the two loops by hand
-//! and the model server each run in a separate process.
+//! Measures the resources of a process: its peak memory with 512 concurrent runs, and the time from
+//! its start to its first model request. Each run has ten steps with two calls. The agent, the two
+//! loops by hand and the model server each run in a separate process.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 #[path = "../src/by_hand.rs"]
@@ -22,19 +22,19 @@ use haft_react::ReactAgent;
 
 use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 
-/// The number of concurrent runs in the measurement of memory.
+/// The number of concurrent runs in the memory measurement.
 const RUNS: u64 = 512;
 
-/// The limit on the peak memory in MiB. `--check` fails if it is exceeded.
+/// The maximum peak memory in MiB. `--check` fails if a process uses more.
 const MAX_MEMORY_MIB: f64 = 64.0;
 
-/// The goal for the time from the start of a process to its first request.
+/// The goal for the time from the start of a process to its first model request.
 const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 
-/// The number of process starts. Their median time is reported.
+/// The number of times that the process is started. The median time is reported.
 const STARTS: usize = 41;
 
-/// The command line arguments that make this program a model server, or execute the runs.
+/// The command line arguments that make this program serve the model or execute the runs.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 
@@ -97,7 +97,8 @@ fn check() -> Result<(), Failure> {
     if memory > MAX_MEMORY_MIB { Err("the runs use too much memory".into()) } else { Ok(()) }
 }
 
-/// Measures the peak memory of a process that executes all runs, in MiB.
+/// Measures the peak memory, in MiB, of a process that executes all runs. `name` is one of
+/// [`LOOPS`].
 fn memory(name: &str) -> Result<f64, Failure> {
     let mut server = this(&[SERVE])?;
     let base_url = format!("http://127.0.0.1:{}/v1", first_line(&mut server.0)?);
@@ -105,7 +106,8 @@ fn memory(name: &str) -> Result<f64, Failure> {
     Ok(first_line(&mut runs.0)?.parse()?)
 }
 
-/// Measures the median time from the start of a process to its first request.
+/// Measures the median time from the start of a process to its first model request. `name` is one
+/// of [`LOOPS`].
 fn first_request(name: &str) -> Result<Duration, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let base_url = format!("http://{}/v1", listener.local_addr()?);
@@ -121,7 +123,7 @@ fn first_request(name: &str) -> Result<Duration, Failure> {
     times.get(STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
 }
 
-/// Executes the runs concurrently, and prints the peak memory of this process.
+/// Executes `runs` runs concurrently, and prints the peak memory of this process.
 async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
     let once = run_of(name, base_url)?;
     let runs: FuturesUnordered<_> = (0..runs.parse::<u64>()?)
@@ -171,7 +173,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
     })
 }
 
-/// Returns the peak memory of this process in MiB.
+/// Returns the peak memory of this process in MiB, or `None` if the system does not report it.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

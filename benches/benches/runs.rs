@@ -1,5 +1,5 @@
-//! A thousand concurrent runs, each of ten steps with two calls, against a model with a latency of
-//! 50 ms. All answers are checked, and time and memory are measured. The model server runs in a
+//! Measures the time and the memory of a thousand concurrent runs. Each run has ten steps with two
+//! calls, and the model has a latency of 50 ms. All answers are checked. The model server runs in a
 //! separate process, so its memory is not counted.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
@@ -25,10 +25,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const RUNS: u64 = 1000;
 
-/// The number of calls in each step.
+/// The number of tool calls in each step.
 const CALLS: u64 = 2;
 
-/// The limit on the peak memory of this process in MiB.
+/// The maximum peak memory of this process, in MiB. The bench fails if it is exceeded.
 const MAX_MEMORY_MIB: f64 = 256.0;
 
 /// The command line argument that starts this program as the model server.
@@ -127,7 +127,7 @@ fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
         && answer.usage.requests == STEPS + 1
 }
 
-/// Counts the calls with the right result in the right position.
+/// Returns the number of calls with the right result in the right position.
 fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
     let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
@@ -139,7 +139,7 @@ fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     right.count() as u64
 }
 
-/// Returns the peak memory of this process in MiB.
+/// Returns the peak memory of this process in MiB, or `None` if the system does not report it.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -150,7 +150,7 @@ fn peak_memory() -> Option<f64> {
 /// Raises the limit on open files of this process, because each run needs a connection.
 fn allow_connections() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, some runs get no connection. They fail and are reported.
+    // If this fails, some runs get no connection. These runs fail and are reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

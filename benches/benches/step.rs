@@ -1,5 +1,5 @@
-//! A step of a run, which consists of a model request and a tool call. Measured for the agent with
-//! its defaults and for two loops by hand.
+//! Benches of one step of a run, which consists of a model request and a tool call. The agent with
+//! its default settings is compared with two loops by hand.
 //!
 //! Bounds of `--check`:
 //!
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures complete runs. A round is one run of [`STEPS`] steps.
+/// Measures complete runs. Each round calls `once`, which is a run of [`STEPS`] steps.
 #[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {
@@ -91,7 +91,7 @@ fn base_url() -> String {
     ModelServer::start().expect("a port to listen on").base_url()
 }
 
-/// Returns the messages before the question, each with its role.
+/// Returns the role and the text of each message before the question.
 fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     (0..load.earlier).map(|number| match number % 2 {
         0 => ("user", format!("What about number {number}, which came before?")),
@@ -99,12 +99,12 @@ fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// Returns the names of the tools that are never called.
+/// Returns the names of the tools that the model never calls.
 fn others(load: Load) -> impl Iterator<Item = String> {
     (0..load.tools).map(|number| format!("tool_{number}"))
 }
 
-/// Measures the agent with its defaults, including validation.
+/// Measures the agent with its default settings, including validation.
 fn agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -114,7 +114,7 @@ fn agent(load: Load) -> Work {
     })
 }
 
-/// Measures the agent with a stream of events.
+/// Measures the agent if its events are streamed.
 fn streaming_agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -173,7 +173,7 @@ fn async_openai_loop(load: Load) -> Work {
     })
 }
 
-/// Returns the names of all tools.
+/// Returns the names of all tools, including `add`.
 fn tools(load: Load) -> impl Iterator<Item = String> {
     ["add".to_owned()].into_iter().chain(others(load))
 }

@@ -1,4 +1,5 @@
-//! Agent loops without haft, as baselines: one with reqwest and serde_json, one with async-openai.
+//! Agent loops without haft, as baselines: one with reqwest and serde_json, and one with
+//! async-openai.
 
 use std::{error::Error, sync::Arc};
 
@@ -24,13 +25,13 @@ struct Integers {
     y: i64,
 }
 
-/// Installs the TLS provider for `reqwest::Client::new()`, which panics without one.
+/// Installs the TLS provider for `reqwest::Client::new()`, which panics if none is installed.
 fn install_tls() {
     // `install_default` fails only if a TLS provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Adds two integers. In the benches, all tools do this work.
+/// Adds two integers. All tools in the benches do this work.
 async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
@@ -44,7 +45,7 @@ pub(crate) struct ReqwestLoop {
 }
 
 impl ReqwestLoop {
-    /// Creates a loop with one tool per name.
+    /// Creates a loop with one tool for each name in `tools`.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         let tool = |name: String| {
             json!({"type": "function", "function": {
@@ -56,7 +57,8 @@ impl ReqwestLoop {
         Self { client: reqwest::Client::new(), url, tools: tools.into_iter().map(tool).collect() }
     }
 
-    /// Sends the conversation and calls tools until the model answers. Returns the answer.
+    /// Sends the conversation to the model and calls tools until the model answers. Returns the
+    /// answer.
     ///
     /// # Errors
     ///
@@ -126,7 +128,7 @@ struct Function {
 }
 
 impl ChatMessage {
-    /// Creates a text message.
+    /// Creates a text message with the given role.
     pub(crate) fn new(role: &str, text: impl Into<String>) -> Self {
         Self { role: role.to_owned(), content: Some(text.into()), tool_calls: Vec::new(), tool_call_id: None }
     }
@@ -140,7 +142,7 @@ pub(crate) struct AsyncOpenAiLoop {
 }
 
 impl AsyncOpenAiLoop {
-    /// Creates a loop with one tool per name.
+    /// Creates a loop with one tool for each name in `tools`.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         install_tls();
         let config = OpenAIConfig::new().with_api_base(base_url).with_api_key("none");
@@ -160,7 +162,8 @@ impl AsyncOpenAiLoop {
         }
     }
 
-    /// Sends the conversation and calls tools until the model answers. Returns the answer.
+    /// Sends the conversation to the model and calls tools until the model answers. Returns the
+    /// answer.
     ///
     /// # Errors
     ///

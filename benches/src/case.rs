@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// The measured function. Its parameter is the number of rounds.
+/// A measured function. Its parameter is the number of rounds.
 pub type Work = Box<dyn FnMut(u32)>;
 
-/// Converts an asynchronous function to [`Work`]. It runs on a single-threaded tokio runtime.
+/// Converts an asynchronous function to a [`Work`] that runs it on a single-threaded tokio runtime.
 #[allow(clippy::expect_used, reason = "a benchmark needs a runtime")]
 pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -16,11 +16,12 @@ pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
 pub struct Case {
     pub(crate) name: &'static str,
     pub(crate) rounds: u32,
-    /// The number of equal parts in a round, such as steps. Results are reported per part.
+    /// The number of equal parts in a round, such as the steps of a run. Results are reported per
+    /// part.
     pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
     pub(crate) floor: Option<&'static str>,
-    /// The maximum ratio of the instruction count to that of the floor.
+    /// The maximum ratio of the instruction count to the instruction count of the floor.
     pub(crate) bound: Option<f64>,
     /// Set if the case is a baseline without haft.
     pub(crate) is_by_hand: bool,
@@ -28,7 +29,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Creates a case. `prepare` returns the measured function, and its own time is not measured.
+    /// Creates a case. `prepare` returns the measured function. The time of `prepare` itself is not
+    /// measured.
     pub fn new(name: &'static str, prepare: impl Fn() -> Work + 'static) -> Self {
         Self {
             name,
@@ -42,7 +44,8 @@ impl Case {
         }
     }
 
-    /// Sets the goal for the duration of a round on a current machine. It is printed, not checked.
+    /// Sets the goal for the duration of a round on a current machine. The goal is printed, but not
+    /// checked.
     #[must_use]
     pub fn within(mut self, goal: Duration) -> Self {
         self.goal = Some(goal);
@@ -56,15 +59,15 @@ impl Case {
         self
     }
 
-    /// Sets the maximum ratio of the instruction count to that of the [floor](Self::above).
-    /// `--check` fails if the ratio is exceeded.
+    /// Sets the maximum ratio of the instruction count to the instruction count of the
+    /// [floor](Self::with_floor). `--check` fails if the ratio is exceeded.
     #[must_use]
     pub fn at_most(mut self, ratio: f64) -> Self {
         self.bound = Some(ratio);
         self
     }
 
-    /// Marks the case as a baseline without haft. Its instruction count is not checked.
+    /// Marks this case as a baseline without haft. Its instruction count is not checked.
     #[must_use]
     pub fn by_hand(mut self) -> Self {
         self.is_by_hand = true;
@@ -86,7 +89,7 @@ impl Case {
         self
     }
 
-    /// Prepares the work and runs one round, so that lazy values are initialised.
+    /// Prepares the work and runs one round, so that lazy values are initialised. Returns the work.
     pub(crate) fn warm(&self) -> Work {
         let mut work = (self.prepare)();
         work(1);
@@ -99,7 +102,7 @@ impl Case {
     }
 }
 
-/// Runs the work. Callgrind finds this function by its name and counts only its instructions.
+/// Calls `work`. Callgrind finds this function by its name and counts only its instructions.
 #[inline(never)]
 pub(crate) fn counted(work: &mut Work, rounds: u32) {
     work(rounds);

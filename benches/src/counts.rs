@@ -5,21 +5,21 @@ use crate::{Case, instructions};
 /// The path of the file with the recorded instruction counts.
 const COUNTS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
-/// The allowed growth of the instruction count, for cases without a bound.
+/// The maximum growth of the instruction count, as a fraction, for cases without a bound.
 const MAX_GROWTH: f64 = 0.03;
 
-/// The number of times that a case over its limit is counted again. The lowest count is used,
-/// because the number of bytes that a socket accepts at once varies.
+/// The maximum number of times that a case over its limit is counted again. The lowest count is
+/// used, because the number of bytes that a socket accepts at once varies.
 const RETRIES: u32 = 3;
 
-/// Instructions per round, by bench and by case.
+/// The instructions per round, by bench and by case.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Counts the instructions of all cases and compares them with their limits.
+/// Counts the instructions of `cases` and compares the counts with their limits.
 ///
-/// If a case has a bound, its ratio to the floor is checked. Otherwise its count is compared with
-/// the recorded count. Another compiler, C library or processor changes all counts, so the growth
-/// of the floor is allowed too.
+/// If a case has a bound, its ratio to the floor is checked. Without a bound, its count is compared
+/// with the recorded count. Another compiler, C library or processor changes all counts, so the
+/// count may also grow as much as the count of the floor.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();
@@ -75,7 +75,7 @@ impl Verdict {
     }
 }
 
-/// Counts the instructions of the cases and writes them to `counts.json`.
+/// Counts the instructions of `cases` and writes the counts to `counts.json`.
 pub(crate) fn update(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let mut all = read()?;
     let known = all.entry(bench.to_owned()).or_default();

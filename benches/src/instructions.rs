@@ -19,7 +19,8 @@ pub(crate) fn can_be_counted() -> bool {
     valgrind.is_ok_and(|status| status.success())
 }
 
-/// Counts the instructions per round, or per part of a round, in a separate process.
+/// Returns the number of instructions per round of `case`, or per part of a round. They are counted
+/// in a separate process.
 pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = valgrind()
@@ -39,7 +40,7 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
 
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
-    // glibc selects its copy functions by the features of the processor. With these features
+    // glibc selects its copy functions by the features of the processor. If these features are
     // disabled, most processors use the same functions, and the counts are comparable.
     valgrind.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM");
     valgrind

@@ -1,8 +1,9 @@
-//! A harness for benches that measures time and counts instructions.
+//! A harness for benches. It measures time and counts instructions.
 //!
-//! A bench is a list of [`Case`]s. The time of a case is compared with its floor: a case that does
-//! the same work by hand in the same run. A slow or busy machine affects both. Instructions are
-//! counted by callgrind, vary little between runs, and are compared with `counts.json`.
+//! A bench is a list of [`Case`]s. The time of a case is compared with its floor, a case that does
+//! the same work by hand in the same run, so a slow or busy machine affects both. Instructions are
+//! counted by callgrind. Their counts vary little between runs, and are compared with
+//! `counts.json`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;
@@ -20,24 +21,24 @@ pub use model_server::{ModelServer, STEPS};
 
 /// The parsed command line of a bench.
 struct Options {
-    /// Selects the cases whose names contain this text.
+    /// The bench uses only the cases whose names contain this text.
     filter: String,
     task: Task,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// Measures time and instructions, and prints them.
+    /// Measures times and instructions, and prints them.
     Show,
     /// Compares the instruction counts with the bounds and the recorded counts.
     Check,
-    /// Records the instruction counts.
+    /// Records the instruction counts in `counts.json`.
     Update,
     /// Runs one case under callgrind.
     Count,
 }
 
-/// Runs a bench as specified by the command line.
+/// Runs the bench named `bench` as specified by the command line.
 pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
     match options(env::args().skip(1)).and_then(|options| execute(bench, cases, &options)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! A model server on the loopback interface. It requests tool calls in each step, then answers.
+//! A model server on the loopback interface. It replies with tool calls in each step, and then with
+//! an answer.
 
 use std::{io, time::Duration};
 
@@ -15,17 +16,17 @@ pub const STEPS: u64 = 10;
 /// The delay before each reply.
 pub const LATENCY: Duration = Duration::from_millis(50);
 
-/// Prints the port of the server, and serves until the process ends.
+/// Starts a model server and prints its port. Returns only if an error occurs.
 ///
 /// # Errors
 ///
-/// Returns an error if no port is available.
+/// Returns an error if no port is available, or if a connection cannot be accepted.
 pub async fn serve() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?.port());
     loop {
         let (stream, _) = listener.accept().await?;
-        // An I/O error ends only the connection on which it occurs.
+        // An I/O error on a connection ends only that connection.
         tokio::spawn(converse(stream));
     }
 }
@@ -59,7 +60,7 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
 
 /// Returns the media type and the body of the reply to a model request.
 ///
-/// The body contains two tool calls or the answer. The arguments of a call are the number of the
+/// The body contains two tool calls or the answer. The arguments of each call are the number of the
 /// run and the number of the step. The number of the run is the text of the question.
 fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);

@@ -10,21 +10,22 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The number of steps of a run with a [`ModelServer`]: nine calls of `add`, then an answer.
+/// The number of steps in a run with a [`ModelServer`]: nine calls of `add`, then an answer.
 pub const STEPS: u32 = 10;
 
-/// A server of the Chat Completions API with fixed replies: nine tool calls, one per reply, then an
-/// answer.
+/// A server of the Chat Completions API with fixed replies: nine replies with one tool call each,
+/// then an answer.
 ///
-/// It runs on separate threads until the process ends. Callgrind does not count their instructions.
+/// It runs on separate threads until the process ends. Callgrind does not count the instructions of
+/// these threads.
 #[derive(Debug)]
 pub struct ModelServer(SocketAddr);
 
-/// The replies of a run, each as a complete response and as a stream.
+/// The replies of a run, in two forms: as complete responses and as streams.
 struct Script {
     whole: Vec<String>,
     streamed: Vec<String>,
-    /// The number of requests received so far.
+    /// The number of HTTP requests received so far.
     requests: AtomicUsize,
 }
 
@@ -41,7 +42,7 @@ impl ModelServer {
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let script = Arc::clone(&script);
-                // An I/O error ends only the thread of the client for which it occurs.
+                // An I/O error on a connection ends only the thread of that connection.
                 thread::spawn(move || converse(&stream, &script));
             }
         });
@@ -54,7 +55,7 @@ impl ModelServer {
     }
 }
 
-/// Replies to the requests on one connection until it is closed.
+/// Replies to the HTTP requests on `stream` until the connection is closed.
 fn converse(mut stream: &TcpStream, script: &Script) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
@@ -92,7 +93,7 @@ impl Script {
         Self { whole, streamed, requests: AtomicUsize::new(0) }
     }
 
-    /// Returns the reply to the next request.
+    /// Returns the reply to the next HTTP request, as a stream if `is_streamed` is `true`.
     fn next(&self, is_streamed: bool) -> &str {
         let replies = if is_streamed { &self.streamed } else { &self.whole };
         let step = self.requests.fetch_add(1, Ordering::Relaxed) % replies.len().max(1);
@@ -118,7 +119,8 @@ fn whole(step: u32) -> String {
     reply("application/json", &body.to_string())
 }
 
-/// Returns a streamed reply: a tool call with its arguments in pieces, or the answer word by word.
+/// Returns the streamed reply of a step: a tool call with its arguments in pieces, or the answer
+/// word by word.
 fn streamed(step: u32) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     if is_last(step) {

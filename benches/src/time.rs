@@ -4,20 +4,22 @@ use crate::{Case, Work};
 
 /// The minimum duration of a batch. It is long compared with the time for reading the clock.
 const MIN_BATCH_TIME: Duration = Duration::from_micros(500);
-/// The number of batches. With so many, a busy machine has little effect on the median.
+/// The maximum number of batches in a measurement. With so many batches, a busy machine has little
+/// effect on the median.
 const MAX_BATCHES: usize = 201;
-/// The maximum duration of all batches of a measurement.
+/// The maximum duration of all batches in a measurement.
 const MAX_TIME: Duration = Duration::from_secs(3);
 
-/// The time of a round, or of a part of a round, in nanoseconds.
+/// The time of a round, or of one part of a round, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
-    /// The time in the fastest batch, which has the least interference by other processes.
+    /// The time in the fastest batch, which has the least interference from other processes.
     pub(crate) fastest: f64,
 }
 
-/// Measures several cases alternately, so a temporary slowdown of the machine affects all of them.
+/// Measures several cases alternately, so that a temporary slowdown of the machine affects all of
+/// them. Returns the time of each case.
 pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
     let mut series = cases.map(Series::new);
     let begun = Instant::now();

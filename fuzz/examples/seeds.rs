@@ -1,4 +1,5 @@
-//! Writes the seed corpus to a folder, with one file for each schema of the official test suite.
+//! Writes the seed corpus to a folder, with one file for each schema of the official JSON Schema
+//! test suite.
 
 use std::path::PathBuf;
 use std::{env, error::Error, fs};

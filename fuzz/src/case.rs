@@ -2,12 +2,12 @@
 
 use serde_json::{Deserializer, Value};
 
-/// The input of a law: a schema, and values to check against it.
+/// The input of a law: a schema, and values that are checked against it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The schema. It may be invalid.
+    /// The JSON schema. It may be invalid.
     pub schema: Value,
-    /// The text after the schema: JSON values, or any text for laws about text.
+    /// The text that follows the schema: JSON values, or any text for laws about text.
     pub rest: String,
 }
 
@@ -18,7 +18,7 @@ impl Case {
         Self { schema, rest: lines.join("\n") }
     }
 
-    /// Parses a fuzz input. Returns `None` if it does not start with JSON.
+    /// Parses a fuzz input. Returns `None` if `input` does not start with JSON.
     pub fn read(input: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(input);
         let mut values = Deserializer::from_str(&text).into_iter();
@@ -27,7 +27,7 @@ impl Case {
         Some(Self { schema, rest: rest.strip_prefix('\n').unwrap_or(rest).to_owned() })
     }
 
-    /// Formats the case as a fuzz input.
+    /// Formats this case as a fuzz input.
     pub fn write(&self) -> Vec<u8> {
         format!("{}\n{}", self.schema, self.rest).into_bytes()
     }
@@ -37,7 +37,7 @@ impl Case {
         Deserializer::from_str(&self.rest).into_iter().map_while(Result::ok).collect()
     }
 
-    /// Returns `true` if `rest` consists of JSON values.
+    /// Returns `true` if `rest` consists of JSON values only.
     pub fn is_json(&self) -> bool {
         Deserializer::from_str(&self.rest).into_iter::<Value>().all(|value| value.is_ok())
     }

@@ -1,4 +1,4 @@
-//! The laws. There is a fuzz target for each of them.
+//! The laws. Each law has a fuzz target.
 
 mod arguments;
 mod name;
@@ -18,7 +18,7 @@ pub use self::schema::schema;
 /// The default stack size of Rust threads, 2 MiB. No input may overflow a stack of this size.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Checks a law with an input, on a thread with the default stack size.
+/// Checks `law` with `input`, on a thread with the default stack size.
 ///
 /// # Panics
 ///

@@ -5,8 +5,8 @@
 //! package check all laws with the official test suite of JSON Schema and some thousand
 //! [mutations](mutation) of it.
 //!
-//! Inputs are readable text. A [`Case`] is a schema followed by values, as JSON. The input for tool
-//! names is one name per line.
+//! Inputs are readable text. A [`Case`] is a schema followed by values, as JSON. The input of the
+//! law about tool names has one name per line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a violated law panics")]
 
 mod case;

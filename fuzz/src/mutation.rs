@@ -15,8 +15,8 @@ use self::parts::{random_part, random_part_mut, reference};
 use self::value_writer::Writer;
 use crate::Case;
 
-/// Mutates an input in place, for libFuzzer. Returns the new length, or `None` if libFuzzer should
-/// mutate the bytes instead.
+/// Mutates the first `size` bytes of `data` in place, for libFuzzer. Returns the new length, or
+/// `None` if libFuzzer should mutate the bytes instead.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {
@@ -34,7 +34,7 @@ pub fn cross(first: &[u8], second: &[u8], out: &mut [u8], seed: u32) -> usize {
     fill(out, &crossed(first, &second, &mut rng).write()).unwrap_or(0)
 }
 
-/// Applies one to three random changes to a case.
+/// Applies one to three random changes to `case`.
 pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     for _ in 0..=rng.u8(..3) {
         if rng.bool() || !case.is_json() {
@@ -48,7 +48,7 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     case
 }
 
-/// Replaces a part of a case with a part of another case.
+/// Replaces a random part of `case` with a part of `other`.
 pub fn crossed(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
         let part = random_part(&other.schema, rng).clone();
@@ -96,7 +96,7 @@ fn change_schema(root: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Wraps a schema in another schema, such as `{"not": …}`.
+/// Wraps the schema `inner` in another schema, such as `{"not": …}`.
 fn wrapped(inner: Value, rng: &mut Rng) -> Value {
     let other = random::schema(rng, 1);
     match rng.u8(..9) {
@@ -153,7 +153,7 @@ fn remove(target: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Changes a value slightly, for example adds 1 to an integer.
+/// Changes `target` slightly. For example, adds 1 to an integer.
 fn tweak(target: &mut Value, rng: &mut Rng) {
     *target = match target.take() {
         Value::Null => json!("null"),

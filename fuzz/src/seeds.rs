@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// Returns one case for each schema of the suite, with the values of its tests.
+/// Returns one case for each schema of the test suite, with the values of its tests.
 ///
 /// # Errors
 ///
-/// Returns an error if a file of the suite cannot be read.
+/// Returns an error if a file of the test suite cannot be read.
 pub fn suite() -> io::Result<Vec<Case>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/schema/tests/json-schema-test-suite");
     let mut cases = Vec::new();

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 /// A scripted server of the Chat Completions API on the loopback interface.
 ///
-/// If a request has `stream: true`, the reply is streamed. Each chunk has one character of the text
-/// or of the arguments.
+/// If an HTTP request has `stream: true`, the reply is streamed. Each chunk contains one character
+/// of the text or of the arguments.
 pub struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A scripted reply to one request.
+/// A scripted reply to one HTTP request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
@@ -25,7 +25,7 @@ pub enum Reply {
     Text(&'static str),
     /// Tool calls. Each has an id, a tool name and arguments.
     Calls(Vec<(&'static str, &'static str, &'static str)>),
-    /// An error response with a status code and a body.
+    /// An error response with this status code and body.
     Status(u16, &'static str),
     /// No response. The connection stays open until the client closes it.
     Silence,
@@ -50,7 +50,7 @@ struct Request {
 }
 
 impl ModelServer {
-    /// Starts a server that sends the given replies in order. Any further request gets status 500.
+    /// Starts a server that sends `replies` in order. Any further HTTP request receives status 500.
     ///
     /// # Errors
     ///
@@ -72,17 +72,17 @@ impl ModelServer {
         format!("http://{}/v1", self.address)
     }
 
-    /// Returns the JSON bodies of the requests received so far.
+    /// Returns the JSON bodies of the HTTP requests received so far.
     pub fn requests(&self) -> Vec<Value> {
         self.shared.lock().requests.iter().map(|request| request.body.clone()).collect()
     }
 
-    /// Returns the request lines and headers of the requests received so far, in lower case.
+    /// Returns the request line and headers of each HTTP request received so far, in lower case.
     pub fn heads(&self) -> Vec<String> {
         self.shared.lock().requests.iter().map(|request| request.head.clone()).collect()
     }
 
-    /// Blocks until the first request arrives.
+    /// Blocks until the first HTTP request arrives.
     pub fn wait_for_request(&self) {
         let state = self.shared.lock();
         drop(self.shared.changed.wait_while(state, |state| state.requests.is_empty()));
@@ -105,7 +105,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request and returns the reply to it.
+    /// Records `request` and returns the reply to it.
     fn answer(&self, request: Request) -> Reply {
         let mut state = self.lock();
         let reply = state.replies.get(state.requests.len()).cloned();
@@ -121,7 +121,7 @@ fn serve(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         let shared = Arc::clone(shared);
-        // An I/O error ends only the thread of the client for which it occurs.
+        // An I/O error on a connection ends only the thread of that connection.
         thread::spawn(move || converse(&stream, &shared));
     }
 }

@@ -1,4 +1,4 @@
-//! The airline: flights, customers and bookings, and the tools for them.
+//! The airline: its flights, customers and bookings, and the tools for them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +55,7 @@ pub struct Airline {
 struct Desk {
     itineraries: Vec<Itinerary>,
     tickets: Vec<Ticket>,
-    /// The last number that was issued for a booking or a ticket.
+    /// The number that was issued last, for a booking or a ticket.
     numbers: u32,
 }
 
@@ -170,7 +170,7 @@ impl Desk {
     }
 }
 
-/// Creates an airline with a few flights and customers.
+/// An airline with a few flights and customers.
 impl Default for Airline {
     fn default() -> Self {
         let flight = |flight_id: &str, date: &str, route: [&str; 2], duration_hours, price| Flight {

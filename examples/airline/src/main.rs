@@ -43,7 +43,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prompts for a decision at the terminal.
+/// Prompts the user for a decision at the terminal.
 fn ask(pending: &PendingCall) -> Decision {
     print!("{}\nApprove? y, or a reason to deny: ", airline::prompt(pending));
     let mut line = String::new();

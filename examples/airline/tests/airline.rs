@@ -1,4 +1,5 @@
-//! Tests of the agent with scripted models. The MCP server is real and runs as a child process.
+//! Tests of the agent with scripted models. The MCP server is not mocked: it runs as a child
+//! process.
 
 use std::{error::Error, path::Path, process::Command};
 
@@ -14,7 +15,7 @@ async fn tools() -> Result<Toolset, Box<dyn Error>> {
     airline::tools(Path::new(env!("CARGO_BIN_EXE_airline-server"))).await
 }
 
-/// Creates a model that finds flights, picks the best, and books it.
+/// Creates a model that finds flights, picks the best flight, and books it.
 fn booking_model() -> ScriptedModel {
     let day = r#"{"date":"2026-09-01","origin":"SFO","destination":"JFK"}"#;
     ScriptedModel::new()

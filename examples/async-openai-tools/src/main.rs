@@ -28,6 +28,7 @@ fn count_words(
 const MAX_STEPS: usize = 10;
 
 /// Sends the conversation to the model and executes the requested calls, until the model answers.
+/// Returns the answer.
 async fn answer(question: String) -> Result<String, Box<dyn Error>> {
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
     // Installs TLS for the `reqwest` of async-openai, if the program enables none of its TLS

@@ -1,4 +1,5 @@
-/// An error in a diagram source. The model receives its text and can write a corrected source.
+/// An error in the source of a diagram. The model receives the text of the error and can write a
+/// corrected source.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum DiagramError {
     #[error("line {line}: {problem}")]

@@ -9,7 +9,7 @@ use crate::{
 };
 use layers::Layers;
 
-/// The maximum number of boxes, and of arrows.
+/// The maximum number of boxes, and the maximum number of arrows.
 const MAX_ITEMS: usize = 200;
 
 const BOX_HEIGHT: f64 = 40.0;
@@ -29,7 +29,7 @@ struct Node {
     label: String,
 }
 
-/// An arrow between two nodes, given by their indices.
+/// An arrow between two nodes. `from` and `to` are indices of nodes.
 #[derive(Debug, PartialEq)]
 struct Edge {
     from: usize,
@@ -58,7 +58,7 @@ impl Graph {
     }
 
     /// Draws the graph as SVG. The layers are arranged from top to bottom. Arrows point down,
-    /// except those that close a cycle.
+    /// except the arrows that close a cycle.
     pub fn to_svg(&self) -> String {
         let layers = Layers::of(self.nodes.len(), self.edges.iter().map(|edge| (edge.from, edge.to)));
         let places = self.places(&layers);
@@ -80,7 +80,7 @@ impl Graph {
         self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
     }
 
-    /// Returns the positions of the nodes and bends. Each layer is centred horizontally.
+    /// Returns the position of each node and bend. Each layer is centred horizontally.
     fn places(&self, layers: &Layers) -> Vec<(f64, f64)> {
         let width_of_row = |row: &Vec<usize>| {
             let boxes: f64 = row.iter().map(|number| self.width(*number)).sum();
@@ -103,8 +103,8 @@ impl Graph {
     }
 }
 
-/// Draws an arrow from the border of its first box, through the bends, to the border of its last
-/// box.
+/// Draws an arrow along `points`, from the border of its first box, through the bends, to the
+/// border of its last box. `widths` contains the widths of the two boxes.
 fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]) {
     let ([start, second, ..], [.., before, end]) = (points, points) else { return };
     if edge.from == edge.to {
@@ -113,7 +113,7 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         svg.add_text((right + 36.0, y), &edge.label, "start");
         return;
     }
-    // The arrow points down. If it closes a cycle, it points up.
+    // The arrow points down, or up if it closes a cycle.
     let rim = if end.1 > start.1 { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
     let mut from = (arrow_x(*start, *second, widths[0]), start.1 + rim);
     let last = (arrow_x(*end, *before, widths[1]), end.1 - rim);
@@ -128,7 +128,8 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         from = to;
     }
     svg.add_path(&path, "line", true);
-    // The label is drawn at the first segment, because arrows to different boxes diverge there.
+    // The label is drawn near the start of the arrow, because arrows to different boxes diverge
+    // there.
     if let Some(middle) = middle {
         svg.add_label(middle, &edge.label);
     }

@@ -1,5 +1,5 @@
-//! Draws diagrams on request. A router selects the agent, and returns a question if the request is
-//! ambiguous.
+//! A router that draws diagrams on request. It selects one of two agents, and returns a question if
+//! the request is ambiguous.
 //!
 //! One agent writes graphs in Graphviz' DOT language, the other writes sequence diagrams in
 //! Mermaid. Each has a tool that draws the source as an SVG file, or returns a syntax error to the
@@ -74,7 +74,8 @@ impl Canvas {
     }
 }
 
-/// Creates the router with both agents. The route table is data, and could be read from a file.
+/// Creates a router with both agents, which write their files to `folder`. The route table is data,
+/// and could be read from a file.
 pub fn router(
     architect: impl ChatModel + 'static,
     sequencer: impl ChatModel + 'static,

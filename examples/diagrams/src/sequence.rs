@@ -5,7 +5,7 @@ use crate::{
     svg::{Svg, width_of},
 };
 
-/// The maximum number of participants, and of messages.
+/// The maximum number of participants, and the maximum number of messages.
 const MAX_ITEMS: usize = 100;
 
 const BOX_HEIGHT: f64 = 36.0;
@@ -24,17 +24,17 @@ struct Participant {
     label: String,
 }
 
-/// A message between two participants, given by their indices.
+/// A message between two participants. `from` and `to` are indices of participants.
 #[derive(Debug, PartialEq)]
 struct Message {
     from: usize,
     to: usize,
     text: String,
-    /// Set if the message is a reply, which has a dashed line.
+    /// Set if the message is drawn with a dashed line, as a reply.
     is_dashed: bool,
 }
 
-/// The arrows of the language, longest first. The flag is `true` if the line is dashed.
+/// The arrows of the Mermaid language, longest first. The flag is `true` if the line is dashed.
 const ARROWS: [(&str, bool); 8] = [
     ("-->>", true),
     ("--x", true),
@@ -46,7 +46,7 @@ const ARROWS: [(&str, bool); 8] = [
     ("->", false),
 ];
 
-/// The first words of Mermaid statements that are accepted and not drawn, in lower case.
+/// The first words of Mermaid statements that are accepted but not drawn, in lower case.
 const IGNORED_STATEMENTS: [&str; 12] = [
     "sequencediagram",
     "note",
@@ -120,7 +120,7 @@ impl Sequence {
         Some(())
     }
 
-    /// Returns the index of the participant with this id. Adds the participant if it is new.
+    /// Returns the index of the participant named `id`. Adds the participant if it is new.
     fn participant_index(&mut self, id: &str) -> usize {
         let id = id.trim();
         let known = self.participants.iter().position(|participant| participant.id == id);
@@ -157,8 +157,8 @@ impl Sequence {
         svg.finish(MARGIN)
     }
 
-    /// Returns the x coordinate of each participant. The distances leave room for the message
-    /// texts.
+    /// Returns the x coordinate of each participant. The distances leave room for the texts of the
+    /// messages.
     fn columns(&self) -> Vec<f64> {
         let mut columns: Vec<f64> = Vec::new();
         for (number, participant) in self.participants.iter().enumerate() {

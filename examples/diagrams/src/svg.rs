@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The approximate width of a letter in SVG units.
 const LETTER_WIDTH: f64 = 8.0;
 
-/// An SVG picture under construction. It grows with its contents.
+/// An SVG picture under construction. Its size grows with its contents.
 #[derive(Default)]
 pub(crate) struct Svg {
     body: String,
@@ -14,13 +14,13 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Extends the picture so that it contains the given point.
+    /// Extends the picture so that it contains the point (`x`, `y`).
     pub(crate) fn extend_to(&mut self, x: f64, y: f64) {
         self.width = self.width.max(x);
         self.height = self.height.max(y);
     }
 
-    /// Adds a box with a label. The first argument is the centre of the box.
+    /// Adds a box with a label. (`x`, `y`) is the centre of the box.
     pub(crate) fn add_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
         let (left, top) = (x - width / 2.0, y - height / 2.0);
         self.add_element(&format!(
@@ -30,8 +30,8 @@ impl Svg {
         self.extend_to(left + width, top + height);
     }
 
-    /// Adds text. With the anchor `middle` it is centred at the point, with `start` it begins
-    /// there.
+    /// Adds text at the point (`x`, `y`). With the anchor `middle`, the text is centred at the
+    /// point. With `start`, it begins there.
     pub(crate) fn add_text(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
         if words.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl Svg {
         self.extend_to(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
     }
 
-    /// Adds centred text with a background, for labels on lines.
+    /// Adds text that is centred at (`x`, `y`) on a white background, for labels on lines.
     pub(crate) fn add_label(&mut self, (x, y): (f64, f64), words: &str) {
         if !words.is_empty() {
             let (width, left) = (width_of(words) + 4.0, x - width_of(words) / 2.0 - 2.0);
@@ -57,7 +57,8 @@ impl Svg {
         self.add_text((x, y), words, "middle");
     }
 
-    /// Adds a line. `path` is the `d` attribute of an SVG path.
+    /// Adds a line. `path` is the `d` attribute of an SVG path. If `is_arrow` is `true`, the line
+    /// ends with an arrowhead.
     pub(crate) fn add_path(&mut self, path: &str, class: &str, is_arrow: bool) {
         let arrow = if is_arrow { r##" marker-end="url(#arrow)""## } else { "" };
         self.add_element(&format!(r#"<path d="{path}" class="{class}"{arrow}/>"#));
@@ -67,7 +68,7 @@ impl Svg {
         let _ = writeln!(self.body, "  {element}");
     }
 
-    /// Returns the content of the SVG file.
+    /// Returns the content of the SVG file, with `margin` SVG units to the right and below.
     pub(crate) fn finish(self, margin: f64) -> String {
         let (width, height) = (self.width + margin, self.height + margin);
         format!(
@@ -91,12 +92,13 @@ impl Svg {
     }
 }
 
-/// Returns the approximate width of a text in SVG units.
+/// Returns the approximate width of the text `words` in SVG units.
 pub(crate) fn width_of(words: &str) -> f64 {
     LETTER_WIDTH * words.chars().count() as f64
 }
 
-/// Escapes text for SVG and removes control characters. The text may come from a model.
+/// Escapes the text `words` for SVG and removes control characters, because it may come from a
+/// model.
 fn escaped(words: &str) -> String {
     let shown = words.chars().filter(|letter| !letter.is_control());
     shown.fold(String::new(), |mut text, letter| {

@@ -14,7 +14,7 @@ use haft_core::{
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-/// Creates an output folder for one test.
+/// Creates the output folder of the test `name`.
 fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder)?;
@@ -88,7 +88,8 @@ async fn ambiguous_request_leads_to_a_question() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The model receives a syntax error with the correct form, and writes a corrected source.
+/// The model receives a syntax error with the correct form, and must be able to write a corrected
+/// source.
 #[tokio::test]
 async fn syntax_error_is_corrected_by_the_model() -> Result<(), Box<dyn Error>> {
     let folder = folder("wrong")?;
@@ -121,7 +122,7 @@ fn syntax_errors_name_their_line() {
     assert!(matches!(Sequence::parse("sequenceDiagram"), Err(DiagramError::Empty(_))));
 }
 
-/// Cycles, self-loops, isolated nodes and parallel arrows are drawn without errors.
+/// Cycles, self-loops, isolated nodes and parallel arrows must be drawn without errors.
 #[test]
 fn every_graph_is_drawn() -> Result<(), DiagramError> {
     for (source, arrows) in [("a -> b -> c -> a", 3), ("a -> a", 1), ("a\nb\nc", 0), ("a -> b\na -> b", 2)] {

@@ -1,6 +1,6 @@
 //! The questions of the evaluation, with the expected calls and answers.
 
-/// A question with its expected calls and answer.
+/// A question with its expected tool calls and answer.
 pub(crate) struct Case {
     pub(crate) prompt: &'static str,
     /// The expected tool calls, in any order.
@@ -12,8 +12,8 @@ pub(crate) struct Case {
 /// An expected tool call.
 pub(crate) struct Call {
     pub(crate) tool: &'static str,
-    /// The expected arguments, each with its accepted values. If the empty string is among them,
-    /// the argument may be missing.
+    /// The expected arguments, each with its accepted values. If the empty string is an accepted
+    /// value, the argument may be missing.
     pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -33,7 +33,7 @@ const UTC: &[&str] = &["", "UTC", "Etc/UTC", "GMT"];
 const TODAY: &[&str] = &["2027-03-14", "March 14", "14 March", "14th of March"];
 const MANY: &[&str] = &["", "100"];
 
-/// The questions that need one call.
+/// The questions that need one tool call.
 pub(crate) const CASES: [Case; 9] = [
     Case {
         prompt: "What is 17 plus 25?",
@@ -86,7 +86,8 @@ pub(crate) const CASES: [Case; 9] = [
     },
 ];
 
-/// The questions that need two calls. In some, the second call needs the result of the first.
+/// The questions that need two tool calls. In some of them, the second call needs the result of the
+/// first.
 pub(crate) const TWO_STEPS: [Case; 6] = [
     Case {
         prompt: "First add 17 and 25. Then add 100 to the result. What is the end result?",
@@ -132,7 +133,7 @@ pub(crate) const TWO_STEPS: [Case; 6] = [
     },
 ];
 
-/// Returns three of the questions, for a faster comparison.
+/// Returns three of the questions in `cases`, for a faster comparison.
 pub(crate) fn sample(cases: &'static [Case]) -> Vec<&'static Case> {
     cases.iter().step_by(cases.len().div_ceil(3)).collect()
 }

@@ -26,7 +26,7 @@ this takes about a quarter of an hour, with --all about three times that.";
 
 /// The options of the comparison.
 pub(crate) struct Comparison {
-    /// Set if all questions are used instead of a sample.
+    /// Set if all questions are used instead of three of each list.
     pub(crate) all: bool,
     /// The path of a Python interpreter with `xllamacpp`. If `None`, the plain loop is omitted.
     pub(crate) python: Option<PathBuf>,

@@ -1,6 +1,6 @@
-//! Evaluates how well a model selects tools, writes arguments and answers.
+//! An evaluation of how well a model selects tools, writes arguments and answers.
 //!
-//! In the first part, the model gets nine questions and three tools; two of the tools return canned
+//! In the first part, the model gets nine questions and three tools. Two of the tools return canned
 //! results. The evaluation fails unless all nine calls have the right tool and arguments, and eight
 //! answers are right.
 //!
@@ -105,7 +105,7 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
     Ok(builder.build()?)
 }
 
-/// Runs the agent with a question and scores the run.
+/// Runs the agent with the question of `case` and scores the run.
 async fn ask(agent: &ReactAgent, case: &Case) -> Score {
     let started = Instant::now();
     let ended = agent.run(case.prompt).await;

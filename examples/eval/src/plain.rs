@@ -25,7 +25,7 @@ impl PlainLoop {
         Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::tools(tools)) }
     }
 
-    /// Runs the loop with a question. Returns the calls and the answer.
+    /// Runs the loop with `question`. Returns the calls and the answer.
     pub(crate) async fn run(&self, question: &str) -> RunRecord {
         let mut record = RunRecord::default();
         let mut messages = vec![json!({"role": "user", "content": question})];

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::case::{Call, Case};
 
-/// The number of right answers that is required, out of nine.
+/// The minimum number of right answers, out of nine.
 const MIN_RIGHT_ANSWERS: usize = 8;
 
 /// The calls, the answer and the usage of one run of an agent or of the plain loop.
 pub(crate) struct RunRecord {
-    /// The tool calls, each with the tool name and the arguments.
+    /// The name and the arguments of each tool call.
     pub(crate) calls: Vec<(String, Value)>,
     /// The answer, or the reason why there is none.
     pub(crate) answer: Result<String, String>,
@@ -26,11 +26,11 @@ pub(crate) struct Score {
     pub(crate) answer: bool,
     pub(crate) took: Duration,
     pub(crate) usage: Usage,
-    /// A description of the calls and the answer, for the output.
+    /// A text for the output that describes the calls and the answer.
     pub(crate) summary: String,
 }
 
-/// Creates the record of a run without calls and without an answer.
+/// The record of a run without calls and without an answer.
 impl Default for RunRecord {
     fn default() -> Self {
         Self { calls: Vec::new(), answer: Err("there is no answer".to_owned()), usage: Usage::default() }
@@ -55,7 +55,8 @@ impl From<Result<RunOutput, AgentError>> for RunRecord {
 }
 
 impl Score {
-    /// Scores a run. If the question expects `n` calls, only the first `n` calls of the run count.
+    /// Scores a run. If the question expects `n` calls, only the first `n` calls of the run are
+    /// used.
     pub(crate) fn of(case: &Case, record: RunRecord, took: Duration) -> Self {
         let made: Vec<_> = record.calls.iter().take(case.calls.len()).collect();
         let is_tool = |call: &Call, (tool, _): &(String, Value)| tool == call.tool;
@@ -79,7 +80,7 @@ impl Score {
     }
 }
 
-/// Returns `true` if each expected call matches a different call of the run.
+/// Returns `true` if each of the expected `calls` matches a different call in `made`.
 fn all_made(
     calls: &[Call],
     made: &[&(String, Value)],
@@ -92,7 +93,8 @@ fn all_made(
     })
 }
 
-/// Returns `true` if all expected arguments have accepted values and there are no other arguments.
+/// Returns `true` if all arguments that `call` expects have accepted values in `arguments`, and
+/// there are no other arguments.
 fn are_right(call: &Call, arguments: &Value) -> bool {
     let Value::Object(given) = arguments else { return false };
     let known = |name: &str| call.arguments.iter().any(|(expected, _)| *expected == name);
@@ -102,8 +104,8 @@ fn are_right(call: &Call, arguments: &Value) -> bool {
     given.keys().all(|name| known(name)) && call.arguments.iter().all(|(name, values)| right(name, values))
 }
 
-/// Converts an argument to text for the comparison. `25.0` becomes `25`, and trailing slashes are
-/// removed.
+/// Converts an argument to text for the comparison. For example, `25.0` becomes `25`, and trailing
+/// slashes are removed.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_end_matches('/').to_owned(),
@@ -112,8 +114,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns `true` if the evaluation passes: all calls are right, and at least
-/// [`MIN_RIGHT_ANSWERS`] answers.
+/// Returns `true` if the evaluation passes: all calls are right, and at least [`MIN_RIGHT_ANSWERS`]
+/// answers are right.
 pub(crate) fn pass(scores: &[Score]) -> bool {
     let answers = scores.iter().filter(|score| score.answer).count();
     scores.iter().all(|score| score.tool && score.arguments) && answers >= MIN_RIGHT_ANSWERS

@@ -33,7 +33,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the server. `python` is the path of an interpreter with `xllamacpp`.
+    /// Starts a server for the model file `model`. `python` is the path of an interpreter with
+    /// `xllamacpp`.
     pub(crate) fn start(python: &Path, model: &Path) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(python);
         command.args(["-c", PROGRAM]).arg(model);

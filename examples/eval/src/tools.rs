@@ -1,7 +1,7 @@
 //! The tools of the evaluation. The clock and the files are canned, so the right answers are known.
 //!
-//! The descriptions of the tools are sent to the models. Changing a text changes the measured
-//! results.
+//! The descriptions of the tools are sent to the models. A change of their text changes the
+//! measured results.
 
 use haft_core::{Json, Toolset, tool};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ pub(crate) fn all() -> Toolset {
     Toolset::new().with(Add).with(GetCurrentDatetime).with(SearchFiles)
 }
 
-/// Calls a tool as a plain function, without haft. Used by the plain loop.
+/// Calls the function of the tool `name` without haft, for the plain loop.
 pub(crate) fn call(name: &str, arguments: &Value) -> Result<String, String> {
     let number = |name: &str| arguments[name].as_f64().ok_or_else(|| format!("{name} must be a number"));
     let text = |name: &str| {

@@ -32,7 +32,8 @@ fn multiply(
     a * b
 }
 
-/// Starts the MCP server. Returns a toolset with its tools and the functions of this program.
+/// Starts the MCP server at the path `clock_server`. Returns a toolset with its tools and the
+/// functions of this program.
 pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = clock_server.to_str().ok_or("the path of the clock server is not Unicode")?;
     println!("Starting the MCP server {command}");
@@ -44,7 +45,7 @@ pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(tools)
 }
 
-/// Runs the agent, prints its events, and returns the answer.
+/// Runs the agent with `question`, prints its events, and returns the answer.
 pub async fn answer(
     model: impl ChatModel + 'static,
     tools: Toolset,

@@ -27,7 +27,7 @@ use haft_react::{
 /// The prefix of the names of hand-off tools.
 const TRANSFER: &str = "transfer_to_";
 
-/// An agent in a team.
+/// An agent in a [`Team`].
 pub struct Member {
     pub model: Arc<dyn ChatModel>,
     pub dialect: Arc<dyn Dialect>,
@@ -72,9 +72,9 @@ impl Team {
     }
 
     /// Drives a run until there is an answer, starting with the member `name`. Returns the name of
-    /// the member that answered, and its answer.
+    /// the member that answered, and the answer.
     ///
-    /// The caller keeps the run and can drive it again after an error or a crash.
+    /// The caller owns the run and can drive it again after an error or a crash.
     pub async fn drive(
         &self,
         run: &mut Run,
@@ -109,10 +109,10 @@ impl Team {
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         let mut tools = list(self.member(&name)?, run, context).await;
-        // The driver of this run may have crashed. A new run is not changed.
+        // A previous driver of this run may have crashed. A new run is not changed.
         run.recover(&tools);
         loop {
-            // Cancelling the token also ends the calls. After that, no request is sent.
+            // Cancelling the token also ends the calls. After that, no model request is sent.
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
@@ -130,8 +130,8 @@ impl Team {
                 }
                 Effect::Chat(request) => {
                     let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript. If it is kept, appending a message copies
-                    // it.
+                    // The request shares the transcript. If it were kept, appending a message would
+                    // copy the transcript.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -165,8 +165,8 @@ impl Team {
     }
 }
 
-/// Creates a tool for a hand-off to the member `name`. The driver detects its calls at the end of a
-/// step.
+/// Creates a tool that hands off the run to the member `name`. The driver detects a call of this
+/// tool at the end of a step.
 pub fn transfer_to(name: &str) -> DynamicTool {
     let name = ToolName::sanitize(&format!("{TRANSFER}{name}"));
     // The call has no effect, so it can be repeated after a crash.
@@ -177,7 +177,8 @@ pub fn transfer_to(name: &str) -> DynamicTool {
     DynamicTool::new(definition, |_, _| async { "handed over" })
 }
 
-/// Returns the target of a successful hand-off among the last results of the transcript.
+/// Returns the name of the member to which the last results of the transcript hand off, or `None`
+/// if they contain no successful hand-off.
 fn handoff_target(run: &Run) -> Option<String> {
     let messages = run.transcript().messages().iter().rev();
     let results = messages.map_while(|message| match message.body() {
@@ -193,7 +194,8 @@ async fn list(member: &Member, run: &Run, context: &RunContext) -> ToolList {
     member.tools.list(&ListContext { step: run.step(), run_id, state }).await
 }
 
-/// Executes calls in parallel. Reports each outcome to the run as soon as it is available.
+/// Executes the calls of `batch` in parallel. Reports each outcome to the run as soon as it is
+/// available.
 async fn execute(
     run: &mut Run,
     member: &Member,
@@ -216,7 +218,8 @@ async fn execute(
     Ok(())
 }
 
-/// Awaits `work` for at most `left`, or without a limit if `left` is `None`.
+/// Awaits `work` for at most `left`, or without a limit if `left` is `None`. Returns `None` if the
+/// time is up.
 async fn within<F: Future>(left: Option<Duration>, work: F) -> Option<F::Output> {
     match left {
         Some(left) => tokio::time::timeout(left, work).await.ok(),

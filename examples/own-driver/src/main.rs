@@ -25,7 +25,7 @@ fn order(item: String, boxes: u32) -> String {
     format!("{boxes} boxes of {item} are ordered")
 }
 
-/// Approves orders of at most 5 boxes.
+/// Approves orders of at most 5 boxes, and denies all other calls.
 fn decide(pending: &PendingCall) -> Decision {
     println!("  to approve: {} {}", pending.call.name, pending.call.arguments);
     match &pending.pending.kind {

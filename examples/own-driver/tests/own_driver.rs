@@ -42,7 +42,7 @@ fn results(transcript: &Transcript) -> Vec<&ToolResult> {
     results.collect()
 }
 
-/// Asserts that each call has one result, and that the results are in call order.
+/// Asserts that each call in `transcript` has one result, and that the results are in call order.
 fn assert_paired(transcript: &Transcript) {
     let calls = transcript.messages().iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
     assert!(calls.eq(results(transcript).iter().map(|result| &result.call_id)), "{transcript:?}");
@@ -81,7 +81,7 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     assert_eq!(request.instructions.as_ref().map(|message| message.text()).as_deref(), Some("End."));
     assert!(request.tools.get("transfer_to_second").is_none());
 
-    // The limit of the run still applies after the hand-off to the second agent.
+    // The limit of the run must still apply after the hand-off to the second agent.
     let first = ScriptedModel::new().calls([("a", "transfer_to_second", "{}")]);
     let team = Team::new([
         ("first", Member::new(first, "Begin.", Toolset::new().with(transfer_to("second")))),
@@ -142,7 +142,8 @@ async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// A driver is dropped during a call. Another driver continues the run from its JSON.
+/// A driver is dropped during a call. Another driver must be able to continue the run from its
+/// JSON.
 #[tokio::test]
 async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");

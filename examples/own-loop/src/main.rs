@@ -1,5 +1,5 @@
 // A program that has its own agent loop, conversation and HTTP client. haft provides the tools,
-// their format in requests, and the pipeline that executes calls.
+// their format in model requests, and the pipeline that executes calls.
 //
 // OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
 //     cargo xtask example own-loop "Which Rust files are in src?"
@@ -31,6 +31,7 @@ fn search_files(
 const MAX_STEPS: usize = 10;
 
 /// Sends the conversation to the model and executes the requested calls, until the model answers.
+/// Returns the answer.
 async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let base = env::var("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".to_owned());
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());

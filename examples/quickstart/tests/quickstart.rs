@@ -16,7 +16,7 @@ async fn quickstart_answers() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// `main` returns the error, so Rust prints its `Debug` form. It must be readable and name a
+/// `main` returns the error, so Rust prints its `Debug` form. This text must be readable and name a
 /// remedy.
 #[test]
 fn missing_model_is_reported_with_the_remedy() -> std::io::Result<()> {

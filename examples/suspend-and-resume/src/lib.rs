@@ -1,8 +1,8 @@
-//! A run that is suspended for an approval in one process and continues in another.
+//! A run that is suspended for an approval in one process and continues in another process.
 //!
-//! The first process starts the run. A call of `order` suspends it, and the process saves the run
+//! The first process starts the run. A call of `order` suspends the run, and the process saves it
 //! to a file and ends. The second process loads the run, approves or denies the call, and continues
-//! the run to its answer. `main.rs` uses a local model. The test uses a scripted model.
+//! the run until the answer. `main.rs` uses a local model. The test uses a scripted model.
 
 use std::{error::Error, fs, path::Path};
 
@@ -30,7 +30,8 @@ fn agent(model: impl ChatModel + 'static) -> Result<ReactAgent, Box<dyn Error>> 
     Ok(agent.build()?)
 }
 
-/// Starts a run, as the first process. If the run is suspended, saves it to `file`.
+/// Starts a run with `question`, as the first process. Returns the answer, or saves a suspended run
+/// to `file` and returns a description of its pending calls.
 pub async fn ask(
     model: impl ChatModel + 'static,
     question: &str,
@@ -40,7 +41,8 @@ pub async fn ask(
     report(output, file)
 }
 
-/// Continues the run in `file` with a decision, as the second process.
+/// Continues the run in `file` with `decision`, as the second process. Returns the answer, or saves
+/// a run that is suspended again and returns a description of its pending calls.
 pub async fn answer(
     model: impl ChatModel + 'static,
     decision: Decision,
@@ -54,7 +56,8 @@ pub async fn answer(
     report(output, file)
 }
 
-/// Returns the answer. If the run is suspended, saves it and returns its pending calls.
+/// Returns the answer in `output`. If the run is suspended, saves it to `file` and returns a
+/// description of its pending calls.
 fn report(output: RunOutput, file: &Path) -> Result<String, Box<dyn Error>> {
     match output {
         RunOutput::Answer(answer) => Ok(answer.text),

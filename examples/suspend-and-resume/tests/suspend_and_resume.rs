@@ -6,7 +6,7 @@ use haft_core::{call::Decision, model::ChatResponse};
 use haft_testing::ScriptedModel;
 use suspend_and_resume::{answer, ask};
 
-/// Returns the path of a file for one test.
+/// Returns the path of the file for one test. An old file at this path is removed.
 fn file(name: &str) -> PathBuf {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_file(&file);

@@ -16,9 +16,9 @@ use crate::Case;
 
 /// Checks the execution of a tool call with arbitrary argument text:
 ///
-/// - If the arguments are valid, the tool runs once. Otherwise it does not run, and the model gets
-///   an error.
-/// - The tool receives the arguments of the model. They are changed only by the recorded repairs.
+/// - If the arguments are valid, the tool runs once. If they are not, it does not run, and the
+///   model receives an error.
+/// - The tool receives the arguments that the model wrote. Only the recorded repairs change them.
 ///
 /// # Panics
 ///

@@ -4,7 +4,7 @@ use haft_core::ToolName;
 
 /// Checks the mapping of untrusted names to tool names. The input has one name per line.
 ///
-/// - Each name is mapped to a valid name.
+/// - Each name is mapped to a valid tool name.
 /// - The mapping is deterministic and injective.
 /// - A valid name is unchanged, unless it looks like the result of a mapping.
 ///
@@ -27,7 +27,8 @@ pub fn name(input: &[u8]) {
             is_valid(foreign) && !ends_like_a_mapped_name(foreign),
             "{foreign:?} became {name}"
         );
-        // Otherwise a server could list a mapped name, and collide with the tool of another server.
+        // If such a name were unchanged, a server could list it and collide with the tool of
+        // another server.
         assert!(stays || ToolName::sanitize(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {
             panic!("{foreign:?} and {other:?} became {name}");

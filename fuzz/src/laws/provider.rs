@@ -51,8 +51,8 @@ fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     derived.value
 }
 
-/// Compiles a derived schema with increased limits. It may be larger than the original, for example
-/// because optional properties become nullable.
+/// Compiles a derived schema with increased limits. It may be larger than the original schema, for
+/// example because optional properties become nullable.
 ///
 /// Returns `None` if the derived schema has a duplicate anchor. Inlining copies data, such as an
 /// `enum`, and the data may contain an `$anchor`.

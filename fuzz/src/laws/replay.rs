@@ -1,13 +1,13 @@
-//! Applies recorded repairs again, to check the records.
+//! Applies recorded repairs again, to check that the records are complete and correct.
 
 use haft_core::schema::{Repair, RepairKind};
 use serde_json::{Value, json};
 
-/// Applies recorded repairs to the original value. Returns the repaired value.
+/// Applies the recorded `repairs` to the original `value`. Returns the repaired value.
 ///
 /// # Panics
 ///
-/// Panics if a repair does not apply to the value.
+/// Panics if a repair cannot be applied to the value.
 pub(super) fn replayed(mut value: Value, repairs: &[Repair]) -> Value {
     for repair in repairs {
         replay(&mut value, repair);

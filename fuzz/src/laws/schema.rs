@@ -33,8 +33,8 @@ pub fn schema(input: &[u8]) {
     }
 }
 
-/// Checks that the canonical text of a value parses to the same value, and that its canonical text
-/// is the same again.
+/// Checks that the canonical text of `value` parses to the same value, and that the parsed value
+/// has the same canonical text.
 fn canonical_text(value: &Value) {
     let text = canonical(value);
     let read: Value = serde_json::from_str(&text).unwrap();
@@ -42,7 +42,7 @@ fn canonical_text(value: &Value) {
     assert_eq!(canonical(&read), text);
 }
 
-/// Checks that a value is valid, or has violations that point to existing parts of the value.
+/// Checks that `value` is valid, or has violations that point to existing parts of the value.
 fn check_violations(schema: &Schema, value: &Value) {
     let Err(violations) = schema.validate(value) else {
         assert!(schema.is_valid(value));

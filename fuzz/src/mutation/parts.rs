@@ -1,20 +1,20 @@
-//! Selects random parts of a JSON document.
+//! Selects random subtrees of a JSON document.
 
 use fastrand::Rng;
 use serde_json::Value;
 
-/// Returns a reference to a random part of a document.
+/// Returns a reference to a random subtree of the document `root`.
 pub(super) fn random_part<'v>(root: &'v Value, rng: &mut Rng) -> &'v Value {
     root.pointer(&pointer(root, rng)).unwrap_or(root)
 }
 
-/// Returns a mutable reference to a random part of a document.
+/// Returns a mutable reference to a random subtree of the document `root`.
 pub(super) fn random_part_mut<'v>(root: &'v mut Value, rng: &mut Rng) -> &'v mut Value {
     let pointer = pointer(root, rng);
     root.pointer_mut(&pointer).expect("the pointer is from this document")
 }
 
-/// Returns the value of a `$ref` that points to a random part of a document.
+/// Returns the value of a `$ref` that points to a random subtree of the document `root`.
 pub(super) fn reference(root: &Value, rng: &mut Rng) -> String {
     format!("#{}", pointer(root, rng).replace('%', "%25"))
 }

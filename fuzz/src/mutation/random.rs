@@ -86,7 +86,8 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-04/schema#",
 ];
-/// Schema keywords. The letter before each specifies the type of its value (see [`keyword`]).
+/// JSON Schema keywords. The letter before each keyword specifies the type of its value (see
+/// [`keyword`]).
 const KEYWORDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \
@@ -110,7 +111,7 @@ pub(super) fn number(rng: &mut Rng) -> Value {
     }
 }
 
-/// Returns a changed copy of a text, with a piece inserted, removed or repeated.
+/// Returns a changed copy of `text`, in which a piece is inserted, removed or repeated.
 pub(super) fn text_like(text: &str, rng: &mut Rng) -> String {
     let piece = pick(&TEXTS, rng);
     let at = text.char_indices().nth(rng.usize(..=text.len().min(200))).map_or(text.len(), |(at, _)| at);
@@ -134,7 +135,8 @@ pub(super) fn value(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Returns a random schema. It may be invalid.
+/// Returns a random schema, which may be invalid. `depth` is the maximum nesting depth of
+/// subschemas.
 pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     match rng.u8(..12) {
         0 => Value::from(rng.bool()),
@@ -150,7 +152,8 @@ pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Returns a random keyword with a value. The value usually has the right type for the keyword.
+/// Returns a random JSON Schema keyword and a value for it. The value usually has the right type
+/// for the keyword.
 pub(super) fn keyword(rng: &mut Rng, depth: u8) -> (String, Value) {
     let all: Vec<_> = KEYWORDS.split_whitespace().collect();
     let (kind, keyword) = all[rng.usize(..all.len())].split_once(':').expect("a letter before each keyword");

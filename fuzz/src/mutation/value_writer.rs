@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::random;
 
-/// Maximum number of subschemas that are used for one value. It bounds recursive schemas.
+/// The maximum number of subschemas that are used for one value. It bounds recursive schemas.
 const MAX_STEPS: u32 = 60;
 
 pub(super) struct Writer<'s> {
@@ -49,7 +49,7 @@ impl<'s> Writer<'s> {
         })
     }
 
-    /// Returns the parts of `allOf`, and a random alternative of `anyOf` and of `oneOf`.
+    /// Returns the subschemas in `allOf`, and a random alternative of `anyOf` and of `oneOf`.
     fn parts(&mut self, schema: &'s Value) -> Vec<&'s Value> {
         let mut parts: Vec<_> = schema["allOf"].as_array().into_iter().flatten().collect();
         for keyword in ["anyOf", "oneOf"] {

@@ -1,5 +1,5 @@
 //! Checks every law with the official test suite of JSON Schema and mutations of it. The seeds of
-//! the random numbers are fixed.
+//! the random number generators are fixed.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a panic fails the test")]
 
 use std::thread;
@@ -7,7 +7,7 @@ use std::thread;
 use fastrand::Rng;
 use haft_fuzz::{Case, laws, mutation, seeds};
 
-/// Number of mutations of each schema in the suite.
+/// The number of mutations of each schema in the test suite.
 const MUTATIONS: u64 = 3;
 
 /// A guard that prints the input if a law panics.

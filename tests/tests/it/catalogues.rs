@@ -1,7 +1,7 @@
 //! Checks the tools of real MCP servers. Each tool is built, converted for each provider, and
 //! served again.
 //!
-//! `tests/catalogues/README.md` describes the collection.
+//! `tests/catalogues/README.md` describes the collection of tools.
 
 mod changes;
 mod fixture;
@@ -29,8 +29,9 @@ use self::writer::{Texts, Writer};
 const TARGETS: [SchemaTarget; 4] =
     [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
-/// The variants of the arguments that are generated for each schema. Variant 0 has the required
-/// properties and uses the first alternatives. Variant 3 has all properties and other alternatives.
+/// The variants of the arguments that are generated for each schema. Variant 0 contains the
+/// required properties and uses the first alternatives. Variant 3 contains all properties and uses
+/// other alternatives.
 const VARIANTS: [usize; 2] = [0, 3];
 
 #[test]
@@ -74,7 +75,7 @@ fn every_schema_has_a_valid_example() {
     assert_eq!(made, 2230 + 866);
 }
 
-/// Examines the catalogues in parallel, with one thread per core.
+/// Examines the catalogues in parallel, with one thread per core. Returns the merged report.
 fn examine(mut catalogues: Vec<Catalogue>) -> Report {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Catalogue>> = Vec::new();
@@ -129,7 +130,8 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
     }
 }
 
-/// Returns the names of the fields that differ between the listed and the served definition.
+/// Returns the names of the fields that differ between the definition `listed` by the original
+/// server and the definition `served` by haft.
 fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     let mut root = json!({"type": "object", "properties": {}});
     root.as_object_mut().unwrap().extend(listed["inputSchema"].as_object().unwrap().clone());
@@ -156,7 +158,8 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
         .map(|(field, _)| field)
         .collect();
     let output = &listed["outputSchema"];
-    // If the root type of an output schema is not `object`, it is served inside an object.
+    // If the root type of an output schema is not `object`, haft serves the schema inside an
+    // object.
     let wrapped = &served["outputSchema"]["properties"]["result"];
     if !is_same("outputSchema", output) && (output["type"] == "object" || !wrapped.is_object()) {
         changed.push("outputSchema");
@@ -164,7 +167,8 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     changed
 }
 
-/// Converts a tool for a target. Returns descriptions of the mistakes in the conversion.
+/// Converts the schema of a tool for `target`, and adds the results to `report`. Returns
+/// descriptions of the mistakes in the conversion.
 fn convert(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -228,8 +232,8 @@ fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     }
 }
 
-/// Describes arguments that are valid for the converted schema, but not for the original schema.
-/// Returns `None` if the conversion reported a change.
+/// Describes `arguments` if they are valid for the converted schema, but not for the original
+/// schema. Returns `None` if they are valid for both, or if the conversion reported a change.
 fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !converted.changes.is_empty() {

@@ -36,7 +36,8 @@ fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
-    // The test harness has printed the beginning of a line. The first message needs a new line.
+    // The test harness has printed the beginning of a line. The first message must start on a new
+    // line.
     println!();
     let tools = Toolset::new().with(GetCurrentDatetime).with(Environment).with(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! Applies the conformance kit of `haft-testing` to our implementations of the traits.
+//! Applies the conformance kit of `haft-testing` to our implementations of its traits.
 
 use std::time::Duration;
 

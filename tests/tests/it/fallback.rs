@@ -25,14 +25,14 @@ fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
     ReactAgent::new(model, Toolset::new().with(Add)).unwrap()
 }
 
-/// Returns the roles of the messages in a request, and `true` if its tools are strict.
+/// Returns `true` if the tools in a model request are strict, and the roles of its messages.
 fn shape(request: &Value) -> (bool, Vec<&str>) {
     let is_strict = request["tools"][0]["function"]["strict"] == true;
     let messages = request["messages"].as_array().unwrap();
     (is_strict, messages.iter().map(|message| message["role"].as_str().unwrap()).collect())
 }
 
-/// A conversation moves from one server to another and back. Each server receives the whole
+/// A conversation moves from one server to another and back. Each server must receive the whole
 /// conversation in its own format.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_receives_its_own_request_format() {

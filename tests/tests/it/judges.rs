@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use crate::Add;
 
-/// Returns the folder of a third-party server, or `None` if it is not installed. Panics if it is
-/// required.
+/// Returns the installation folder of the third-party server `name`, or `None` if it is not
+/// installed. Panics if it is required but not installed.
 fn installed(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join("judges").join(name);
@@ -33,19 +33,20 @@ fn installed(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Returns `true` if the environment variable `HAFT_JUDGES` lists the server.
+/// Returns `true` if the environment variable `HAFT_JUDGES` lists the server `name`.
 fn is_required(name: &str) -> bool {
     env::var("HAFT_JUDGES").is_ok_and(|required| required.split(',').any(|it| it == name))
 }
 
-/// The process of a third-party server. It is killed at the end of the test.
+/// The process of a third-party server. It is killed on drop.
 struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts the server on a free port, and waits until its health check succeeds.
+    /// Starts a server on a free port, and waits until its health check at the path `health`
+    /// succeeds. `command` returns the command for a port.
     fn start(command: impl FnOnce(u16) -> Command, health: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = command(port);
@@ -85,8 +86,8 @@ impl Drop for Server {
     }
 }
 
-/// Sends a request to the control API of a server. With HTTP/1.0, the body ends with the
-/// connection.
+/// Sends a request to the control API of a server. Returns the status code and the body of the
+/// response. With HTTP/1.0, the body ends when the connection is closed.
 fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let length = body.len();
@@ -101,7 +102,7 @@ fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
     Ok((status, body.to_owned()))
 }
 
-/// Creates an agent with a tool for each of OpenAI's APIs.
+/// Creates two agents, one for each of OpenAI's APIs. Both have the tool `add`.
 fn agents(server: &Server) -> [ReactAgent; 2] {
     let tools = || Toolset::new().with(Add);
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
@@ -115,7 +116,8 @@ fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
     builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
 }
 
-/// Runs an agent and returns its answer. A streamed answer is compared with the text deltas.
+/// Runs an agent with `question` and returns its answer. If the answer is streamed, it is compared
+/// with the text deltas.
 async fn answer(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
     use futures::TryStreamExt as _;
     if !is_streamed {

@@ -17,7 +17,7 @@ fn agent(server: &ModelServer) -> ReactAgent {
     ReactAgent::new(model(server), Toolset::new().with(Add)).unwrap()
 }
 
-/// Compares the messages of a request with a snapshot. The system message is omitted.
+/// Compares the messages of a model request with a snapshot. The system message is omitted.
 #[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_messages(request: &Value, expected: Expect) {
     let messages = request["messages"].as_array().unwrap();
@@ -26,8 +26,8 @@ fn check_messages(request: &Value, expected: Expect) {
     expected.assert_eq(&lines);
 }
 
-/// Behaviour C29: call ids are kept. The next request contains the results of parallel calls, in
-/// call order.
+/// Behaviour C29: call ids are kept. The next model request contains the results of parallel calls,
+/// in call order.
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];
@@ -104,8 +104,8 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert_eq!(sums, [Some("2"), Some("4"), Some("6")]);
 }
 
-/// Behaviour C76: after a follow-up question, the request contains the messages and calls of the
-/// first run.
+/// Behaviour C76: after a follow-up question, the model request contains the messages and calls of
+/// the first run.
 #[tokio::test(flavor = "multi_thread")]
 async fn follow_up_question_continues_the_conversation() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#)];
@@ -155,7 +155,7 @@ async fn follow_up_question_continues_the_conversation() {
     );
 }
 
-/// In the JSON dialect, the request has a response schema instead of functions.
+/// In the JSON dialect, the model request must contain a response schema instead of functions.
 #[tokio::test(flavor = "multi_thread")]
 async fn model_without_function_calls_is_constrained_to_json() {
     let server = ModelServer::start([

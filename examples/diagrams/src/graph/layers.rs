@@ -1,15 +1,15 @@
 //! Assigns the nodes of a graph to layers, and orders the nodes in each layer.
 
-/// The number of passes over the layers. Each pass reduces the crossings of arrows.
+/// The number of passes over the layers. Each pass reduces the number of arrows that cross.
 const SWEEPS: usize = 8;
 
-/// The nodes of a graph in layers. An arrow that crosses a layer has a bend in it. The numbers of
-/// the bends follow those of the nodes.
+/// The nodes of a graph in layers. An arrow has a bend in each layer that it passes. Nodes and
+/// bends are numbered, and the numbers of the bends follow the numbers of the nodes.
 pub(super) struct Layers {
     /// The numbers of the nodes and bends in each layer, from left to right. The top layer is
     /// first.
     pub(super) rows: Vec<Vec<usize>>,
-    /// The path of each arrow: the number of its first node, of its bends, and of its last node.
+    /// The path of each arrow: the numbers of its first node, its bends, and its last node.
     pub(super) ways: Vec<Vec<usize>>,
     count: usize,
 }
@@ -54,8 +54,8 @@ impl Layers {
         number
     }
 
-    /// Reduces crossings: sorts each layer by the mean position of the neighbours in the previous
-    /// layer. Alternates between passes down and up.
+    /// Sorts each layer by the mean position of the neighbours in the previous layer, to reduce the
+    /// number of arrows that cross. The passes alternate between down and up.
     fn reduce_crossings(&mut self) {
         let mut neighbours = vec![Vec::new(); self.count];
         for step in self.ways.iter().flat_map(|way| way.windows(2)) {
@@ -84,7 +84,7 @@ impl Layers {
     }
 }
 
-/// Returns the arrows, without those that close a cycle.
+/// Returns the arrows in `edges`, except the arrows that close a cycle.
 fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -122,7 +122,7 @@ fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)>
     down
 }
 
-/// Returns the depth of each node. A node is below all nodes that have an arrow to it.
+/// Returns the depth of each node. A node is deeper than all nodes that have an arrow to it.
 fn depths(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let mut depths = vec![0; nodes];
     // Without cycles, a path has at most as many nodes as the graph.

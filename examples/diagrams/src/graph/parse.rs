@@ -1,4 +1,4 @@
-//! Parser for `digraph { a -> b [label="…"]; b [label="…"] }`.
+//! A parser for `digraph { a -> b [label="…"]; b [label="…"] }`.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -12,7 +12,7 @@ enum Token {
     Sign(char),
 }
 
-/// A lexer that splits a source into tokens and counts the lines.
+/// A lexer that splits a source into tokens and counts its lines.
 struct Lexer<'s> {
     letters: Peekable<Chars<'s>>,
     line: usize,
@@ -128,7 +128,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
             match token {
                 Token::Sign('{' | '}' | ';') => {}
                 Token::Word(word) if ["digraph", "graph", "strict"].contains(&word.as_str()) => {
-                    // The name of the graph or its default attributes. They are not drawn.
+                    // The name of the graph and its default attributes are not drawn.
                     while self.tokens.next_if(|(_, token)| matches!(token, Token::Word(_))).is_some() {}
                     self.parse_attributes()?;
                 }
@@ -147,7 +147,8 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// Parses a node, a chain of arrows, or a setting of the graph.
+    /// Parses a statement that starts with the word `first`: a node, a chain of arrows, or a
+    /// setting of the graph.
     fn parse_statement(&mut self, first: String) -> Result<(), DiagramError> {
         if self.takes(&Token::Sign('=')) {
             self.next();
@@ -175,7 +176,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// Returns the index of the node with this id. Adds the node if it is new.
+    /// Returns the index of the node named `id`. Adds the node if it is new.
     fn node_index(&mut self, id: String) -> usize {
         let known = self.graph.nodes.iter().position(|node| node.id == id);
         known.unwrap_or_else(|| {
@@ -184,7 +185,8 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         })
     }
 
-    /// Parses attributes in brackets. Returns the value of `label`, if present.
+    /// Parses attributes in brackets, if there are any. Returns the value of `label`, or `None` if
+    /// there is no such attribute.
     fn parse_attributes(&mut self) -> Result<Option<String>, DiagramError> {
         let mut label = None;
         while self.takes(&Token::Sign('[')) {

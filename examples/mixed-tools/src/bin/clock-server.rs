@@ -1,4 +1,4 @@
-//! An MCP server over stdio with one tool: the current date and time.
+//! An MCP server over stdio with one tool, which returns the current date and time.
 
 use haft_core::Toolset;
 use haft_tools::GetCurrentDatetime;

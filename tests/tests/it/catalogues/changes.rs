@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::subschemas::{Document, Part, Parts};
 
-/// Returns descriptions of all unreported changes, and of all reports without a change.
+/// Returns descriptions of all changes that were not reported, and of all reports without a change.
 pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
     if &converted.value == original {
         let only_obstacle =
@@ -31,7 +31,7 @@ pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<Stri
     comparison.wrong
 }
 
-/// Returns `true` if the original schema has the keyword of a reported change.
+/// Returns `true` if the schema `original` contains the keyword of the reported `change`.
 fn is_there(original: &Value, change: &SchemaChange) -> bool {
     let Some(place) = original.pointer(&change.pointer) else { return false };
     match change.kind {
@@ -43,7 +43,7 @@ fn is_there(original: &Value, change: &SchemaChange) -> bool {
     }
 }
 
-/// A comparison of a schema with its conversion. It visits all parts of the schemas.
+/// A comparison of a schema with its conversion. It visits all subschemas of both schemas.
 struct Comparison<'v> {
     original: Document<'v>,
     sent: Document<'v>,
@@ -87,8 +87,8 @@ impl<'v> Comparison<'v> {
         }
     }
 
-    /// Returns `true` if the keyword was changed only by removing `null`, and another report covers
-    /// this.
+    /// Returns `true` if `keyword` was changed only by removing `null`, and another report covers
+    /// this change.
     fn is_null_alone(&self, original: &Parts<'v>, keyword: &str, value: &Value, sent: &Parts<'v>) -> bool {
         let is_nullable = sent.all("nullable").next().is_some();
         let is_reported = |change: &SchemaChange| {
@@ -118,7 +118,7 @@ impl<'v> Comparison<'v> {
     }
 }
 
-/// Returns `true` if the converted schema still has the constraint of a keyword.
+/// Returns `true` if the converted schema `sent` still has the constraint of `keyword`.
 fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> bool {
     let types = sent.items("type");
     let has_type = |name: &str| types.iter().any(|it| *it == name);
@@ -155,7 +155,8 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
     }
 }
 
-/// Returns the JSON type that a keyword constrains. Values of other types are always valid.
+/// Returns the JSON type that `keyword` constrains, or `None` if it constrains values of several
+/// types. Values of other types are always valid.
 fn subject(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

@@ -14,7 +14,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
 };
 
-/// The tools of one MCP server, as recorded.
+/// The recorded tools of one MCP server.
 #[derive(Deserialize)]
 pub(super) struct Catalogue {
     pub(super) package: String,
@@ -33,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// A connection end for messages as JSON lines.
+/// An end of a connection that transfers messages as JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -55,7 +55,8 @@ impl Peer {
     }
 }
 
-/// Returns the tools of a server as haft lists them. The returned source owns the connection.
+/// Serves `tools` over MCP without changes, and returns them as a list of haft tools. The returned
+/// source owns the connection.
 pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(answer(Peer::new(server), tools));
@@ -79,7 +80,7 @@ async fn answer(mut client: Peer, tools: Vec<Value>) {
     }
 }
 
-/// Returns tools in the form in which haft serves them to a client.
+/// Serves `tools` over MCP with haft, and returns their definitions as a client receives them.
 pub(super) async fn served(tools: Toolset) -> Vec<Value> {
     let (client, server) = duplex(1 << 20);
     let (reader, writer) = split(server);

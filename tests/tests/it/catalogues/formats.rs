@@ -7,7 +7,8 @@ use haft_core::{
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
 
-/// Returns the names of the provider formats in which the definition of the tool is wrong.
+/// Checks the format of a tool definition for each provider that uses `target`. Returns a
+/// description of each format that is wrong.
 pub(super) fn mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -59,7 +60,8 @@ pub(super) fn mistakes(
     wrong.map(|(name, _)| format!("the format of {name} differs")).collect()
 }
 
-/// Returns a function declaration for Gemini. If the tool has no parameters, it contains no schema.
+/// Returns a function declaration for Gemini with `schema` under `key`. If the tool has no
+/// parameters, the declaration contains no schema.
 fn with_schema(definition: &ToolDefinition, key: &str, schema: &Value) -> Value {
     let is_empty_object = ["properties", "required"]
         .iter()
@@ -83,8 +85,8 @@ fn described(definition: &ToolDefinition, mut rest: Value) -> Value {
     rest
 }
 
-/// Returns `true` if a call with these arguments can be parsed from a reply in the format of each
-/// provider, without changes.
+/// Returns `true` if a call with `arguments`, written in the reply format of each provider, is
+/// parsed without changes.
 pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -> bool {
     let (name, text) = (definition.name(), arguments.to_string());
     let call = ToolCall::new("call_1", name.as_str(), text.clone());

@@ -9,11 +9,11 @@ use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 pub(super) struct Report {
     pub(super) servers: usize,
     pub(super) tools: usize,
-    /// Tools that are rejected, each with the reason.
+    /// The tools that are rejected, each with the reason.
     pub(super) rejected: BTreeSet<String>,
-    /// Tools that OpenAI's strict mode cannot express, each with the reason.
+    /// The tools that OpenAI's strict mode cannot express, each with the reason.
     pub(super) not_strict: BTreeSet<String>,
-    /// Tools without valid generated arguments for a converted schema.
+    /// The tools without valid generated arguments for a converted schema.
     pub(super) without_arguments: BTreeSet<String>,
     /// Violations of the tested rules.
     pub(super) broken: BTreeSet<String>,
@@ -38,7 +38,7 @@ impl Report {
     }
 }
 
-/// Formats the entries of a set, one per line.
+/// Formats the entries of `list`, one per line.
 pub(super) fn lines(list: &BTreeSet<String>) -> String {
     list.iter().map(|entry| format!("{entry}\n")).collect()
 }

@@ -3,7 +3,7 @@
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The JSON Schema keywords accepted by OpenAI's strict mode.
+/// The JSON Schema keywords that OpenAI's strict mode accepts.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -28,7 +28,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The JSON Schema keywords accepted by Gemini.
+/// The JSON Schema keywords that Gemini accepts, except `title` and `type`.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",
@@ -51,10 +51,10 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// Some keywords omitted by the target for small models.
+/// JSON Schema keywords that must not occur in schemas for small models.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
-/// Returns descriptions of all violations of the target's rules in a converted schema.
+/// Returns descriptions of all violations of the rules for `target` in the converted schema.
 pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
     if converted.value["type"] != "object" {
@@ -76,7 +76,8 @@ pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<St
     broken
 }
 
-/// Applies a rule to each subschema. Adds the violations to `broken`, with their JSON pointers.
+/// Applies `rule` to `schema` and each of its subschemas. Adds the violations to `broken`, with
+/// their JSON pointers.
 fn each(at: &str, schema: &Value, broken: &mut Vec<String>, rule: &impl Fn(&Value) -> Vec<String>) {
     broken.extend(rule(schema).into_iter().map(|problem| format!("{at}: {problem}")));
     for holder in ["properties", "$defs"] {

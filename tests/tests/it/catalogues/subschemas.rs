@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// The keywords that constrain a value. Keywords that only contain other subschemas are not listed.
+/// The keywords that constrain a value. Keywords that only contain other subschemas, such as
+/// `allOf`, are not listed.
 const ASSERTIONS: [&str; 38] = [
     "additionalItems",
     "additionalProperties",
@@ -44,7 +45,7 @@ const ASSERTIONS: [&str; 38] = [
     "unevaluatedProperties",
 ];
 
-/// The root of a schema document.
+/// A JSON Schema document, given by its root.
 #[derive(Clone, Copy)]
 pub(super) struct Document<'v> {
     root: &'v Value,
@@ -75,7 +76,8 @@ impl<'v> Document<'v> {
         parts
     }
 
-    /// Adds a subschema, the target of its reference, its parts and its alternatives.
+    /// Adds `schema` to `parts`, together with the target of its `$ref` and its subschemas in
+    /// `allOf`, `anyOf` and `oneOf`.
     fn add(self, pointer: String, schema: &'v Value, parts: &mut Parts<'v>) {
         if parts.0.iter().any(|known| std::ptr::eq(known.schema, schema)) {
             return;
@@ -97,7 +99,7 @@ impl<'v> Document<'v> {
         }
     }
 
-    /// Returns the subschemas that are the value of a keyword in one of `parts`.
+    /// Returns the subschemas that are the value of `keyword` in one of `parts`.
     pub(super) fn below(self, parts: &Parts<'v>, keyword: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -108,7 +110,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// Returns the subschemas of the property `name`.
+    /// Returns the subschemas of the property `name` in `parts`.
     pub(super) fn property(self, parts: &Parts<'v>, name: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -120,7 +122,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// Returns the keywords of a part that constrain a value.
+    /// Returns the keywords of `part` that constrain a value, each with its value.
     pub(super) fn assertions(self, part: &Part<'v>) -> impl Iterator<Item = (&'v str, &'v Value)> {
         let counts = !(self.is_draft_7 && part.schema.get("$ref").is_some());
         let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);
@@ -131,12 +133,13 @@ impl<'v> Document<'v> {
 }
 
 impl<'v> Parts<'v> {
-    /// Returns the values of a keyword in all parts.
+    /// Returns the values of `keyword` in all subschemas.
     pub(super) fn all(&self, keyword: &str) -> impl Iterator<Item = &'v Value> {
         self.0.iter().filter_map(move |part| part.schema.get(keyword))
     }
 
-    /// Returns the values of a keyword in all parts. If a value is a list, returns its items.
+    /// Returns the values of `keyword` in all subschemas. If a value is a list, returns its items
+    /// instead.
     pub(super) fn items(&self, keyword: &str) -> Vec<&'v Value> {
         let each = |value: &'v Value| match value {
             Value::Array(items) => items.iter().collect(),
@@ -145,7 +148,7 @@ impl<'v> Parts<'v> {
         self.all(keyword).flat_map(each).collect()
     }
 
-    /// Returns the names of all properties, sorted.
+    /// Returns the names of all properties, sorted and without duplicates.
     pub(super) fn names(&self) -> Vec<&'v str> {
         let mut names: Vec<&str> = self
             .all("properties")

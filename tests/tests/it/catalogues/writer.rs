@@ -43,7 +43,8 @@ pub(super) struct Writer<'s> {
     texts: &'s mut Texts,
 }
 
-/// A cache of valid texts. The key is the JSON of a string schema.
+/// A cache of valid texts. The key is the JSON of a string schema, and the value is `None` if no
+/// candidate text is valid.
 pub(super) type Texts = HashMap<String, Option<&'static str>>;
 
 impl<'s> Writer<'s> {
@@ -73,8 +74,8 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Returns a schema merged with the target of its reference, its parts, and one of its
-    /// alternatives.
+    /// Returns `schema` merged with the target of its `$ref`, the subschemas in `allOf`, and one
+    /// alternative of `anyOf` and of `oneOf`.
     fn merged(&mut self, schema: &Value, depth: usize) -> Value {
         let mut whole = schema.clone();
         let mut parts = Vec::new();
@@ -156,7 +157,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Merges `part` into `whole`. Both schemas apply to the same value.
+/// Merges the schema `part` into the schema `whole`. Both schemas apply to the same value.
 fn merge(whole: &mut Value, part: &Value) {
     let (Value::Object(whole), Value::Object(part)) = (whole, part) else { return };
     for (keyword, value) in part {
@@ -188,8 +189,8 @@ fn number(schema: &Value) -> Value {
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// Returns the forms of a value in a strict schema, where absent properties are `null`. If the
-/// schema has alternatives, there may be several forms or none.
+/// Returns the forms that `value` can have in a strict schema, where absent properties are `null`.
+/// If the schema has alternatives, there may be several forms or none.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -224,8 +225,8 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
 /// The maximum number of forms of a value.
 const MAX_FORMS: usize = 50;
 
-/// Combines each value with each form in `ways`, by calling `add`. Returns at most [`MAX_FORMS`]
-/// results.
+/// Combines each value in `values` with each form in `ways`, by calling `add`. Returns at most
+/// [`MAX_FORMS`] results.
 fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, way) in

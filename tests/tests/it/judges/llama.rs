@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::{Server, at, installed, is_required};
 use crate::Add;
 
-/// A Python program that serves a model to one client. The context has only 2,048 tokens, so a test
-/// can overflow it.
+/// A Python program that serves a model to one client. The context has only 2,048 tokens, so that a
+/// test can overflow it.
 const SERVE: &str = "
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
@@ -43,7 +43,8 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// Returns the file in `HAFT_MODEL`, or the model that `cargo xtask setup --judges` downloads.
+/// Returns the path of the model file in `HAFT_MODEL`, or of the model that
+/// `cargo xtask setup --judges` downloads. Returns `None` if neither is available.
 fn model() -> Option<PathBuf> {
     if let Some(file) = env::var_os("HAFT_MODEL") {
         return Some(file.into());

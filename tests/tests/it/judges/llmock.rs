@@ -22,12 +22,13 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// Sets the behaviour of the server for the following requests.
+/// Sets the behaviour of the server for the following HTTP requests.
 fn script(server: &Server, behaviors: &Value) {
     server.post("/_llmock/scenario", &json!({"behaviors": behaviors}));
 }
 
-/// Asserts that the server received `attempts` requests and reports no violation.
+/// Asserts that the server received `attempts` HTTP requests and reports no violation by the
+/// client. Then resets the server.
 #[track_caller]
 fn assert_no_violations(server: &Server, attempts: u64) {
     let verdict = server.get("/_llmock/verdict");
@@ -81,7 +82,8 @@ async fn only_transient_failures_are_retried() {
     }
 }
 
-/// Each kind of broken stream results in an error. A second request then gets the complete reply.
+/// Each kind of broken stream must result in an error. A second request must then receive the
+/// complete reply.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_stream_is_an_error() {
     let Some(server) = start() else { return };
@@ -113,7 +115,7 @@ fn is_truncated(error: &ModelError) -> bool {
 }
 
 /// The server injects rate limits, calls of unknown tools, and arguments that are not JSON. The
-/// agent recovers from each of them.
+/// agent must recover from each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_recovers_from_rate_limits_and_invalid_calls() {
     let Some(server) = start() else { return };
