@@ -103,35 +103,39 @@ fn placed(customer: &Customer, items: &[Item], note: Option<&str>) -> String {
 
 fn main() -> ExitCode {
     let nanos = |nanos| Duration::from_nanos(nanos);
-    let among = |count: usize| move || called(many(count), "tool_5", INTEGERS);
+    let among = |count: usize| move || call_directly(many(count), "tool_5", INTEGERS);
     run(
         "call",
         &[
             Case::new("two integers by hand", || by_hand(INTEGERS, |Integers { x, y }| (x + y).to_string()))
                 .by_hand(),
-            Case::new("two integers", || called(ToolList::new("bench", [Add]), "add", INTEGERS))
-                .within(nanos(1_100))
-                .above("two integers by hand"),
+            Case::new("two integers", || call_directly(ToolList::new("bench", [Add]), "add", INTEGERS))
+                .with_goal(nanos(1_100))
+                .with_floor("two integers by hand"),
             Case::new("two integers, on a task of its own", || {
-                on_a_task(ToolList::new("bench", [Add]), "add", INTEGERS)
+                call_in_batch(ToolList::new("bench", [Add]), "add", INTEGERS)
             })
-            .above("two integers by hand"),
+            .with_floor("two integers by hand"),
             Case::new("a nested object by hand", || {
                 by_hand(SEARCH, |Query { query, filter, limit }| found(&query, &filter, limit))
             })
             .by_hand(),
-            Case::new("a nested object", || called(ToolList::new("bench", [Search]), "search", SEARCH))
-                .within(nanos(2_000))
-                .above("a nested object by hand"),
+            Case::new("a nested object", || {
+                call_directly(ToolList::new("bench", [Search]), "search", SEARCH)
+            })
+            .with_goal(nanos(2_000))
+            .with_floor("a nested object by hand"),
             Case::new("an order by hand", || {
                 by_hand(ORDER, |Order { customer, items, note }| placed(&customer, &items, note.as_deref()))
             })
             .by_hand(),
-            Case::new("an order", || called(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER))
-                .above("an order by hand"),
-            Case::new("one of 10 tools", among(10)).above("two integers by hand"),
-            Case::new("one of 1,000 tools", among(1_000)).above("one of 10 tools"),
-            Case::new("one of 10,000 tools", among(10_000)).above("one of 10 tools"),
+            Case::new("an order", || {
+                call_directly(ToolList::new("bench", [PlaceOrder]), "place_order", ORDER)
+            })
+            .with_floor("an order by hand"),
+            Case::new("one of 10 tools", among(10)).with_floor("two integers by hand"),
+            Case::new("one of 1,000 tools", among(1_000)).with_floor("one of 10 tools"),
+            Case::new("one of 10,000 tools", among(10_000)).with_floor("one of 10 tools"),
         ],
     )
 }
@@ -162,7 +166,7 @@ fn many(count: usize) -> ToolList {
 }
 
 /// Measures calls with `Pipeline::call`, as in a loop that awaits each call.
-fn called(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
+fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (call, run) = (ToolCall::new("call_1", name, arguments), Arc::new(RunContext::default()));
     asynchronous(async move |rounds| {
@@ -174,7 +178,7 @@ fn called(tools: ToolList, name: &'static str, arguments: &'static str) -> Work 
 }
 
 /// Measures calls with `Pipeline::batch`, which runs each call on its own task, as in an agent.
-fn on_a_task(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
+fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));
     asynchronous(async move |rounds| {

@@ -79,7 +79,7 @@ fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 fn measure() -> Result<(), Failure> {
     println!("{RUNS} runs at a time, and the first request of a process");
     for name in LOOPS {
-        let (memory, first) = (memory(name)?, first_request(name)?);
+        let (memory, first) = (measure_memory(name)?, first_request(name)?);
         println!("  {name:20}  {memory:5.1} MiB at most  {:5.1} ms", first.as_secs_f64() * 1_000.0);
     }
     println!(
@@ -92,17 +92,17 @@ fn measure() -> Result<(), Failure> {
 
 /// Fails if the peak memory of the agent exceeds the limit.
 fn check() -> Result<(), Failure> {
-    let memory = memory("haft")?;
+    let memory = measure_memory("haft")?;
     println!("process: {RUNS} runs at a time: {memory:.1} MiB, at most {MAX_MEMORY_MIB:.1} MiB");
     if memory > MAX_MEMORY_MIB { Err("the runs use too much memory".into()) } else { Ok(()) }
 }
 
 /// Measures the peak memory, in MiB, of a process that executes all runs. `name` is one of
 /// [`LOOPS`].
-fn memory(name: &str) -> Result<f64, Failure> {
-    let mut server = this(&[SERVE])?;
+fn measure_memory(name: &str) -> Result<f64, Failure> {
+    let mut server = spawn_self(&[SERVE])?;
     let base_url = format!("http://127.0.0.1:{}/v1", first_line(&mut server.0)?);
-    let mut runs = this(&[RUN, name, &base_url, &RUNS.to_string()])?;
+    let mut runs = spawn_self(&[RUN, name, &base_url, &RUNS.to_string()])?;
     Ok(first_line(&mut runs.0)?.parse()?)
 }
 
@@ -114,7 +114,7 @@ fn first_request(name: &str) -> Result<Duration, Failure> {
     let mut times = Vec::with_capacity(STARTS);
     for _ in 0..STARTS {
         let begun = Instant::now();
-        let _process = this(&[RUN, name, &base_url, "1"])?;
+        let _process = spawn_self(&[RUN, name, &base_url, "1"])?;
         let (mut stream, _) = listener.accept()?;
         stream.read_exact(&mut [0])?;
         times.push(begun.elapsed());
@@ -184,7 +184,7 @@ fn peak_memory() -> Option<f64> {
 /// A child process that runs this program. It is killed on drop.
 struct Process(Child);
 
-fn this(arguments: &[&str]) -> Result<Process, Failure> {
+fn spawn_self(arguments: &[&str]) -> Result<Process, Failure> {
     Ok(Process(Command::new(env::current_exe()?).args(arguments).stdout(Stdio::piped()).spawn()?))
 }
 

@@ -58,19 +58,23 @@ fn main() -> ExitCode {
         "step",
         &[
             step("reqwest by hand", reqwest_loop, plain).by_hand(),
-            step("async-openai by hand", async_openai_loop, plain).by_hand().above("reqwest by hand"),
-            step("haft", agent, plain).above("reqwest by hand").at_most(1.3),
-            step("haft, streamed", streaming_agent, plain).above("haft").at_most(2.0),
+            step("async-openai by hand", async_openai_loop, plain).by_hand().with_floor("reqwest by hand"),
+            step("haft", agent, plain).with_floor("reqwest by hand").with_max_ratio(1.3),
+            step("haft, streamed", streaming_agent, plain).with_floor("haft").with_max_ratio(2.0),
             step("1,000 messages, reqwest by hand", reqwest_loop, long).by_hand(),
             step("1,000 messages, async-openai by hand", async_openai_loop, long)
                 .by_hand()
-                .above("1,000 messages, reqwest by hand"),
-            step("1,000 messages, haft", agent, long).above("1,000 messages, reqwest by hand").at_most(1.0),
+                .with_floor("1,000 messages, reqwest by hand"),
+            step("1,000 messages, haft", agent, long)
+                .with_floor("1,000 messages, reqwest by hand")
+                .with_max_ratio(1.0),
             step("1,000 tools, reqwest by hand", reqwest_loop, wide).by_hand(),
             step("1,000 tools, async-openai by hand", async_openai_loop, wide)
                 .by_hand()
-                .above("1,000 tools, reqwest by hand"),
-            step("1,000 tools, haft", agent, wide).above("1,000 tools, reqwest by hand").at_most(1.0),
+                .with_floor("1,000 tools, reqwest by hand"),
+            step("1,000 tools, haft", agent, wide)
+                .with_floor("1,000 tools, reqwest by hand")
+                .with_max_ratio(1.0),
         ],
     )
 }

@@ -47,14 +47,14 @@ impl Case {
     /// Sets the goal for the duration of a round on a current machine. The goal is printed, but not
     /// checked.
     #[must_use]
-    pub fn within(mut self, goal: Duration) -> Self {
+    pub fn with_goal(mut self, goal: Duration) -> Self {
         self.goal = Some(goal);
         self
     }
 
     /// Sets the floor: the name of a case that does the same work with minimal code.
     #[must_use]
-    pub fn above(mut self, floor: &'static str) -> Self {
+    pub fn with_floor(mut self, floor: &'static str) -> Self {
         self.floor = Some(floor);
         self
     }
@@ -62,7 +62,7 @@ impl Case {
     /// Sets the maximum ratio of the instruction count to the instruction count of the
     /// [floor](Self::with_floor). `--check` fails if the ratio is exceeded.
     #[must_use]
-    pub fn at_most(mut self, ratio: f64) -> Self {
+    pub fn with_max_ratio(mut self, ratio: f64) -> Self {
         self.bound = Some(ratio);
         self
     }

@@ -10,16 +10,16 @@ const MAX_BATCHES: usize = 201;
 /// The maximum duration of all batches in a measurement.
 const MAX_TIME: Duration = Duration::from_secs(3);
 
-/// The time of a round, or of one part of a round, in nanoseconds.
+/// The duration of one round of a case, or of one part of a round, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
-    /// The time in the fastest batch, which has the least interference from other processes.
+    /// The duration in the fastest batch, which has the least interference from other processes.
     pub(crate) fastest: f64,
 }
 
 /// Measures several cases alternately, so that a temporary slowdown of the machine affects all of
-/// them. Returns the time of each case.
+/// them. Returns the duration for each case.
 pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
     let mut series = cases.map(Series::new);
     let begun = Instant::now();

@@ -1,8 +1,8 @@
-//! The input format of most laws.
+//! The input format of most [laws](crate::laws).
 
 use serde_json::{Deserializer, Value};
 
-/// The input of a law: a schema, and values that are checked against it.
+/// The input of a [law](crate::laws): a JSON schema, and values that are checked against it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// The JSON schema. It may be invalid.
@@ -12,7 +12,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Creates a case from a schema and values.
+    /// Creates a case from a JSON schema and values.
     pub fn new<'v>(schema: Value, values: impl IntoIterator<Item = &'v Value>) -> Self {
         let lines: Vec<_> = values.into_iter().map(Value::to_string).collect();
         Self { schema, rest: lines.join("\n") }

@@ -66,22 +66,31 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// use haft_react::{Extension, ReactAgent, extension::Entries};
 /// use haft_testing::ScriptedModel;
 ///
-/// /// Adds a task to the list. #[tool] fn plan(task: String, #[tool(state)] entries: Entries) ->
-/// Result<(), ToolError> { let todo = entries.of("todo"); todo.update("tasks", |tasks: &mut
-/// Vec<String>| tasks.push(task)).map_err(ToolError::failed) }
+/// /// Adds a task to the list.
+/// #[tool]
+/// fn plan(task: String, #[tool(state)] entries: Entries) -> Result<(), ToolError> {
+///     let todo = entries.of("todo");
+///     todo.update("tasks", |tasks: &mut Vec<String>| tasks.push(task)).map_err(ToolError::failed)
+/// }
 ///
-/// fn todo() -> Extension { Extension::new("todo") .tools(Toolset::new().with(Plan))
-/// .instructions("Plan before you act.") .dynamic_instructions(|cx| async move { let tasks:
-/// Vec<String> = cx.entries.get("tasks")?.unwrap_or_default(); Ok(tasks.iter().map(|task|
-/// format!("- [ ] {task}\n")).collect()) }) }
+/// fn todo() -> Extension {
+///     Extension::new("todo")
+///         .tools(Toolset::new().with(Plan))
+///         .instructions("Plan before you act.")
+///         .dynamic_instructions(|cx| async move {
+///             let tasks: Vec<String> = cx.entries.get("tasks")?.unwrap_or_default();
+///             Ok(tasks.iter().map(|task| format!("- [ ] {task}\n")).collect())
+///         })
+/// }
 ///
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async { let
-/// model = ScriptedModel::new().calls([("a", "plan", r#"{"task":"book a
-/// flight"}"#)]).text("Planned."); let agent =
-/// ReactAgent::builder(model.clone()).extension(todo()).build()?; agent.run("To Rome!").await?; let
-/// instructions = model.requests()[1].instructions.as_ref().unwrap().text();
-/// assert_eq!(instructions, "Plan before you act.\n\n- [ ] book a flight\n"); # Ok::<(), Box<dyn
-/// std::error::Error>>(()) })?; # Ok::<(), Box<dyn std::error::Error>>(())
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let model = ScriptedModel::new().calls([("a", "plan", r#"{"task":"book a flight"}"#)]).text("Planned.");
+/// let agent = ReactAgent::builder(model.clone()).extension(todo()).build()?;
+/// agent.run("To Rome!").await?;
+/// let instructions = model.requests()[1].instructions.as_ref().unwrap().text();
+/// assert_eq!(instructions, "Plan before you act.\n\n- [ ] book a flight\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 #[must_use]

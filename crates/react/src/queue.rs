@@ -46,9 +46,10 @@ pub use results::{Queued, QueuedResults};
 /// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
 /// after the earlier calls and receives their results.
 ///
-/// In an agent, each run has a queue. A tool that takes a [`QueueHandle`] as state can push calls
-/// of the agent's tools. They are executed before the next model request, and the model receives
-/// their results.
+/// In an agent, a run has a queue if a tool takes a [`QueueHandle`] as state (see
+/// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can then
+/// push calls of the agent's tools. They are executed before the next model request, and the model
+/// receives their results.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
@@ -92,12 +93,13 @@ pub struct PendingQueue {
 }
 
 impl PendingQueue {
-    /// Creates a queue for at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS) calls.
+    /// Creates a queue that accepts at most [`QUEUED_CALLS`](haft_core::limits::QUEUED_CALLS) calls
+    /// in total.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Creates a queue for at most `calls` calls.
+    /// Creates a queue that accepts at most `calls` calls in total.
     pub fn with_capacity(calls: usize) -> Self {
         Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
@@ -196,8 +198,8 @@ impl PendingQueue {
         open.suspend(&call.id, pending)
     }
 
-    /// Records the decision for the suspended call `id`. [`hand_out`](Self::hand_out) then returns
-    /// the call again if it must be executed.
+    /// Records the decision for the suspended call `id`, or for a call `id` inside a suspended
+    /// call. [`hand_out`](Self::hand_out) then returns the suspended call again.
     ///
     /// # Errors
     ///

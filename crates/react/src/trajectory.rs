@@ -32,16 +32,29 @@ const COMPLETED: &str = "Completed.";
 /// use haft_react::Trajectory;
 /// use serde_json::json;
 ///
-/// let call = AssistantMessage { reasoning: Some("I add them.".into()), tool_calls:
-/// vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)], ..AssistantMessage::default() }; let
-/// transcript: Transcript = [ Message::user("What is 17 plus 25?"), Message::assistant(call),
-/// Message::tool(ToolResult::done("call_1", "add", ToolOutput::from("42"))), Message::assistant("It
-/// is 42."), ] .into_iter() .collect();
+/// let call = AssistantMessage {
+///     reasoning: Some("I add them.".into()),
+///     tool_calls: vec![ToolCall::new("call_1", "add", r#"{"x":17,"y":25}"#)],
+///     ..AssistantMessage::default()
+/// };
+/// let transcript: Transcript = [
+///     Message::user("What is 17 plus 25?"),
+///     Message::assistant(call),
+///     Message::tool(ToolResult::done("call_1", "add", ToolOutput::from("42"))),
+///     Message::assistant("It is 42."),
+/// ]
+/// .into_iter()
+/// .collect();
 ///
-/// assert_eq!( serde_json::to_value(Trajectory::of(&transcript))?, json!({ "thought_0": "I add
-/// them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
-/// "thought_1": "", "tool_name_1": "finish", "tool_args_1": {"answer": "It is 42."},
-/// "observation_1": "Completed.", }) ); # Ok::<(), serde_json::Error>(())
+/// assert_eq!(
+///     serde_json::to_value(Trajectory::of(&transcript))?,
+///     json!({
+///         "thought_0": "I add them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
+///         "thought_1": "", "tool_name_1": "finish", "tool_args_1": {"answer": "It is 42."},
+///         "observation_1": "Completed.",
+///     })
+/// );
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trajectory {

@@ -79,17 +79,17 @@ impl Comparison {
         let chosen = |cases: &'static [Case]| if self.all { cases.iter().collect() } else { sample(cases) };
         let mut row = Row { model, way, one: Vec::new(), two: Vec::new() };
         for case in chosen(&CASES) {
-            row.one.push(Self::reported(model, way, case, ask(case).await));
+            row.one.push(Self::print_if_wrong(model, way, case, ask(case).await));
         }
         for case in chosen(&TWO_STEPS) {
-            row.two.push(Self::reported(model, way, case, ask(case).await));
+            row.two.push(Self::print_if_wrong(model, way, case, ask(case).await));
         }
         println!("{}", table::comparison_row(&row));
     }
 
     /// Prints the calls and the answer of a run if its score is not perfect. Returns the score.
-    fn reported(model: &str, way: &str, case: &Case, score: Score) -> Score {
-        if !(score.tool && score.arguments && score.answer) {
+    fn print_if_wrong(model: &str, way: &str, case: &Case, score: Score) -> Score {
+        if !(score.has_right_tool && score.has_right_arguments && score.has_right_answer) {
             eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.summary);
         }
         score

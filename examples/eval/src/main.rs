@@ -90,7 +90,7 @@ async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
         scores.push(score);
     }
     println!("\n{}", table::totals(&scores));
-    Ok(score::pass(&scores))
+    Ok(score::is_passed(&scores))
 }
 
 fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<dyn Error>> {

@@ -21,9 +21,9 @@ pub(crate) struct RunRecord {
 
 /// The score of one run, with its duration and usage.
 pub(crate) struct Score {
-    pub(crate) tool: bool,
-    pub(crate) arguments: bool,
-    pub(crate) answer: bool,
+    pub(crate) has_right_tool: bool,
+    pub(crate) has_right_arguments: bool,
+    pub(crate) has_right_answer: bool,
     pub(crate) took: Duration,
     pub(crate) usage: Usage,
     /// A text for the output that describes the calls and the answer.
@@ -61,15 +61,15 @@ impl Score {
         let made: Vec<_> = record.calls.iter().take(case.calls.len()).collect();
         let is_tool = |call: &Call, (tool, _): &(String, Value)| tool == call.tool;
         let is_right = |call: &Call, (tool, arguments): &(String, Value)| {
-            tool == call.tool && are_right(call, arguments)
+            tool == call.tool && are_arguments_right(call, arguments)
         };
         let text = record.answer.as_deref().unwrap_or_default();
         let calls: String =
             record.calls.iter().map(|(tool, arguments)| format!("{tool} {arguments}; ")).collect();
         Self {
-            tool: all_made(case.calls, &made, is_tool),
-            arguments: all_made(case.calls, &made, is_right),
-            answer: case.answer.iter().all(|group| group.iter().any(|words| text.contains(words))),
+            has_right_tool: all_made(case.calls, &made, is_tool),
+            has_right_arguments: all_made(case.calls, &made, is_right),
+            has_right_answer: case.answer.iter().all(|group| group.iter().any(|words| text.contains(words))),
             took,
             usage: record.usage,
             summary: match &record.answer {
@@ -95,7 +95,7 @@ fn all_made(
 
 /// Returns `true` if all arguments that `call` expects have accepted values in `arguments`, and
 /// there are no other arguments.
-fn are_right(call: &Call, arguments: &Value) -> bool {
+fn are_arguments_right(call: &Call, arguments: &Value) -> bool {
     let Value::Object(given) = arguments else { return false };
     let known = |name: &str| call.arguments.iter().any(|(expected, _)| *expected == name);
     let right = |name: &str, values: &[&str]| {
@@ -116,9 +116,10 @@ fn plain(value: &Value) -> String {
 
 /// Returns `true` if the evaluation passes: all calls are right, and at least [`MIN_RIGHT_ANSWERS`]
 /// answers are right.
-pub(crate) fn pass(scores: &[Score]) -> bool {
-    let answers = scores.iter().filter(|score| score.answer).count();
-    scores.iter().all(|score| score.tool && score.arguments) && answers >= MIN_RIGHT_ANSWERS
+pub(crate) fn is_passed(scores: &[Score]) -> bool {
+    let answers = scores.iter().filter(|score| score.has_right_answer).count();
+    scores.iter().all(|score| score.has_right_tool && score.has_right_arguments)
+        && answers >= MIN_RIGHT_ANSWERS
 }
 
 #[cfg(test)]

@@ -12,14 +12,18 @@ pub(crate) fn row(case: &Case, score: &Score) -> String {
     let row = line(
         case.prompt,
         [
-            mark(score.tool),
-            mark(score.arguments),
-            mark(score.answer),
+            mark(score.has_right_tool),
+            mark(score.has_right_arguments),
+            mark(score.has_right_answer),
             &format!("{:.1}", score.took.as_secs_f64()),
             &score.usage.total_tokens().to_string(),
         ],
     );
-    if score.tool && score.arguments && score.answer { row } else { format!("{row}\n    {}", score.summary) }
+    if score.has_right_tool && score.has_right_arguments && score.has_right_answer {
+        row
+    } else {
+        format!("{row}\n    {}", score.summary)
+    }
 }
 
 pub(crate) fn totals(scores: &[Score]) -> String {
@@ -31,9 +35,9 @@ pub(crate) fn totals(scores: &[Score]) -> String {
     line(
         "total",
         [
-            &count(|score| score.tool),
-            &count(|score| score.arguments),
-            &count(|score| score.answer),
+            &count(|score| score.has_right_tool),
+            &count(|score| score.has_right_arguments),
+            &count(|score| score.has_right_answer),
             &format!("{seconds:.1}"),
             &usage.total_tokens().to_string(),
         ],
@@ -51,7 +55,8 @@ pub(crate) fn comparison_row(row: &Row) -> String {
     let of = |scores: &[Score], right: fn(&Score) -> bool| {
         format!("{}/{}", scores.iter().filter(|score| right(score)).count(), scores.len())
     };
-    let kinds: [fn(&Score) -> bool; 3] = [|score| score.tool, |score| score.arguments, |score| score.answer];
+    let kinds: [fn(&Score) -> bool; 3] =
+        [|score| score.has_right_tool, |score| score.has_right_arguments, |score| score.has_right_answer];
     let [tool, arguments, answer] = kinds.map(|right| of(&row.one, right));
     let [tools, both, answers] = kinds.map(|right| of(&row.two, right));
     let seconds = format!("{:.0}", row.took().as_secs_f64());

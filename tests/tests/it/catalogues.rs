@@ -104,7 +104,7 @@ fn examine_all(catalogues: Vec<Catalogue>) -> Report {
 }
 
 async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Texts) {
-    let (source, list) = fixture::listed(catalogue.tools.clone()).await;
+    let (source, list) = fixture::list_over_mcp(catalogue.tools.clone()).await;
     report.servers += 1;
     report.tools += catalogue.tools.len();
     for diagnostic in list.diagnostics() {
@@ -115,7 +115,7 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
             other => drop(report.broken.insert(format!("{}: {other}", catalogue.package))),
         }
     }
-    let served = fixture::served(Toolset::new().with_source(source)).await;
+    let served = fixture::serve_over_mcp(Toolset::new().with_source(source)).await;
     for tool in &catalogue.tools {
         let name = ToolName::sanitize(tool["name"].as_str().unwrap());
         let Some(definition) = list.get(name.as_str()).map(|tool| tool.definition()) else { continue };
@@ -186,9 +186,9 @@ fn convert(
         Ok(sent) => sent,
         Err(error) => return vec![format!("{target:?}: {error}")],
     };
-    let mut broken = rules::broken(target, &converted);
-    broken.extend(changes::mistakes(schema.as_value(), &converted));
-    broken.extend(formats::mistakes(definition, target, &converted, &sent));
+    let mut broken = rules::broken_rules(target, &converted);
+    broken.extend(changes::find_mistakes(schema.as_value(), &converted));
+    broken.extend(formats::find_mistakes(definition, target, &converted, &sent));
     let written = |of: &Schema, texts: &mut Texts| -> Vec<Value> {
         let of = of.as_value();
         VARIANTS.iter().map(|variant| Writer::new(of, *variant, texts).arguments()).collect()
@@ -232,8 +232,9 @@ fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     }
 }
 
-/// Describes `arguments` if they are valid for the converted schema, but not for the original
-/// schema. Returns `None` if they are valid for both, or if the conversion reported a change.
+/// Returns an error text if `arguments`, which are valid for the converted schema, are invalid for
+/// the original schema. Returns `None` if they are valid for both, or if the conversion reported a
+/// change.
 fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !converted.changes.is_empty() {

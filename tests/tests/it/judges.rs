@@ -23,7 +23,7 @@ use crate::Add;
 
 /// Returns the installation folder of the third-party server `name`, or `None` if it is not
 /// installed. Panics if it is required but not installed.
-fn installed(name: &str) -> Option<PathBuf> {
+fn installed_folder(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join("judges").join(name);
     if place.join("version").is_file() {

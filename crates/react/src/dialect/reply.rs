@@ -24,7 +24,7 @@ pub struct Reply {
     pub problem: Option<String>,
 }
 
-/// Converts a response of a dialect without text to parse, such as native function calling.
+/// Converts a response whose text is not parsed, as in native function calling.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

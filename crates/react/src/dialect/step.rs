@@ -124,7 +124,7 @@ pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schem
     reply
 }
 
-/// Sets the answer of `reply` from the arguments of its [`FINISH`] call.
+/// Sets the answer of `reply` from `arguments`, the arguments of a [`FINISH`] call.
 fn set_finish_answer<F: StepFormat>(reply: &mut Reply, arguments: Value, outputs: Option<&Schema>) {
     let answer = match outputs {
         // The run validates the value against the schema.
@@ -146,8 +146,9 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     }
 }
 
-/// Returns the answer as text: the argument [`ANSWER`], the only argument, or `arguments` as a
-/// whole if it is not an object. Returns `None` if there is no answer or it is blank.
+/// Returns the answer as text, or `None` if there is no answer or it is blank. The answer is the
+/// argument [`ANSWER`] or the only argument. If `arguments` is not an object, it is the answer as a
+/// whole.
 fn answer_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Object(mut arguments) => match arguments.shift_remove(ANSWER) {

@@ -40,14 +40,21 @@ impl StepRequest {
     /// use haft_core::{tool, Toolset, toolset::ListContext};
     /// use haft_react::extension::StepRequest;
     ///
-    /// /// Deletes a file. #[tool] fn delete(file: String) {}
+    /// /// Deletes a file.
+    /// #[tool]
+    /// fn delete(file: String) {}
     ///
-    /// fn harmless(mut request: StepRequest) -> StepRequest { request.hide("delete"); request }
+    /// fn harmless(mut request: StepRequest) -> StepRequest {
+    ///     request.hide("delete");
+    ///     request
+    /// }
     ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async { let
-    /// tools = Toolset::new().with(Delete).list(&ListContext::default()).await; let request =
-    /// harmless(StepRequest::new(&tools, Default::default(), Default::default()));
-    /// assert_eq!(request.tools().count(), 0); # }); # Ok::<(), std::io::Error>(())
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let tools = Toolset::new().with(Delete).list(&ListContext::default()).await;
+    /// let request = harmless(StepRequest::new(&tools, Default::default(), Default::default()));
+    /// assert_eq!(request.tools().count(), 0);
+    /// # });
+    /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn new(tools: &ToolList, tool_choice: ToolChoice, settings: ChatSettings) -> Self {
         let tools = tools.tools().iter().map(|tool| Some(tool.definition().clone())).collect();
@@ -65,7 +72,8 @@ impl StepRequest {
         self.retain(|tool| *tool.name() != *name);
     }
 
-    /// Hides all tools for which `keep` returns `false` from the model.
+    /// Hides the tools for which `keep` returns `false`. The model does not receive their
+    /// definitions.
     pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
         for tool in &mut self.tools {
             tool.take_if(|tool| !keep(tool));

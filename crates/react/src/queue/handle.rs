@@ -59,7 +59,8 @@ pub enum QueueError {
     /// The queue was dropped, or the tool call that owns this handle has ended.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
-    /// The queue has no capacity for another call. The number is its capacity.
+    /// The maximum number of calls was already pushed to the queue. The field contains this
+    /// maximum.
     #[error("no more calls can be pushed: {0} is the maximum for one queue")]
     Full(usize),
 }

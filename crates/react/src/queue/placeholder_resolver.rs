@@ -23,7 +23,7 @@ pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 /// placeholders of other results.
 pub(super) const MAX_DEPTH: usize = 8;
 
-/// Replaces the placeholders in one message, text or JSON value.
+/// A resolver of the placeholders in one message, text or JSON value.
 ///
 /// Each resolved result is memoized per nesting depth, so the work is linear in the size of the
 /// results.
@@ -35,7 +35,7 @@ pub(super) struct PlaceholderResolver<'r> {
     /// The resolved JSON values, with their sizes as JSON text in bytes.
     values: HashMap<(&'r str, usize), (Value, usize)>,
     /// Set if a placeholder is unresolved because it has no result yet, or because its result was
-    /// omitted. The text may change when more results arrive.
+    /// omitted. The resolved text may then change when more results arrive.
     is_unresolved: bool,
 }
 
@@ -224,8 +224,8 @@ fn text_bytes(content: &[Content]) -> usize {
     content.iter().map(|part| part.as_text().len()).sum()
 }
 
-/// Returns `true` if `part` of a message may contain a placeholder. Only a message with such
-/// content is copied.
+/// Returns `true` if `part`, a content part of a message, may contain a placeholder. Content
+/// without placeholders is not copied.
 fn may_contain_placeholder(part: &Content) -> bool {
     match part {
         Content::Text { text } | Content::Resource { body: ResourceBody::Text(text), .. } => {

@@ -27,8 +27,9 @@ use crate::run::{Output, Resolver, Selection, call_results};
 /// use haft_core::{Timestamp, toolset::ToolList};
 /// use haft_react::{NativeCalls, Step, queue::Placeholders};
 ///
-/// let (tools, placeholders) = (ToolList::default(), Placeholders::default()); let mut step =
-/// Step::new(&tools, &NativeCalls, Timestamp::now()); step.resolver = Some(&placeholders);
+/// let (tools, placeholders) = (ToolList::default(), Placeholders::default());
+/// let mut step = Step::new(&tools, &NativeCalls, Timestamp::now());
+/// step.resolver = Some(&placeholders);
 /// ```
 #[derive(Debug, Default)]
 pub struct Placeholders(Mutex<PlaceholderIndex>);
@@ -38,8 +39,8 @@ struct PlaceholderIndex {
     results: QueuedResults,
     /// Copies of the messages in which placeholders were replaced, by index in the transcript.
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
-    /// The indices of the messages with a placeholder that has no result yet or whose result was
-    /// omitted.
+    /// The indices of the messages with a placeholder that has no result yet, or whose result was
+    /// omitted because it is too long.
     unresolved: BTreeSet<usize>,
     /// The number of messages at the start of the transcript that were read.
     read_count: usize,

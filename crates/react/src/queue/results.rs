@@ -154,7 +154,8 @@ impl QueuedResults {
     }
 }
 
-/// The effect of [`QueuedResults::read`] on the known results, from the smallest to the largest.
+/// The change that [`QueuedResults::read`] made to the known results, from the smallest to the
+/// largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
     /// The messages contained no results.

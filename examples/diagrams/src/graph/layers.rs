@@ -36,7 +36,7 @@ impl Layers {
         layers
     }
 
-    /// Returns the number of nodes and bends.
+    /// Returns the total number of nodes and bends.
     pub(super) fn count(&self) -> usize {
         self.count
     }

@@ -5,7 +5,7 @@ use haft_testing::ScriptedModel;
 
 use serde_json::{Value, json};
 
-use super::{RunRecord, Score, pass};
+use super::{RunRecord, Score, is_passed};
 use crate::{
     Dialect, agent, ask,
     case::{CASES, TWO_STEPS},
@@ -42,18 +42,22 @@ async fn scores(plan: [(&'static str, &'static str, &'static str); 9]) -> Vec<Sc
 async fn perfect_model_passes() {
     let scores = scores(PERFECT).await;
     for score in &scores {
-        assert!(score.tool && score.arguments && score.answer, "{}", score.summary);
+        assert!(
+            score.has_right_tool && score.has_right_arguments && score.has_right_answer,
+            "{}",
+            score.summary
+        );
     }
-    assert!(pass(&scores));
+    assert!(is_passed(&scores));
 }
 
 #[tokio::test]
 async fn one_wrong_answer_passes_and_two_do_not() {
     let mut plan = PERFECT;
     plan[0].2 = "17 plus 25 is 43.";
-    assert!(pass(&scores(plan).await));
+    assert!(is_passed(&scores(plan).await));
     plan[1].2 = "I do not know.";
-    assert!(!pass(&scores(plan).await));
+    assert!(!is_passed(&scores(plan).await));
 }
 
 #[tokio::test]
@@ -61,12 +65,16 @@ async fn wrong_tool_or_arguments_do_not_pass() {
     let mut plan = PERFECT;
     plan[3] = ("search_files", r#"{"directory":".","pattern":"*"}"#, "It is 09:26.");
     let wrong_tool = scores(plan).await;
-    assert!(!wrong_tool[3].tool && !pass(&wrong_tool));
+    assert!(!wrong_tool[3].has_right_tool && !is_passed(&wrong_tool));
 
     let mut plan = PERFECT;
     plan[8].1 = r#"{"directory":"/var/log","pattern":"*.log"}"#;
     let wrong_arguments = scores(plan).await;
-    assert!(wrong_arguments[8].tool && !wrong_arguments[8].arguments && !pass(&wrong_arguments));
+    assert!(
+        wrong_arguments[8].has_right_tool
+            && !wrong_arguments[8].has_right_arguments
+            && !is_passed(&wrong_arguments)
+    );
 }
 
 #[tokio::test]
@@ -74,14 +82,14 @@ async fn failed_run_counts_as_wrong() {
     let model = ScriptedModel::new().fail(haft_core::model::ModelError::Unauthorized("no key".to_owned()));
     let agent = agent(Arc::new(model), Dialect::Auto).unwrap();
     let score = ask(&agent, &CASES[0]).await;
-    assert!(!score.tool && !score.answer && score.took > Duration::ZERO);
+    assert!(!score.has_right_tool && !score.has_right_answer && score.took > Duration::ZERO);
 }
 
 fn scored(calls: [(&str, Value); 2], answer: &str) -> [bool; 3] {
     let calls = calls.map(|(tool, arguments)| (tool.to_owned(), arguments)).into();
     let record = RunRecord { calls, answer: Ok(answer.to_owned()), ..RunRecord::default() };
     let score = Score::of(&TWO_STEPS[0], record, Duration::ZERO);
-    [score.tool, score.arguments, score.answer]
+    [score.has_right_tool, score.has_right_arguments, score.has_right_answer]
 }
 
 #[test]

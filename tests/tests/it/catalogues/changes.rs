@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::subschemas::{Document, Part, Parts};
 
 /// Returns descriptions of all changes that were not reported, and of all reports without a change.
-pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
+pub(super) fn find_mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
     if &converted.value == original {
         let only_obstacle =
             converted.changes.iter().all(|change| matches!(change.kind, SchemaChangeKind::NotStrict { .. }));
@@ -26,13 +26,13 @@ pub(super) fn mistakes(original: &Value, converted: &ProviderSchema) -> Vec<Stri
         wrong: Vec::new(),
     };
     comparison.compare(&comparison.original.root(), &comparison.sent.root());
-    let invented = converted.changes.iter().filter(|change| !is_there(original, change));
+    let invented = converted.changes.iter().filter(|change| !has_reported_keyword(original, change));
     comparison.wrong.extend(invented.map(|change| format!("the original has no such keyword: {change}")));
     comparison.wrong
 }
 
 /// Returns `true` if the schema `original` contains the keyword of the reported `change`.
-fn is_there(original: &Value, change: &SchemaChange) -> bool {
+fn has_reported_keyword(original: &Value, change: &SchemaChange) -> bool {
     let Some(place) = original.pointer(&change.pointer) else { return false };
     match change.kind {
         SchemaChangeKind::Dropped | SchemaChangeKind::Described | SchemaChangeKind::Flattened => {

@@ -57,7 +57,7 @@ impl Peer {
 
 /// Serves `tools` over MCP without changes, and returns them as a list of haft tools. The returned
 /// source owns the connection.
-pub(super) async fn listed(tools: Vec<Value>) -> (McpSource, ToolList) {
+pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(answer(Peer::new(server), tools));
     let source = McpSource::from_service(().serve(client).await.unwrap()).await.unwrap();
@@ -81,7 +81,7 @@ async fn answer(mut client: Peer, tools: Vec<Value>) {
 }
 
 /// Serves `tools` over MCP with haft, and returns their definitions as a client receives them.
-pub(super) async fn served(tools: Toolset) -> Vec<Value> {
+pub(super) async fn serve_over_mcp(tools: Toolset) -> Vec<Value> {
     let (client, server) = duplex(1 << 20);
     let (reader, writer) = split(server);
     let serving = tokio::spawn(serve(tools, reader, writer));

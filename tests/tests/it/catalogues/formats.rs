@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Checks the format of a tool definition for each provider that uses `target`. Returns a
 /// description of each format that is wrong.
-pub(super) fn mistakes(
+pub(super) fn find_mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,
     converted: &ProviderSchema,

@@ -1,4 +1,5 @@
-//! The rules for the schemas of each target. They follow the documentation of the providers.
+//! The rules that a converted schema must follow for each target, according to the documentation of
+//! the providers.
 
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
@@ -55,7 +56,7 @@ const GEMINI: [&str; 19] = [
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
 /// Returns descriptions of all violations of the rules for `target` in the converted schema.
-pub(super) fn broken(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
+pub(super) fn broken_rules(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
     if converted.value["type"] != "object" {
         broken.push("the root is not an object".to_owned());

@@ -9,10 +9,10 @@ use haft_core::{
 use haft_openai::{ChatCompletions, Responses};
 use serde_json::json;
 
-use super::{Server, agents, answer, at, installed};
+use super::{Server, agents, answer, at, installed_folder};
 
 fn start() -> Option<Server> {
-    let place = installed("aimock")?;
+    let place = installed_folder("aimock")?;
     // Each chunk has five UTF-16 code units. This splits the surrogate pair of the globe.
     let fixtures = json!({"fixtures": [
         {"match": {"userMessage": "17 plus 25", "hasToolResult": true}, "response": {"content": "It is 42."}},

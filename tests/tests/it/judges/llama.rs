@@ -12,7 +12,7 @@ use haft_local::{KnownModel, ModelStore};
 use haft_openai::{ChatCompletions, Provider, Responses};
 use serde_json::{Value, json};
 
-use super::{Server, at, installed, is_required};
+use super::{Server, at, installed_folder, is_required};
 use crate::Add;
 
 /// A Python program that serves a model to one client. The context has only 2,048 tokens, so that a
@@ -28,7 +28,7 @@ time.sleep(3600)
 ";
 
 fn start() -> Option<Server> {
-    let place = installed("xllamacpp")?;
+    let place = installed_folder("xllamacpp")?;
     let model = model();
     assert!(
         model.is_some() || !is_required("xllamacpp"),

@@ -10,10 +10,10 @@ use haft_core::{
 use haft_openai::{ChatCompletions, Responses, Timeouts};
 use serde_json::{Value, json};
 
-use super::{Server, agents, answer, at, installed};
+use super::{Server, agents, answer, at, installed_folder};
 
 fn start() -> Option<Server> {
-    let place = installed("llmock")?;
+    let place = installed_folder("llmock")?;
     let serve = |port: u16| {
         let mut command = Command::new(place.join("bin/llmock"));
         command.args(["serve", "--port", &port.to_string()]);
@@ -23,7 +23,7 @@ fn start() -> Option<Server> {
 }
 
 /// Sets the behaviour of the server for the following HTTP requests.
-fn script(server: &Server, behaviors: &Value) {
+fn set_behaviour(server: &Server, behaviors: &Value) {
     server.post("/_llmock/scenario", &json!({"behaviors": behaviors}));
 }
 
@@ -67,14 +67,14 @@ async fn only_transient_failures_are_retried() {
                     model.chat(&request).await.map(|_| ())
                 }
             };
-            script(&server, &json!([{"type": "fail", "status": 429, "retry_after": 0.3, "times": 2}]));
+            set_behaviour(&server, &json!([{"type": "fail", "status": 429, "retry_after": 0.3, "times": 2}]));
             ask().await.unwrap();
             assert_no_violations(&server, 3);
-            script(&server, &json!([{"type": "fail", "status": 503, "times": 3}]));
+            set_behaviour(&server, &json!([{"type": "fail", "status": 503, "times": 3}]));
             ask().await.unwrap();
             assert_no_violations(&server, 4);
             for status in [400, 401, 403, 404, 422] {
-                script(&server, &json!([{"type": "fail", "status": status}]));
+                set_behaviour(&server, &json!([{"type": "fail", "status": status}]));
                 ask().await.unwrap_err();
                 assert_no_violations(&server, 1);
             }
@@ -98,7 +98,7 @@ async fn broken_stream_is_an_error() {
             ("stall", |error| matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Idle, .. })),
         ] {
             let fault = json!({"type": "stream_fault", "kind": kind, "after_chunks": 6});
-            script(
+            set_behaviour(
                 &server,
                 &json!([{"type": "reply", "text": "Once there was a crab who knew.", "times": 2}, fault]),
             );
@@ -124,11 +124,11 @@ async fn agent_recovers_from_rate_limits_and_invalid_calls() {
     let busy = json!({"type": "fail", "status": 429, "retry_after": 0.2});
     for agent in agents(&server) {
         for is_streamed in [false, true] {
-            script(&server, &json!([busy, call, text]));
+            set_behaviour(&server, &json!([busy, call, text]));
             assert_eq!(answer(&agent, "What is 17 plus 25?", is_streamed).await, "It is 42.");
             assert_no_violations(&server, 3);
             for kind in ["malformed_arguments", "unknown_tool"] {
-                script(&server, &json!([{"type": "tool_fault", "kind": kind}, text]));
+                set_behaviour(&server, &json!([{"type": "tool_fault", "kind": kind}, text]));
                 answer(&agent, "What is 17 plus 25?", is_streamed).await;
                 let verdict = server.get("/_llmock/verdict");
                 assert_eq!(verdict["findings"], json!([]), "{kind}: {verdict:#}");

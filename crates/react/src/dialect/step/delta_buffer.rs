@@ -18,7 +18,7 @@ pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// Set once text of the step's own thought was appended, as opposed to separate reasoning.
+    /// Set after the first text of the step's thought. Reasoning that arrives later is dropped.
     has_step_thought: bool,
 }
 

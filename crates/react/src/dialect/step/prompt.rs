@@ -18,7 +18,7 @@ use super::{
     examples::examples,
 };
 
-/// The content of a model request that depends only on the tools and the outputs. It is cached with
+/// The parts of a model request that depend only on the tools and the outputs. They are cached with
 /// the tool list.
 pub(super) struct StepPrompt<F> {
     format: PhantomData<F>,
@@ -27,7 +27,7 @@ pub(super) struct StepPrompt<F> {
     rules: Arc<str>,
     /// The instructions of the first model request with this tool list.
     instructions: Option<Arc<Message>>,
-    /// The system message with the instructions of the first model request.
+    /// The system message of the first model request with this tool list.
     system_message: Arc<Message>,
     any_step: ResponseFormat,
     finish_step: ResponseFormat,

@@ -2,7 +2,8 @@
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// The start of the arguments that can be streamed, without whitespace: `answer` is the first key.
+/// The start of arguments whose answer can be streamed, without whitespace: the first key is
+/// `answer`.
 const PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for the arguments of a `finish` call. It supports valid JSON whose first key is
@@ -10,9 +11,9 @@ const PREFIX: &str = "{\"answer\":\"";
 /// reply.
 #[derive(Default)]
 pub(super) struct AnswerScanner {
-    /// The number of bytes of the arguments that were scanned.
+    /// The number of bytes at the start of the arguments that were scanned.
     scanned: usize,
-    /// The number of bytes of [`PREFIX`] that the arguments have matched.
+    /// The number of bytes of [`PREFIX`] that matched so far.
     matched: usize,
     strings: StringScanner,
     is_escaped: bool,

@@ -1,7 +1,7 @@
 //! Parses labels such as `Thought:` and `Action Input:` in the spellings that models use.
 
-/// The maximum length of a label with the markup around it, in bytes. A longer line start is
-/// content.
+/// The maximum length of a label with the markup around it, in bytes. A longer start of a line is
+/// content, not a label.
 const MAX_LABEL_LEN: usize = 48;
 
 /// A section of a step: the text that follows a label.

@@ -20,8 +20,8 @@ pub(super) struct ParsedObject<'t> {
 /// Parses the JSON object at the start of `text`.
 ///
 /// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
-/// strings, and missing closing brackets at the end. Returns `None` if a string, number or member
-/// is truncated, because the missing part could change the meaning.
+/// strings, and missing closing brackets at the end. Returns `None` if the object is invalid, or if
+/// a string, number or member is truncated, because the missing part could change the meaning.
 pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
@@ -35,8 +35,8 @@ pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
     }
 }
 
-/// Parses Python keyword arguments, such as `x=17, y="a"`. Returns `None` if `text` contains
-/// anything else or is empty.
+/// Parses Python keyword arguments, such as `x=17, y="a"`. Returns `None` if there are none, or if
+/// other text than punctuation follows.
 pub(super) fn parse_keywords(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.parse_members(MAX_DEPTH, ')', &['='])?;

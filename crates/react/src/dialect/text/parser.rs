@@ -126,8 +126,8 @@ impl StepReader<'_> {
         self.answer_from(answer, wrapped().map(|parsed| parsed.object))
     }
 
-    /// Returns the action of a [`FINISH`] call, or `None` if the arguments are truncated. `text`
-    /// contains the arguments.
+    /// Returns the action of a [`FINISH`] call. `text` contains the arguments. Returns `None` if
+    /// they start with `{` and are truncated or invalid.
     fn read_finish(&self, text: &str) -> Option<StepAction> {
         if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
             return Some(StepAction::Answer(text.to_owned()));
@@ -140,8 +140,8 @@ impl StepReader<'_> {
         self.answer_from(text, arguments)
     }
 
-    /// Returns the action that ends the run. The answer is taken from `object` if possible, or else
-    /// from `text`.
+    /// Returns the action that ends the run. The answer is taken from the members of `object`, or
+    /// from `text` if there is no object or it has no answer.
     fn answer_from(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
         if self.outputs.is_some() {
             let object = object.or_else(|| self.parse_arguments(text));
