@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// A measured function. Its parameter is the number of rounds.
+/// A measured function. Its parameter is the number of rounds that it executes.
 pub type Work = Box<dyn FnMut(u32)>;
 
 /// Converts an asynchronous function to a [`Work`] that runs it on a single-threaded tokio runtime.
@@ -12,7 +12,7 @@ pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
     Box::new(move |rounds| runtime.block_on(work(rounds)))
 }
 
-/// A case of a bench, with the settings for its measurement.
+/// A case of a bench: a function to measure, with the settings for its measurement.
 pub struct Case {
     pub(crate) name: &'static str,
     pub(crate) rounds: u32,

@@ -1,4 +1,4 @@
-//! The laws. Each law has a fuzz target.
+//! The laws: functions that panic if an input violates a property. Each law has a fuzz target.
 
 mod arguments;
 mod name;

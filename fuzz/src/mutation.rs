@@ -48,7 +48,8 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     case
 }
 
-/// Replaces a random part of `case` with a part of `other`.
+/// Replaces a random part of the schema in `case` with a random part of the schema in `other`, or
+/// replaces all values in `case` with the values in `other`.
 pub fn crossed(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
         let part = random_part(&other.schema, rng).clone();

@@ -24,9 +24,9 @@ pub(crate) const ABOUT: &str = "Correct results per model and dialect. The plain
 same weights, and executes them unchecked. Wrong results are printed to standard error. On an idle machine with two cores
 this takes about a quarter of an hour, with --all about three times that.";
 
-/// The options of the comparison.
+/// The options of the comparison between the dialects and the plain loop.
 pub(crate) struct Comparison {
-    /// Set if all questions are used instead of three of each list.
+    /// Set if all questions are used, instead of a sample of three questions from each list.
     pub(crate) all: bool,
     /// The path of a Python interpreter with `xllamacpp`. If `None`, the plain loop is omitted.
     pub(crate) python: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Scores of the runs in an evaluation.
+//! Scores the runs of an evaluation.
 
 use std::time::Duration;
 

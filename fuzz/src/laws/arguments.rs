@@ -27,11 +27,11 @@ pub fn arguments(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let Ok(schema) = Schema::arguments(case.schema) else { return };
     for policy in [RepairPolicy::Default, RepairPolicy::Strict] {
-        call(&schema, &case.rest, policy);
+        check_call(&schema, &case.rest, policy);
     }
 }
 
-fn call(schema: &Schema, text: &str, policy: RepairPolicy) {
+fn check_call(schema: &Schema, text: &str, policy: RepairPolicy) {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let definition = ToolDefinition::new(ToolName::sanitize("tool"), schema.clone());
     let tool = DynamicTool::new(definition, {

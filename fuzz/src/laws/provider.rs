@@ -23,21 +23,21 @@ pub fn provider(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let values = case.values();
     if let Ok(schema) = Schema::new(case.schema.clone()) {
-        TARGETS.iter().for_each(|target| drop(sent(&schema, *target, &values)));
+        TARGETS.iter().for_each(|target| drop(check_derivation(&schema, *target, &values)));
     }
     if let Ok(schema) = Schema::arguments(case.schema) {
         for target in TARGETS {
-            let sent = sent(&schema, target, &values);
+            let sent = check_derivation(&schema, target, &values);
             assert_eq!(sent["type"], "object", "{target:?} {sent}");
         }
     }
 }
 
-fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
+fn check_derivation(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     let derived = schema.for_provider(target);
     assert_eq!(schema.for_provider(target), derived);
     assert_eq!(derived.strict, target == SchemaTarget::OpenAiStrict && derived.obstacle().is_none());
-    let Some(sent) = compiled(&derived) else { return derived.value };
+    let Some(sent) = compile(&derived) else { return derived.value };
     if derived.strict {
         let again = sent.for_provider(target);
         assert_eq!((&again.value, again.changes.len()), (&derived.value, 0), "{target:?}");
@@ -51,12 +51,12 @@ fn sent(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     derived.value
 }
 
-/// Compiles a derived schema with increased limits. It may be larger than the original schema, for
-/// example because optional properties become nullable.
+/// Compiles a schema that was derived for a provider, with increased limits. It may be larger than
+/// the original schema, for example because optional properties become nullable.
 ///
 /// Returns `None` if the derived schema has a duplicate anchor. Inlining copies data, such as an
 /// `enum`, and the data may contain an `$anchor`.
-fn compiled(derived: &ProviderSchema) -> Option<Schema> {
+fn compile(derived: &ProviderSchema) -> Option<Schema> {
     let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
     let limits = SchemaLimits {
         bytes: 4 * bytes,

@@ -21,11 +21,11 @@ pub fn repair(input: &[u8]) {
     let values = case.values();
     let Ok(schema) = Schema::new(case.schema) else { return };
     for value in values {
-        repair_of(&schema, &value);
+        check_repair(&schema, &value);
     }
 }
 
-fn repair_of(schema: &Schema, value: &Value) {
+fn check_repair(schema: &Schema, value: &Value) {
     let unchanged = |value: &Value| (value.clone(), Vec::new());
     assert_eq!(schema::repair(schema, value.clone(), RepairPolicy::Strict), unchanged(value));
     let (repaired, repairs) = schema::repair(schema, value.clone(), RepairPolicy::Default);

@@ -16,7 +16,7 @@ pub fn schema(input: &[u8]) {
     let Some(case) = Case::read(input) else { return };
     let mut values = case.values();
     values.push(case.schema.clone());
-    values.iter().for_each(canonical_text);
+    values.iter().for_each(check_canonical_text);
     match Schema::new(case.schema.clone()) {
         Ok(schema) => {
             assert_eq!(schema.as_value(), &case.schema);
@@ -35,7 +35,7 @@ pub fn schema(input: &[u8]) {
 
 /// Checks that the canonical text of `value` parses to the same value, and that the parsed value
 /// has the same canonical text.
-fn canonical_text(value: &Value) {
+fn check_canonical_text(value: &Value) {
     let text = canonical(value);
     let read: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(&read, value);

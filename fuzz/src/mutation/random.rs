@@ -111,7 +111,8 @@ pub(super) fn number(rng: &mut Rng) -> Value {
     }
 }
 
-/// Returns a changed copy of `text`, in which a piece is inserted, removed or repeated.
+/// Returns a random variation of `text`: an unrelated text, the start or the end of `text`, `text`
+/// repeated several times, or `text` with an inserted piece.
 pub(super) fn text_like(text: &str, rng: &mut Rng) -> String {
     let piece = pick(&TEXTS, rng);
     let at = text.char_indices().nth(rng.usize(..=text.len().min(200))).map_or(text.len(), |(at, _)| at);

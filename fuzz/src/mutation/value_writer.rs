@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::random;
 
-/// The maximum number of subschemas that are used for one value. It bounds recursive schemas.
+/// The maximum number of subschemas that are used for one value. Without this limit, a recursive
+/// schema could lead to an endless value.
 const MAX_STEPS: u32 = 60;
 
 pub(super) struct Writer<'s> {

@@ -233,8 +233,8 @@ fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
 }
 
 /// Returns an error text if `arguments`, which are valid for the converted schema, are invalid for
-/// the original schema. Returns `None` if they are valid for both, or if the conversion reported a
-/// change.
+/// the original schema even after repairs. Returns `None` if they are valid for both, or if the
+/// conversion reported a change.
 fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !converted.changes.is_empty() {
@@ -244,7 +244,8 @@ fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &V
 }
 
 /// Returns `true` if `arguments`, which are valid for the original schema, are also valid for the
-/// converted schema. Also returns `true` if the conversion reported that it excludes values.
+/// converted schema. If the converted schema is not strict, also returns `true` if the conversion
+/// reported that it excludes values.
 fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
     // The kinds of changes that exclude values.
     let is_narrower = |kind: &SchemaChangeKind| {

@@ -1,4 +1,5 @@
-//! Applies the conformance kit of `haft-testing` to our implementations of its traits.
+//! Applies the conformance kit of `haft-testing` to the tools, tool sources, models and agents of
+//! haft.
 
 use std::time::Duration;
 

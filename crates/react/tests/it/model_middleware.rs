@@ -37,8 +37,8 @@ async fn dialect_of_a_fallback_suits_both_models() {
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
 }
 
-/// A retry or a shortened view must work with a fallback model as it does with a single model. The
-/// error of the last fallback decides which of them follows.
+/// After a failed model request, a run repeats the request, or repeats it with a shorter view. With
+/// a fallback model, the error of the last fallback must decide between the two.
 #[tokio::test]
 async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;

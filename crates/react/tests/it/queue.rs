@@ -117,7 +117,7 @@ async fn placeholders_are_unique_and_unpredictable() {
 }
 
 /// A call runs after the calls whose results it needs. If an argument consists of one placeholder,
-/// it is replaced with the result as a JSON value, here a number.
+/// the placeholder must be replaced with the JSON value of the result, here a number.
 #[tokio::test]
 async fn result_is_an_input_of_the_next_call() {
     let (tools, queue) = (tools(), PendingQueue::new());

@@ -118,7 +118,8 @@ impl<'v> Comparison<'v> {
     }
 }
 
-/// Returns `true` if the converted schema `sent` still has the constraint of `keyword`.
+/// Returns `true` if the converted schema `sent` still has the constraint that `keyword` with
+/// `value` sets in `part`.
 fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> bool {
     let types = sent.items("type");
     let has_type = |name: &str| types.iter().any(|it| *it == name);

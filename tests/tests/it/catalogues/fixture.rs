@@ -33,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// An end of a connection that transfers messages as JSON lines.
+/// The client or server side of a connection that transfers messages as JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -55,8 +55,8 @@ impl Peer {
     }
 }
 
-/// Serves `tools` over MCP without changes, and returns them as a list of haft tools. The returned
-/// source owns the connection.
+/// Serves `tools` over MCP without changes, connects haft to this server, and returns the source
+/// and its tool list. The source owns the connection.
 pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(answer(Peer::new(server), tools));

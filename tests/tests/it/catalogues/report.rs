@@ -13,9 +13,9 @@ pub(super) struct Report {
     pub(super) rejected: BTreeSet<String>,
     /// The tools that OpenAI's strict mode cannot express, each with the reason.
     pub(super) not_strict: BTreeSet<String>,
-    /// The tools without valid generated arguments for a converted schema.
+    /// The tools for which no valid arguments were generated, for at least one converted schema.
     pub(super) without_arguments: BTreeSet<String>,
-    /// Violations of the tested rules.
+    /// Violations of the tested rules, each with the tool or the catalogue.
     pub(super) broken: BTreeSet<String>,
 }
 

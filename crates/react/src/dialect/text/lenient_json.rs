@@ -195,8 +195,8 @@ impl<'t> LenientParser<'t> {
         })
     }
 
-    /// Consumes and returns the letters, digits and characters of `_+-.$` at the current position.
-    /// The result is empty if there are none.
+    /// Consumes and returns the word at the current position. A word consists of letters, digits,
+    /// and the characters `_+-.$`. The result is empty if there is no word.
     fn take_word(&mut self) -> &'t str {
         let is_word_character = |character: char| character.is_alphanumeric() || "_+-.$".contains(character);
         let rest = self.rest.trim_start_matches(is_word_character);
