@@ -154,7 +154,7 @@ fn remove(target: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Changes `target` slightly. For example, adds 1 to an integer.
+/// Changes `target` slightly, for example by adding 1 to an integer.
 fn tweak(target: &mut Value, rng: &mut Rng) {
     *target = match target.take() {
         Value::Null => json!("null"),

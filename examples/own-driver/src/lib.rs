@@ -177,8 +177,8 @@ pub fn transfer_to(name: &str) -> DynamicTool {
     DynamicTool::new(definition, |_, _| async { "handed over" })
 }
 
-/// Returns the name of the member to which the last results of the transcript hand off, or `None`
-/// if they contain no successful hand-off.
+/// Returns the name of the member to which a successful call in the last step hands off, or `None`
+/// if there is no such call.
 fn handoff_target(run: &Run) -> Option<String> {
     let messages = run.transcript().messages().iter().rev();
     let results = messages.map_while(|message| match message.body() {

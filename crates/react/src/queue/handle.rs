@@ -71,7 +71,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls that were pushed to a queue and not taken yet.
+/// The calls that were pushed to a queue, until the queue or a driver takes them.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,

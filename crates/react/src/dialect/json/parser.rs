@@ -1,4 +1,4 @@
-//! The parser for steps in JSON.
+//! The parser of JSON steps: objects with a thought, a tool name and the arguments.
 
 use haft_core::Schema;
 use serde_json::Map;

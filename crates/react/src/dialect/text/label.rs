@@ -64,7 +64,7 @@ pub(super) struct Label {
     pub(super) is_marked: bool,
 }
 
-/// The result of [`classify_line_start`].
+/// The classification of the start of a line: a label, content, or undecided.
 pub(super) enum LineStart {
     /// The characters so far may be the start of a label. More characters are needed.
     Undecided,

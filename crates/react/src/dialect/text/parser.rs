@@ -1,4 +1,4 @@
-//! The parser for steps in plain text.
+//! The parser of plain text steps: lines with a thought, an action and its arguments.
 
 use haft_core::{
     Schema,
