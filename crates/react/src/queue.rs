@@ -47,9 +47,9 @@ pub use results::{Queued, QueuedResults};
 /// after the earlier calls and receives their results.
 ///
 /// In an agent, a run has a queue if a tool takes a [`QueueHandle`] as state (see
-/// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can then
-/// push calls of the agent's tools. They are executed before the next model request, and the model
-/// receives their results.
+/// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can
+/// then push calls of the agent's tools. They are executed before the next model request, and the
+/// model receives their results.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.

@@ -8,7 +8,7 @@ use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
 use serde_json::{Value, json};
 
 /// Checks the format of a tool definition for each provider that uses `target`. Returns a
-/// description of each format that is wrong.
+/// description of each wrong format.
 pub(super) fn find_mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,

@@ -9,11 +9,11 @@ use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 pub(super) struct Report {
     pub(super) servers: usize,
     pub(super) tools: usize,
-    /// The tools that are rejected, each with the reason.
+    /// The rejected tools, each with the reason.
     pub(super) rejected: BTreeSet<String>,
     /// The tools that OpenAI's strict mode cannot express, each with the reason.
     pub(super) not_strict: BTreeSet<String>,
-    /// The tools for which no valid arguments were generated, for at least one converted schema.
+    /// The tools without valid generated arguments, for at least one converted schema.
     pub(super) without_arguments: BTreeSet<String>,
     /// Violations of the tested rules, each with the tool or the catalogue.
     pub(super) broken: BTreeSet<String>,

@@ -4,7 +4,7 @@
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The JSON Schema keywords that OpenAI's strict mode accepts.
+/// The JSON Schema keywords accepted by OpenAI's strict mode.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -29,7 +29,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The JSON Schema keywords that Gemini accepts, except `title` and `type`.
+/// The JSON Schema keywords accepted by Gemini, except `title` and `type`.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",
@@ -52,7 +52,7 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// JSON Schema keywords that must not occur in schemas for small models.
+/// JSON Schema keywords not allowed in schemas for small models.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
 /// Returns descriptions of all violations of the rules for `target` in the converted schema.
