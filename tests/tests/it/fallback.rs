@@ -25,7 +25,8 @@ fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
     ReactAgent::new(model, Toolset::new().with(Add)).unwrap()
 }
 
-/// Returns `true` if the tools in a model request are strict, and the roles of its messages.
+/// Returns two facts about a model request: `true` if its tools are strict, and the roles of its
+/// messages.
 fn shape(request: &Value) -> (bool, Vec<&str>) {
     let is_strict = request["tools"][0]["function"]["strict"] == true;
     let messages = request["messages"].as_array().unwrap();

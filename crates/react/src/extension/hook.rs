@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 
 use super::StepContext;
 
-/// The reason why a hook did not return.
+/// The reason why a hook returned no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HookError {
     #[error("it took longer than {0:?}")]

@@ -1,4 +1,5 @@
-//! Tests with `llmock`, a server that injects failures and reports violations by its client.
+//! Tests with `llmock`, a server that injects failures and reports protocol violations by its
+//! client.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
