@@ -17,7 +17,7 @@
 //! use haft_core::{Pipeline, pipeline::Batch, toolset::ToolList};
 //! use haft_openai::interop::{InteropError, from_tool_calls, to_tool_message};
 //!
-//! Executes the tool calls of a reply and adds their results to the conversation.
+//! /// Executes the tool calls of a reply and adds their results to the conversation.
 //! async fn call_tools(
 //!     tools: &ToolList,
 //!     reply: &ChatCompletionResponseMessage,
