@@ -15,7 +15,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Checks a tool and adds an error for each broken rule.
+/// Checks `tool` and adds an error to `errors` for each broken rule.
 pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     check_signature(tool, errors);
     check_name(tool, errors);
@@ -34,7 +34,8 @@ pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// Rejects a `self` parameter outside of an `impl` block, and receivers that cannot be shared.
+/// Rejects a `self` parameter outside of an `impl` block, and receivers other than `&self` and
+/// `self: Arc<Self>`.
 fn check_receiver(tool: &Tool, errors: &mut Errors) {
     let Some(receiver) = tool.function.signature.receiver() else { return };
     if tool.owner.is_none() {
@@ -54,7 +55,7 @@ fn check_signature(tool: &Tool, errors: &mut Errors) {
     check_receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
-    // Lifetimes are allowed, because the context is a reference.
+    // Lifetime parameters are allowed, because the context parameter is a reference.
     if !generics.params.iter().all(|parameter| matches!(parameter, GenericParam::Lifetime(_))) {
         errors
             .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
@@ -116,12 +117,13 @@ fn check_output(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// Returns `true` if a type contains `impl Trait`.
+/// Returns `true` if `ty` contains `impl Trait`.
 fn has_impl(ty: &Type) -> bool {
     mentions(ty.to_token_stream(), "impl")
 }
 
-/// Rejects duplicate argument names, and names in the `# Arguments` list that no parameter has.
+/// Rejects duplicate argument names, names in the `# Arguments` list without a parameter, and the
+/// option `replaced_by` on a tool that is not deprecated.
 fn check_argument_names(tool: &Tool, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (parameter, argument) in tool.argument_parameters() {
@@ -186,8 +188,9 @@ fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: 
     }
 }
 
-/// Returns the target type of a reference if it is probably meant to be state of the host program,
-/// not data from the model.
+/// Returns the source text of the referenced type if `ty` is a reference that probably means state
+/// of the host program. `None` for references to data from the model, such as `&str`, and for other
+/// types.
 fn shared_by_host(ty: &Type) -> Option<String> {
     let Type::Reference(TypeReference { elem, .. }) = ty else { return None };
     let is_data = ["str", "String", "Path", "PathBuf", "Vec", "Value"].iter().any(|it| is_named(elem, it));

@@ -1,4 +1,4 @@
-//! Conversion of doc comments to text for a model.
+//! Conversion of doc comments to descriptions for the model.
 
 mod arguments;
 
@@ -14,13 +14,13 @@ use arguments::ListedArgument;
 pub(crate) struct Docs {
     pieces: Vec<Expr>,
     arguments: Vec<ListedArgument>,
-    /// The lines without the `# Arguments` list. `None` if a doc attribute is a macro call such as
-    /// `include_str!`, because only the compiler can expand it.
+    /// The lines of the doc comments without the `# Arguments` list. `None` if a `#[doc]` attribute
+    /// contains a macro call such as `include_str!`, because only the compiler can expand it.
     lines: Option<Vec<String>>,
 }
 
 impl Docs {
-    /// Collects the doc comments from a list of attributes.
+    /// Collects the doc comments from `attributes`.
     pub(crate) fn of(attributes: &[Attribute]) -> Self {
         let pieces: Vec<_> = attributes.iter().filter_map(doc_value).cloned().map(without_group).collect();
         let literals: Option<Vec<String>> = pieces.iter().map(literal_text).collect();
@@ -33,11 +33,12 @@ impl Docs {
         Self { lines: Some(lines), arguments, pieces }
     }
 
-    /// Returns an expression for the text without the `# Arguments` list. `None` if the text is
-    /// empty.
+    /// Returns an expression for the text of the doc comments, without the `# Arguments` list.
+    /// `None` if the text is empty.
     ///
-    /// String literals are joined and trimmed by this macro. If there is a macro call such as
-    /// `include_str!`, the generated code joins the pieces.
+    /// String literals are joined and trimmed during the expansion. If a `#[doc]` attribute
+    /// contains a macro call such as `include_str!`, the generated code joins the pieces, and the
+    /// `# Arguments` list stays in the text.
     pub(crate) fn text(&self) -> Option<TokenStream> {
         let Some(lines) = &self.lines else {
             return (!self.pieces.is_empty()).then(|| self.joined_by_compiler());
@@ -47,13 +48,15 @@ impl Docs {
         (!text.is_empty()).then(|| quote!(#text))
     }
 
-    /// Returns the description of an argument from the `# Arguments` list.
+    /// Returns the description of the argument `name` from the `# Arguments` list. `None` if the
+    /// list does not describe it.
     pub(crate) fn of_argument(&self, name: &Ident) -> Option<&str> {
         let listed = self.arguments.iter().find(|listed| name.unraw() == listed.name.as_str())?;
         Some(&listed.text).filter(|text| !text.is_empty()).map(String::as_str)
     }
 
-    /// Returns the names in the `# Arguments` list, each with an expression for its span.
+    /// Returns each name in the `# Arguments` list, with the doc comment that contains it. Errors
+    /// about the name point to the span of this doc comment.
     pub(crate) fn listed_arguments(&self) -> impl Iterator<Item = (&str, &Expr)> {
         self.arguments.iter().map(|listed| (listed.name.as_str(), &listed.place))
     }
@@ -67,7 +70,7 @@ impl Docs {
     }
 }
 
-/// Returns `true` if an attribute is a doc comment.
+/// Returns `true` if `attribute` is a doc comment, written as `///` or as `#[doc = …]`.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     doc_value(attribute).is_some()
 }

@@ -27,12 +27,12 @@ impl Errors {
         }
     }
 
-    /// Returns the value of `result`. If it is an error, adds the error and returns `None`.
+    /// Returns the value of `result`, or adds its error and returns `None`.
     pub(crate) fn ok<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// Returns the number of errors.
+    /// Returns the number of errors added so far.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

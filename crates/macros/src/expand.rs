@@ -1,5 +1,5 @@
-//! Generation of the code for a valid tool: the function, a unit struct with the name of the tool,
-//! and its `Tool` implementation.
+//! Generation of the code for a valid tool: the function, a unit struct named after the tool, and
+//! the `Tool` implementation of the struct.
 
 mod definition;
 
@@ -16,14 +16,14 @@ use crate::{
     tool::{Owner, Receiver, Tool},
 };
 
-/// Generates the code for a tool without errors.
+/// Generates the code for a tool that has passed all checks.
 pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let function = &tool.function;
     let tool_struct = tool_struct(tool);
     let conditions = function.cfg_attributes();
     let implementation = implementation(tool);
     quote! {
-        // Arguments must be owned, because they are deserialized.
+        // The function takes its arguments by value, because they are deserialized for each call.
         #[allow(clippy::needless_pass_by_value)]
         #function
         #tool_struct
@@ -35,7 +35,7 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates the unit struct of the tool.
+/// Generates the unit struct that represents the tool.
 pub(crate) fn tool_struct(tool: &Tool) -> TokenStream {
     let conditions = tool.function.cfg_attributes();
     let visibility = &tool.function.visibility;
@@ -77,8 +77,9 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates the `Tool` implementation. It does not use `async_trait`, because the expansion of
-/// `async_trait` would pick up a `Box` that the user has defined.
+/// Generates the `Tool` implementation with the method bodies `definition` and `call`. It does not
+/// use `async_trait`, because the expansion of `async_trait` would pick up a `Box` that the user
+/// has defined.
 pub(crate) fn tool_implementation(
     tool: &Tool,
     definition: &TokenStream,
@@ -111,8 +112,8 @@ pub(crate) fn tool_implementation(
     }
 }
 
-/// Returns the name of the type that implements `Function`. It differs from the tool type: the tool
-/// type may be public while the parameter types are private.
+/// Returns the name of the type that implements `Function`. For a free function, this is a separate
+/// hidden type, because the tool type may be public although the parameter types are private.
 fn function_type(tool: &Tool) -> Ident {
     let name = tool.type_name();
     match tool.owner {
@@ -121,8 +122,8 @@ fn function_type(tool: &Tool) -> Ident {
     }
 }
 
-/// Generates the `Function` implementation: the tool name, the argument types, the parameters and
-/// the call.
+/// Generates the `Function` implementation: the tool name, the types of the arguments and the
+/// output, the parameters and the call.
 fn function_implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -149,12 +150,12 @@ fn function_implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Nests items as `(first, (second, ()))`.
+/// Nests `items` as `(first, (second, ()))`.
 fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// Generates the expression that describes a parameter to haft-core.
+/// Generates the expression that describes `parameter` to haft-core.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -183,7 +184,8 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
     }
 }
 
-/// Generates the `.constrain(…)` call that adds the constraints to the schema of a parameter.
+/// Generates the `.constrain(…)` call that adds `constraints` to the schema of a parameter. `None`
+/// if there are no constraints.
 fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
     let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));
@@ -221,7 +223,7 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
 fn default_value(default: &DefaultValue) -> TokenStream {
     match default {
         DefaultValue::OfType => quote!(::core::default::Default::default()),
-        // `.into()` allows a string literal as the default of a `String`.
+        // `Into::into` allows a string literal as the default of a `String`.
         DefaultValue::Value(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
             quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
         }
@@ -229,11 +231,11 @@ fn default_value(default: &DefaultValue) -> TokenStream {
     }
 }
 
-/// Generates the `call` method. It calls the function with the arguments, the context and the
-/// state.
+/// Generates the `call` method of the `Function` implementation. The method calls the tool function
+/// with the arguments, the context and the state.
 fn call_method(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    // The compiler reports a future that is not `Send` at this span.
+    // If the future is not `Send`, the compiler reports the error at this span.
     let place = tool.function_name().span();
     let cx = Ident::new("cx", Span::mixed_site());
     let arguments = nested_tuple(
@@ -256,7 +258,8 @@ fn call_method(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates an expression that calls the function and evaluates to a `Result` of its return value.
+/// Generates an expression that calls the tool function. It evaluates to a `Result` with the return
+/// value of the function.
 fn call_expression(tool: &Tool, cx: &Ident) -> TokenStream {
     let krate = tool.krate();
     let function = tool.function_name();
@@ -309,8 +312,8 @@ fn passed_value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> Tok
     }
 }
 
-/// Returns the local variable for a parameter. Mixed-site hygiene prevents conflicts with names in
-/// the user's code.
+/// Returns the local variable for `parameter` in the generated code. Mixed-site hygiene prevents
+/// conflicts with names in the user's code.
 fn local_variable(parameter: &Ident) -> Ident {
     format_ident!("of_{}", parameter.unraw(), span = Span::mixed_site())
 }

@@ -1,5 +1,5 @@
-//! The expansion of a tool with errors. It defines the same names as the regular expansion.
-//! This avoids follow-up errors at each use, and code completion keeps working.
+//! Expansion of a tool with errors. It defines the same names as the regular expansion, so that
+//! uses of the tool cause no follow-up errors and code completion keeps working.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -39,7 +39,7 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
 }
 
 /// Generates code that requires the trait bounds of the parameter and output types. The compiler
-/// then reports unmet bounds together with the errors of the macro.
+/// then reports unmet bounds together with the errors of the macro. `None` for a generic function.
 pub(crate) fn require_trait_bounds(tool: &Tool) -> Option<TokenStream> {
     if !tool.function.signature.generics.params.is_empty() {
         return None;

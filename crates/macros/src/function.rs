@@ -26,7 +26,7 @@ impl Function {
 
 impl Function {
     /// Returns the note of Rust's `#[deprecated]` attribute. The outer `Option` is `None` if the
-    /// function does not have the attribute.
+    /// function does not have the attribute, and the inner one if the attribute has no note.
     pub(crate) fn deprecation(&self) -> Option<Option<Expr>> {
         let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
         Some(match &attribute.meta {

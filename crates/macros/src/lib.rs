@@ -9,7 +9,7 @@
 //! | `settings` | grammar of an attribute |
 //! | `options`, `parameter` | meaning of the attributes of a function and its parameters |
 //! | `tool` | typed model of a tool |
-//! | `check` | all errors of the model |
+//! | `check` | validation of the typed model, with all mistakes as errors |
 //! | `expand` | generated code |
 //! | `fallback` | generated code if there are errors |
 //! | `tools` | the same steps for each method of an `impl` block |

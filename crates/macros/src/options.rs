@@ -11,10 +11,10 @@ use crate::{
 /// The parsed options of a tool.
 #[derive(Default)]
 pub(crate) struct Options {
-    /// `crate`: the path of haft-core, for programs that rename or re-export it.
+    /// The option `crate`: the path of haft-core in programs that rename or re-export it.
     pub(crate) krate: Option<Path>,
     pub(crate) name: Option<LitStr>,
-    /// `type`: the name of the generated struct.
+    /// The option `type`: the name of the generated struct.
     pub(crate) ty: Option<Ident>,
     pub(crate) title: Option<Expr>,
     pub(crate) description: Option<Expr>,
@@ -22,12 +22,12 @@ pub(crate) struct Options {
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: ToolPolicy,
     pub(crate) annotations: Annotations,
-    /// `deprecated`: the inner value is the optional note.
+    /// The option `deprecated`. The inner `Option` is `None` if the option has no note.
     pub(crate) deprecated: Option<Option<Expr>>,
     pub(crate) replaced_by: Option<Expr>,
 }
 
-/// Options for the policy of the tool. Options that are not set have the default of haft-core.
+/// Options for the policy of the tool. An option that is not set gets the default of haft-core.
 #[derive(Default)]
 pub(crate) struct ToolPolicy {
     pub(crate) timeout: Option<Expr>,
@@ -53,7 +53,8 @@ const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `b
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
-    /// Interprets the settings in `#[tool(…)]`. Invalid settings are added to `errors`.
+    /// Interprets `settings`, the content of `#[tool(…)]`. Adds an error to `errors` for each
+    /// invalid setting.
     pub(crate) fn read(settings: Settings, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         for setting in settings.0 {

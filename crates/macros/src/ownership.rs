@@ -1,4 +1,4 @@
-//! Detection of borrowing types, and the owned types to suggest in error messages.
+//! Detection of types that borrow, and of the owned types that error messages suggest instead.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,12 +14,12 @@ pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     }
 }
 
-/// Returns `true` if a type is a reference.
+/// Returns `true` if `ty` is a reference.
 pub(crate) fn is_reference(ty: &Type) -> bool {
     matches!(ty, Type::Reference(_))
 }
 
-/// Removes the invisible group that `macro_rules!` puts around a type fragment.
+/// Removes the invisible group around `ty`, if any. `macro_rules!` puts it around a type fragment.
 pub(crate) fn without_group(ty: Type) -> Type {
     match ty {
         Type::Group(group) => without_group(*group.elem),
@@ -27,8 +27,8 @@ pub(crate) fn without_group(ty: Type) -> Type {
     }
 }
 
-/// Returns `true` if tokens contain `name`, except as a later segment of a path such as
-/// `api::name`.
+/// Returns `true` if `tokens` contain the identifier `name`. An identifier after `::`, as in
+/// `api::name`, does not count.
 pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     let mut colons = 0;
     tokens.into_iter().any(|token| {
@@ -43,19 +43,20 @@ pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// Returns `true` if a type contains a reference or a lifetime. The only exception is `'static` as
-/// a generic argument, as in `Cow<'static, str>`.
+/// Returns `true` if `ty` contains a reference, a lifetime other than `'static`, or a `Cow` without
+/// a lifetime. For example, `&'static str` borrows, but `Cow<'static, str>` does not.
 pub(crate) fn borrows(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |_lifetime| true)
 }
 
-/// Returns `true` if a type contains a reference or a lifetime that is not `'static`.
+/// Returns `true` if `ty` contains a reference or a lifetime that is not `'static`, or a `Cow`
+/// without a lifetime.
 pub(crate) fn is_short_lived(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
-/// Returns `true` if the tokens of a type contain a borrow. For each reference, `is_borrow`
-/// receives the tokens after `&` and decides if it counts.
+/// Returns `true` if `tokens`, the tokens of a type, contain a borrow. For each reference,
+/// `is_borrow` receives the tokens after `&` and returns `true` if the reference counts.
 fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool {
     let tokens: Vec<_> = tokens.into_iter().collect();
     tokens.iter().enumerate().any(|(at, token)| {
@@ -85,12 +86,12 @@ fn is_punct(token: Option<&TokenTree>, c: char) -> bool {
     matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == c)
 }
 
-/// Returns the owned form of a type as source text, for example `String` for `&str`.
+/// Returns the owned form of `ty` as source text, for example `String` for `&str`.
 pub(crate) fn owned(ty: &Type) -> String {
     source_text(&without_references(ty.clone()))
 }
 
-/// Formats a type as source text with the usual spacing.
+/// Formats `ty` as source text with the usual spacing.
 pub(crate) fn source_text(ty: &Type) -> String {
     let tokens = ty.to_token_stream().to_string();
     [(" < ", "<"), (" >", ">"), (" :: ", "::"), (" ,", ","), ("& ", "&"), ("[ ", "["), (" ]", "]")]
@@ -106,8 +107,8 @@ fn without_references(ty: Type) -> Type {
     }
 }
 
-/// Returns the owned form of a `Cow`, for example `String` for `Cow<'_, str>`. `None` for other
-/// types.
+/// Returns the owned form of `path` if it is a `Cow`, for example `String` for `Cow<'_, str>`.
+/// `None` for other types.
 fn owned_by_cow(path: &TypePath) -> Option<Type> {
     let last = path.path.segments.last().filter(|segment| segment.ident == "Cow")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };

@@ -34,14 +34,16 @@ pub(crate) enum Role {
 /// The attributes of a parameter whose value comes from the model.
 #[derive(Default)]
 pub(crate) struct Argument {
-    /// `description`: the text for the model, in place of the doc comment.
+    /// The option `description`: the description for the model. It replaces the doc comment of the
+    /// parameter.
     pub(crate) description: Option<Expr>,
     pub(crate) docs: Docs,
-    /// `rename`: the name for the model, in place of the parameter name.
+    /// The option `rename`: the argument name for the model. It replaces the parameter name.
     pub(crate) rename: Option<LitStr>,
-    /// `default`: the value if the model omits the argument.
+    /// The option `default`: the value if the model omits the argument.
     pub(crate) default: Option<DefaultValue>,
-    /// `flatten`: the parameter receives all arguments that no other parameter has.
+    /// The option `flatten`: the parameter receives all arguments that belong to no other
+    /// parameter.
     pub(crate) flatten: Option<Ident>,
     pub(crate) constraints: Constraints,
 }
@@ -57,7 +59,8 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    /// Returns the keys of the given constraints, for error messages.
+    /// Returns the keys of the constraints that are set, such as `range`. Error messages point to
+    /// these keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Ident> {
         let Self { range, length, pattern, format, examples } = self;
         let bounds = [range, length].into_iter().flatten().map(|(key, _)| key);
@@ -78,7 +81,8 @@ pub(crate) enum DefaultValue {
 struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// The first option that is only valid for arguments from the model. Used in error messages.
+    /// The first option of the parameter that is only valid for arguments from the model. Used in
+    /// error messages.
     argument_option: Option<Ident>,
     argument: Argument,
 }
@@ -103,7 +107,8 @@ pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
 }
 
 impl Parameter {
-    /// Parses a parameter and removes its doc comments and `#[tool]` attributes from the function.
+    /// Parses a parameter and removes its doc comments and `#[tool]` attributes from `input`.
+    /// Returns `None` for `self`, and for a parameter without a plain name.
     pub(crate) fn take(input: &mut FnArg, errors: &mut Errors) -> Option<Self> {
         match input {
             FnArg::Typed(parameter) => {
@@ -124,7 +129,7 @@ impl Parameter {
 }
 
 impl Parameter {
-    /// Returns the name of the argument for the model.
+    /// Returns the name that the model uses for `argument`.
     pub(crate) fn model_name(&self, argument: &Argument) -> String {
         argument.rename.as_ref().map_or_else(|| self.name.unraw().to_string(), LitStr::value)
     }
@@ -191,8 +196,9 @@ impl Argument {
     }
 }
 
-/// Rejects `#[cfg]` on parameters. An attribute macro receives the function before the compiler
-/// evaluates `#[cfg]` on parameters.
+/// Removes each `#[cfg]` attribute from a parameter, and each `#[cfg_attr]` that contains `tool`,
+/// and adds an error for it. An attribute macro receives the function before the compiler evaluates
+/// these attributes.
 fn reject_cfg(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| {
         let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");

@@ -29,18 +29,18 @@ pub(crate) struct Bounds {
 pub(crate) struct Settings(pub(crate) Punctuated<Setting, Token![,]>);
 
 impl Setting {
-    /// Returns the value: any expression. A missing value is an error.
+    /// Returns the value, which can be any expression. A missing value is an error.
     pub(crate) fn value(self) -> Result<Expr> {
         let Self { key, value } = self;
         value.ok_or_else(|| Error::new_spanned(&key, format!("`{key}` needs a value: `{key} = …`")))
     }
 
-    /// Returns the value, if there is one.
+    /// Returns the value, or `None` for a setting without a value.
     pub(crate) fn optional_value(self) -> Option<Expr> {
         self.value
     }
 
-    /// Returns the value if it is a string literal. Any other value is an error.
+    /// Returns the value if it is a string literal. Any other value, or none, is an error.
     pub(crate) fn text(self) -> Result<LitStr> {
         let key = self.key.clone();
         match self.value()? {
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value if it is an identifier. Any other value is an error.
+    /// Returns the value if it is an identifier. Any other value, or none, is an error.
     pub(crate) fn ident(self) -> Result<Ident> {
         let key = self.key.clone();
         let value = self.value()?;
@@ -66,7 +66,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value if it is a path. Any other value is an error.
+    /// Returns the value if it is a path. Any other value, or none, is an error.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
         match self.value()? {
@@ -83,7 +83,8 @@ impl Setting {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
-    /// Returns the bounds if the value is a range: `1..=10`, `1..` or `..10`.
+    /// Returns the bounds if the value is a range such as `1..=10`, `1..` or `..10`. Any other
+    /// value, or none, is an error.
     pub(crate) fn bounds(self) -> Result<Bounds> {
         let key = self.key.clone();
         match self.value()? {
@@ -123,7 +124,8 @@ impl Parse for Setting {
     }
 }
 
-/// Removes the invisible group that `macro_rules!` puts around an expression fragment.
+/// Removes the invisible group around `value`, if any. `macro_rules!` puts it around an expression
+/// fragment.
 pub(crate) fn without_group(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => without_group(*group.expr),
@@ -137,7 +139,8 @@ impl Parse for Settings {
     }
 }
 
-/// Stores the value of a setting in `slot`. A second value for the same key is an error.
+/// Stores the value of the setting `key` in `slot`. Adds an error to `errors` if `value` is an
+/// error, or if `slot` is already filled.
 pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
     if slot.is_some() {
         errors.at(key, format!("`{key}` is given twice: keep one"));

@@ -19,7 +19,7 @@ use crate::{
 /// A parsed tool function.
 pub(crate) struct Tool {
     pub(crate) options: Options,
-    /// The function after the removal of its helper attributes.
+    /// The function. The doc comments and `#[tool]` attributes of its parameters are removed.
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
@@ -30,7 +30,7 @@ pub(crate) struct Tool {
 /// The type that a tool method belongs to.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
-    /// The name of the generated struct.
+    /// The name of the struct that is generated for the tool.
     pub(crate) type_name: Ident,
 }
 
@@ -77,7 +77,7 @@ impl Tool {
         Self { options, function, parameters, docs, owner }
     }
 
-    /// Returns the receiver of a method. `None` if there is no receiver, or if its type is not
+    /// Returns the receiver of the function. `None` if there is no receiver, or if its type is not
     /// supported.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         match &self.function.signature.receiver()?.kind {
@@ -123,7 +123,7 @@ impl Tool {
     }
 
     /// Returns `true` if the name of the generated struct is already the name of the function, or
-    /// of a type in its signature.
+    /// of a type in its signature. Always `false` for a method.
     pub(crate) fn is_name_taken(&self) -> bool {
         let (name, Function { signature, .. }) = (self.type_name(), &self.function);
         let (inputs, output) = (&signature.inputs, &signature.output);
@@ -131,7 +131,7 @@ impl Tool {
         self.owner.is_none() && (signature.ident == name || mentions(types, &name.to_string()))
     }
 
-    /// Returns the name of the tool for the model.
+    /// Returns the tool name that the model uses.
     pub(crate) fn name(&self) -> String {
         match &self.options.name {
             Some(name) => name.value(),

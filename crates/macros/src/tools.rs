@@ -75,7 +75,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let where_clause = &generics.where_clause;
     let block = quote! {
         #(#attributes)*
-        // Arguments must be owned, because they are deserialized.
+        // The functions take their arguments by value, because they are deserialized for each call.
         #[allow(clippy::needless_pass_by_value)]
         impl #generics #ty #where_clause { #(#body)* }
     };
@@ -210,7 +210,8 @@ fn parse_item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
             }
         });
     }
-    // The call is generated outside of the block, where `Self` would be a different type.
+    // The code that calls the function is generated outside of the block, where `Self` would be a
+    // different type.
     let signature = with_self(function.signature.to_token_stream(), ty);
     function.signature = syn::parse2(signature)?;
     Ok(Item::Tool { options: with_self(options, ty), function: Box::new(function) })
@@ -220,7 +221,7 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Replaces `Self` by the type `ty`. Before `::` the type needs angle brackets, as in
+/// Replaces `Self` in `tokens` by the type `ty`. Before `::` the type needs angle brackets, as in
 /// `<T<u8>>::NAME`.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();

@@ -32,7 +32,7 @@ impl StringTracker {
         }
     }
 
-    /// Processes the next character if a string is open, and returns `false` otherwise. It never
+    /// Processes the next character if a string is open. Returns `true` if a string was open. Never
     /// opens a string.
     pub fn push_inside(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };

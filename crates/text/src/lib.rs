@@ -11,7 +11,8 @@ pub use error_chain::ErrorChain;
 pub use json_strings::StringTracker;
 pub use think_tags::{CLOSE_TAG, OPEN_TAG, ThinkSplit, ThinkTagParser};
 
-/// Returns the longest prefix of at most `max_bytes` bytes that ends at a character boundary.
+/// Returns the longest prefix of `text` that has at most `max_bytes` bytes and ends at a character
+/// boundary.
 pub fn truncate(text: &str, max_bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
 }

@@ -25,7 +25,8 @@ pub fn join(high: u16, low: u16) -> Option<char> {
     char::decode_utf16([high, low]).next().filter(|_| is_pair)?.ok()
 }
 
-/// Parses the four hex digits of a `\uXXXX` escape at the beginning of `digits`.
+/// Parses the four hex digits of a `\uXXXX` escape at the beginning of `digits`. Returns `None` if
+/// there are no four hex digits.
 ///
 /// # Examples
 ///

@@ -36,7 +36,8 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Buffered text. It may be a part of a tag.
+    /// Received text that is not returned yet, because it may be a part of a tag or whitespace to
+    /// drop.
     buffer: String,
 }
 
@@ -70,7 +71,7 @@ impl ThinkTagParser {
         self.state = State::Text;
     }
 
-    /// Takes the next piece of the text. Returns the new reasoning and the new text.
+    /// Takes `piece`, the next piece of the text. Returns the new reasoning and the new text.
     pub fn push(&mut self, piece: String) -> ThinkSplit {
         let mut split = ThinkSplit::default();
         if self.state == State::Text {
@@ -87,7 +88,7 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns the buffered rest of it.
+    /// Ends the text. Returns the rest that was buffered.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.buffer);
         match self.state {
@@ -143,8 +144,8 @@ impl ThinkTagParser {
     }
 }
 
-/// Returns the length of the suffix that possibly does not belong to the reasoning: whitespace, and
-/// the beginning of a closing tag.
+/// Returns the length in bytes of the suffix of `reasoning` that possibly does not belong to it:
+/// whitespace, and the beginning of a closing tag.
 fn undecided(reasoning: &str) -> usize {
     let is_suffix = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);

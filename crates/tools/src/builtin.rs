@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Calculator, GetCurrentDatetime};
 
-/// Selects the built-in tools to include. All are included by default.
+/// The selection of built-in tools. By default, all of them are included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinConfig {

@@ -23,8 +23,8 @@ pub use error::CalculatorError;
 use integer::Integer;
 use names::CalculatorContext;
 
-/// The maximum length of an expression, in characters. It bounds the time, for example of many
-/// large factorials.
+/// The maximum length of an expression, in characters. The limit bounds the evaluation time, for
+/// example of many large factorials.
 const MAX_EXPRESSION_CHARS: usize = 1_000;
 /// The maximum number of arguments of a function.
 const MAX_ARGUMENTS: usize = 64;

@@ -1,5 +1,5 @@
-//! Validation of constraints such as `range` against the type of a parameter. The type is
-//! recognized by its name.
+//! Validation of the constraints of a parameter, such as `range`, against its type. The type is
+//! recognized by its name alone.
 
 use syn::{GenericArgument, Ident, PathArguments, Type};
 
@@ -20,7 +20,8 @@ enum Kind {
     Unknown,
 }
 
-/// Rejects constraints that do not apply to a type. JSON Schema would silently ignore them.
+/// Rejects constraints that do not apply to `ty`, for example `range` on a `String`. JSON Schema
+/// would silently ignore them.
 pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     let kind = kind_of(ty);
     let Constraints { range, length, pattern, format, examples: _ } = constraints;
@@ -55,7 +56,7 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     }
 }
 
-/// Determines the kind of a type from its name. `Option<T>` has the kind of `T`.
+/// Determines the kind of `ty` from its name. `Option<T>` has the kind of `T`.
 fn kind_of(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,

@@ -9,11 +9,13 @@ const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
 pub(super) struct ListedArgument {
     pub(super) name: String,
     pub(super) text: String,
-    /// The doc comment that contains the name. Errors point to its span.
+    /// The doc comment that contains the argument name. Errors about the argument point to its
+    /// span.
     pub(super) place: Expr,
 }
 
-/// Splits a doc comment into its `# Arguments` list and the remaining lines.
+/// Splits the lines of a doc comment. Returns the lines outside of its `# Arguments` list, and the
+/// arguments in the list.
 pub(super) fn split_list<'a>(
     lines: impl Iterator<Item = (&'a str, &'a Expr)>,
 ) -> (Vec<String>, Vec<ListedArgument>) {
@@ -46,8 +48,8 @@ fn parse_heading(line: &str) -> Option<&str> {
     (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
 }
 
-/// Parses the name and the text of a list item such as ``* `name` - text``. The variants `- name:
-/// text` and `+ name` are accepted, too.
+/// Parses the name and the text of a list item such as ``* `name` - text``. Also accepts
+/// `- name: text` and `+ name`. Returns `None` if `line` is not such an item.
 fn parse_item(line: &str) -> Option<(&str, &str)> {
     let item =
         ["* ", "- ", "+ "].iter().find_map(|bullet| line.trim_end().strip_prefix(bullet))?.trim_start();

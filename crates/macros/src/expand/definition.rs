@@ -10,7 +10,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Generates an expression for the `ToolDefinition`.
+/// Generates an expression for the `ToolDefinition` of `tool`.
 pub(super) fn definition(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -75,7 +75,8 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
     })
 }
 
-/// Generates the `name: value` pairs of a struct expression. Fields without a value are omitted.
+/// Generates the `field: value` pairs of a struct expression from `values`. Fields without a value
+/// are omitted.
 fn fields<'a, const N: usize>(
     values: [(&'static str, &'a Option<Expr>); N],
     expand: impl Fn(&Expr) -> TokenStream + 'a,
@@ -86,8 +87,8 @@ fn fields<'a, const N: usize>(
     })
 }
 
-/// Generates the deprecation of a tool, from the option `deprecated` or from Rust's `#[deprecated]`
-/// attribute.
+/// Generates the deprecation of `tool`, from the option `deprecated` or from Rust's `#[deprecated]`
+/// attribute. `None` if the tool has neither.
 fn deprecation(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let note = match &tool.options.deprecated {

@@ -62,10 +62,10 @@ pub enum CalculatorError {
 }
 
 impl CalculatorError {
-    /// Converts an error of the evaluator.
+    /// Converts `error`, an error of the evaluator.
     ///
-    /// `position` is the start of the problem in the model's expression, counted in characters from
-    /// 1.
+    /// `expression` is the ASCII form of the model's expression. `position` is the start of the
+    /// problem in the original expression, counted in characters from 1.
     pub(super) fn from_evaluator(expression: &str, error: nanoexpr::Error, position: usize) -> Self {
         let part = expression.get(error.span.start..error.span.end).unwrap_or(expression).to_owned();
         match error.kind {

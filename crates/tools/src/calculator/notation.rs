@@ -1,7 +1,8 @@
 //! Handling of notation that models use in expressions: symbols such as `×`, and `%` as a percent
 //! sign.
 
-/// Replaces typographic symbols with ASCII operators and names.
+/// Replaces typographic symbols in `expression`, such as `×` and `π`, with ASCII operators and
+/// names.
 pub(super) fn to_ascii(expression: &str) -> String {
     let mut plain = String::with_capacity(expression.len());
     for sign in expression.chars() {
@@ -37,7 +38,7 @@ pub(super) fn position(expression: &str, offset: usize) -> usize {
     before.count() + 1
 }
 
-/// Returns `true` if a `%` is a percent sign and not the remainder operator.
+/// Returns `true` if a `%` in `plain` is a percent sign and not the remainder operator.
 ///
 /// A `%` is a percent sign if no divisor follows, as in `15%`. It is also one if an operator
 /// follows and there is no space before the `%`, as in `50% + 10`.

@@ -113,7 +113,7 @@ fn errors_have_a_reason_and_a_position() {
         ],
     );
     check_error(
-        // The evaluation of 1,000 factorials would take a second.
+        // Without the length limit, the evaluation of 1,000 factorials would take a second.
         &"3248!+".repeat(1000),
         expect![
             "the expression is too long: at most 1000 characters, nested at most 32 deep; work it out in parts"

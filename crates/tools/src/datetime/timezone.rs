@@ -3,20 +3,22 @@ use std::fmt;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use strsim::normalized_damerau_levenshtein;
 
-/// The minimum similarity of a suggestion, from 0 to 1. At 0.8, about one letter in five may be
-/// wrong.
+/// The minimum similarity of a suggested name to the requested name, from 0 to 1. At 0.8, about one
+/// letter in five may be wrong.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// The maximum length of a name that gets a suggestion, in characters. It bounds the search time.
+/// The maximum length of a time zone name that gets a suggestion, in characters. It bounds the
+/// search time.
 const MAX_NAME_CHARS: usize = 64;
 
 /// The error for an unknown time zone. Its message suggests a name, so a model can correct its
 /// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTimezone {
-    /// The requested name. A longer name is cut to 64 characters and `…`.
+    /// The requested name. A name with more than 64 characters is cut and ends with `…`.
     pub name: String,
-    /// The most similar name in the IANA database. `None` if no name is similar enough.
+    /// The most similar name in the IANA database. `None` if no name is similar enough, or if the
+    /// requested name has more than 64 characters.
     pub suggestion: Option<String>,
 }
 
@@ -32,7 +34,7 @@ impl fmt::Display for UnknownTimezone {
 
 impl std::error::Error for UnknownTimezone {}
 
-/// Finds a time zone in the bundled IANA database. Case is ignored.
+/// Finds the time zone `name` in the bundled IANA database. Case is ignored.
 pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
     let zones = TimeZoneDatabase::bundled();
     zones.get(name).map_err(|_| {
@@ -53,8 +55,8 @@ fn closest(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
     best.map(|(_, zone)| zone.as_str().to_owned())
 }
 
-/// Returns the similarity to the whole zone name or to its city, whichever is greater: `Tokyo`
-/// matches `Asia/Tokyo`.
+/// Returns the similarity of `wanted` to the name or to the city of `zone`, whichever is greater.
+/// For example, `tokyo` matches `Asia/Tokyo`.
 fn similarity(wanted: &str, zone: &str) -> f64 {
     let zone = zone.to_ascii_lowercase();
     let city = zone.rsplit('/').next().unwrap_or(&zone);
