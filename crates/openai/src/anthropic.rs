@@ -49,24 +49,24 @@ use crate::{
     tool_json::{is_image, required_string, result_content, with_description},
 };
 
-/// Encodes a tool with its unchanged input schema. The API rejects a schema with alternatives at
-/// the root, so such a root is converted.
+/// Encodes a tool for the Messages API. The input schema is sent unchanged, except for alternatives
+/// at its root such as `anyOf`: they are merged, because the API rejects them.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = provider_schema(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))
 }
 
-/// Encodes a list of tools as the `tools` field of a request.
+/// Encodes the tools of `list` as the `tools` field of a Messages request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     list.tools().iter().map(|it| tool(it.definition())).collect()
 }
 
-/// Decodes the tool calls of a reply or of an assistant message.
+/// Decodes the tool calls of `message`, a reply or an assistant message of the Messages API.
 ///
 /// # Errors
 ///
-/// Returns [`ModelError::InvalidResponse`] if `message` has no `content`, or if a call has no id or
-/// name.
+/// Returns [`ModelError::InvalidResponse`] if the `content` of `message` is neither a list nor a
+/// string, or if a call has no id or name.
 pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     let blocks = match message.get("content") {
         Some(Value::Array(blocks)) => blocks,

@@ -26,14 +26,15 @@ pub(crate) struct ApiError {
     /// The `param` field (the name of the rejected request parameter), or an empty string.
     #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only read by the feature `client`"))]
     param: String,
-    /// The retry delay in the error body.
+    /// The retry delay in the error body. `None` if the body contains no delay.
     delay: Option<Duration>,
-    /// Set if the server states explicitly that a retry can or cannot succeed.
+    /// `Some` if the server states explicitly that a retry can (`true`) or cannot (`false`)
+    /// succeed.
     is_retryable: Option<bool>,
 }
 
 impl ApiError {
-    /// Parses the body of an error response: JSON, HTML or text.
+    /// Parses `body`, the body of an error response. It may be JSON, HTML or text.
     #[cfg(feature = "client")]
     pub(crate) fn of_body(body: &str) -> Self {
         let parsed = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
@@ -43,8 +44,8 @@ impl ApiError {
         })
     }
 
-    /// Parses `{"error": …}` and its variants. Returns `None` for JSON without a message, code and
-    /// type.
+    /// Parses an error such as `{"error": …}`, in the variants of all servers. Returns `None` if
+    /// `body` has no message, no code and no type.
     fn of_value(body: &Value) -> Option<Self> {
         // Gemini wraps the error in a list with one element.
         let body = body.get(0).unwrap_or(body);
@@ -73,14 +74,14 @@ impl ApiError {
         })
     }
 
-    /// Takes the `param` field out of the error.
+    /// Removes and returns the `param` field of the error.
     #[cfg(feature = "client")]
     pub(crate) fn take_param(&mut self) -> String {
         std::mem::take(&mut self.param)
     }
 
-    /// Overrides the retry decision with the value of the `x-should-retry` header, if the server
-    /// sent it.
+    /// Sets the retry decision to `is_retryable`, the value of the `x-should-retry` header. Does
+    /// nothing if the server did not send this header.
     #[cfg(feature = "client")]
     pub(crate) fn set_retryable(&mut self, is_retryable: Option<bool>) {
         self.is_retryable = is_retryable.or(self.is_retryable);
@@ -95,7 +96,8 @@ impl ApiError {
         self.message = format!("at {url}{question}: {}", self.message);
     }
 
-    /// Converts the `error` field of a response with HTTP status 200.
+    /// Converts `error`, an error in a response with HTTP status 200 or in a stream, to a
+    /// [`ModelError`].
     pub(crate) fn in_band(error: &Value) -> ModelError {
         let parsed = Self::of_value(error);
         parsed
@@ -103,8 +105,8 @@ impl ApiError {
             .without_status()
     }
 
-    /// Converts a body that has an error message instead of a reply. Returns `None` for any other
-    /// body.
+    /// Converts `body` to a [`ModelError`] if it contains an error message instead of a reply.
+    /// Returns `None` for any other body.
     pub(crate) fn in_place_of_reply(body: &Value) -> Option<ModelError> {
         // Without a `message` in the body, `of_value` uses an excerpt of the JSON, which begins
         // with `{`.
@@ -112,7 +114,8 @@ impl ApiError {
         Self::of_value(body).filter(has_message).map(Self::without_status)
     }
 
-    /// Converts an error that has no HTTP status, for example an error inside a stream.
+    /// Converts an error without an HTTP status, for example an error inside a stream. A status
+    /// that its `code` or `type` implies is used instead.
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
@@ -121,15 +124,15 @@ impl ApiError {
         }
     }
 
-    /// Derives the HTTP status from the `code` or `type` field.
+    /// Derives the HTTP status from the `code` or `type` field. `None` if neither implies a status.
     fn status(&self) -> Option<u16> {
         let number = self.code.parse().ok().filter(|status| (400..600).contains(status));
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
-    /// Converts an error that has an HTTP status. The status determines the variant. The body only
-    /// distinguishes between variants of the same status. `Retry-After` takes precedence over a
-    /// delay in the body.
+    /// Converts an error with the HTTP status `status`. The status determines the variant, and the
+    /// body only distinguishes between variants of the same status. `retry_after`, the value of the
+    /// `Retry-After` header, takes precedence over a delay in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
@@ -170,13 +173,14 @@ impl ApiError {
         WORDS.contains(&self.code.as_str()) || WORDS.contains(&self.kind.as_str())
     }
 
-    /// Returns `true` if a single request exceeds the token limit per minute. Waiting cannot help.
+    /// Returns `true` if this single request exceeds the token limit per minute. A retry cannot
+    /// succeed, because waiting does not make the request smaller.
     fn is_larger_than_its_limit(&self) -> bool {
         self.message.starts_with("Request too large")
     }
 
     /// Returns `true` if the request exceeds the context length of the model. OpenAI and llama.cpp
-    /// send an error code. Most other servers only send a sentence.
+    /// send an error code for this. Most other servers only send a sentence in the message.
     fn is_about_length(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",
@@ -223,7 +227,8 @@ impl ApiError {
     }
 }
 
-/// Returns the HTTP status that OpenAI uses for an error `code` or `type`.
+/// Returns the HTTP status that OpenAI uses for `word`, an error `code` or `type`. `None` for an
+/// unknown word.
 fn status_of(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error" | "invalid_prompt" | "image_too_large" | "invalid_base64_image" => Some(400),
@@ -238,7 +243,7 @@ fn status_of(word: &str) -> Option<u16> {
     }
 }
 
-/// Returns the field `key` as text if it is a non-empty string or a number.
+/// Returns the field `key` of `error` as text. `None` unless it is a non-empty string or a number.
 fn string_or_number(error: &Value, key: &str) -> Option<String> {
     match error.get(key)? {
         Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),
@@ -247,7 +252,8 @@ fn string_or_number(error: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// Returns the beginning of a text, at most [`EXCERPT_BYTES`] bytes and an ellipsis.
+/// Returns `text` without surrounding whitespace. A text of more than [`EXCERPT_BYTES`] is cut at
+/// this length and ends with an ellipsis.
 pub(crate) fn excerpt(text: &str) -> String {
     truncate_with_ellipsis(text.trim(), EXCERPT_BYTES).into_owned()
 }

@@ -56,22 +56,22 @@ trait Api: Sized + Send + Sync {
     /// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
     type Variant: Send + Sync;
 
-    /// The type that builds the reply.
+    /// The accumulator that builds a reply from a body or from stream events.
     type Accumulator: StreamAccumulator;
 
-    /// Returns the variant for the first attempt.
+    /// Returns the variant of the first HTTP request of an attempt.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
-    /// Returns the variant without the parameter that the server rejected. `None` if the error has
-    /// another cause.
+    /// Returns `variant` without the parameter that the server rejected. `None` if `rejection` has
+    /// a different cause.
     fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
 
     /// Remembers the parameters that `accepted` omits and `rejected` does not, so that later
     /// requests omit them, too.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
-    /// Returns the body of a request and a constructor for the accumulator of its reply. Updates
-    /// `variant` to match the body.
+    /// Returns the HTTP body for `request`, and a constructor for the accumulator of its reply.
+    /// Updates `variant` to match the body.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -79,7 +79,7 @@ trait Api: Sized + Send + Sync {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// A model behind one of the two APIs.
+/// The client for a model behind one of the two APIs.
 struct Client<A> {
     api: A,
     profile: ModelProfile,
@@ -98,7 +98,7 @@ impl<A: Api> Client<A> {
             let mut reply = self.send(request, false, &clock).await?;
             reply.read_reply().await
         };
-        // Boxed because `retry` and `instrument` move the future.
+        // The future is boxed, because `retry` and `instrument` move it.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
         let response = match Structured::new(request, self.defaults.quirks.response_schemas()) {
@@ -129,13 +129,13 @@ impl<A: Api> Client<A> {
         }
     }
 
-    /// Returns the events of a reply. The reply is read and dropped inside the span.
+    /// Returns the events of `reply`. The reply is read and dropped inside `span`.
     fn events<'a>(
         &'a self,
         reply: ReplyStream<A::Accumulator>,
         span: Span,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + 'a {
-        // Boxed because each step of the stream moves the reply.
+        // The reply is boxed, because each step of the stream moves it.
         let reply = Box::new(reply).instrument(span.clone());
         stream::try_unfold(reply, move |mut reply| {
             let step = async move {
@@ -153,7 +153,7 @@ impl<A: Api> Client<A> {
         &self.profile
     }
 
-    /// Sends the request and waits for the response head. If the server rejects an optional
+    /// Sends `request` and waits for the response head. If the server rejects an optional
     /// parameter, the request is sent again without it.
     async fn send(
         &self,
@@ -183,8 +183,8 @@ impl<A: Api> Client<A> {
         }
     }
 
-    /// Sends the request and waits for the first event. Up to this point, an error can be retried
-    /// without the caller noticing.
+    /// Sends `request` as a streamed request and waits for the first event of the reply. An error
+    /// before this event can be retried without the caller noticing.
     async fn open(
         &self,
         request: &ChatRequest,
@@ -195,7 +195,7 @@ impl<A: Api> Client<A> {
         Ok(reply)
     }
 
-    /// Removes secrets from the text of an error.
+    /// Replaces secrets in the text of `error`.
     fn redact(&self, error: ModelError) -> ModelError {
         self.transport.endpoint().redact(error)
     }
@@ -231,7 +231,7 @@ pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
     )
 }
 
-/// Records the attributes of a reply in the span of its request.
+/// Records the attributes of `response` in `span`, the span of its request.
 pub(crate) fn record_response(span: &Span, response: &ChatResponse) {
     span.record("gen_ai.response.id", &response.id);
     span.record("gen_ai.response.model", &response.model);

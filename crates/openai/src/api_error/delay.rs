@@ -7,13 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// Returns the delay from Google's `details`, from the headers in OpenRouter's `metadata`, or from
-/// the message.
+/// Returns the retry delay from Google's `details` in `error`, or else from the headers in
+/// OpenRouter's `metadata`, or else from `message`. `None` if there is no delay in these places.
 pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
     delay_in_details(error).or_else(|| delay_in_headers(error)).or_else(|| delay_in_message(message))
 }
 
-/// Returns `true` if Google's quota per day is exhausted. A retry within seconds cannot help.
+/// Returns `true` if `error` reports that Google's quota per day is exhausted, so that a retry
+/// within seconds cannot succeed.
 pub(super) fn is_daily(error: &Value) -> bool {
     let violations = details(error).filter_map(|detail| detail.get("violations")?.as_array()).flatten();
     let mut quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
@@ -49,8 +50,8 @@ fn delay_in_message(message: &str) -> Option<Duration> {
     BEFORE.iter().find_map(|before| parse_duration(message.split_once(before)?.1))
 }
 
-/// Parses a duration such as `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of a
-/// text. A number without a unit is in seconds.
+/// Parses a duration such as `37.024s`, `20ms`, `1m26.4s` or `20 seconds` at the beginning of
+/// `text`. A number without a unit is in seconds. Returns `None` if there is no number.
 fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds, mut count) = (text, 0.0, 0);
     loop {
@@ -75,8 +76,8 @@ fn split_prefix(text: &str, is_part: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|letter| !is_part(letter)).unwrap_or(text.len()))
 }
 
-/// Converts seconds to a duration, capped at [`Duration::MAX`]. Returns `None` for negative numbers
-/// and NaN.
+/// Converts `seconds` to a [`Duration`] of at most [`Duration::MAX`]. Returns `None` for negative
+/// numbers and NaN.
 pub(crate) fn duration_from_secs(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().or((seconds > 0.0).then_some(Duration::MAX))
 }

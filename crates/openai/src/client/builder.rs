@@ -83,9 +83,10 @@ impl<M> ModelBuilder<M> {
         }
     }
 
-    /// Reads missing settings from the environment: the API keys of the known providers, and
-    /// `OPENAI_BASE_URL`. If no server is set, a model name such as `groq/llama-3.3-70b-versatile`
-    /// then selects the provider.
+    /// Reads missing settings from the environment: the API keys of the known providers,
+    /// `OPENAI_BASE_URL` and `AZURE_OPENAI_ENDPOINT`. If neither the builder nor `OPENAI_BASE_URL`
+    /// sets a server, the prefix of a model name such as `groq/llama-3.3-70b-versatile` selects the
+    /// provider.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -150,25 +151,26 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the profile of the model. Its name is sent as the `model` of each request. By default,
-    /// the profile is derived from the name of a known model family. A model of an unknown family
-    /// is assumed to support tools and response schemas, but no media.
+    /// Sets the profile of the model. The name in the profile is sent as the `model` of each
+    /// request. By default, the profile is derived from the name of a known model family. A model
+    /// of an unknown family is assumed to support tools and response schemas, but no media.
     #[must_use]
     pub fn profile(mut self, profile: ModelProfile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Enables or disables images, regardless of the profile. A disabled image is replaced by its
-    /// type and size, with a warning the first time.
+    /// Enables or disables images, regardless of the profile. If images are disabled, each image is
+    /// replaced by its type and size, and a warning is logged the first time.
     #[must_use]
     pub fn images(mut self, enabled: bool) -> Self {
         self.images = Some(enabled);
         self
     }
 
-    /// Sets the name of the token limit: `max_completion_tokens` if `true`, `max_tokens` if
-    /// `false`. Newer OpenAI models require the former.
+    /// Sets the name of the request field for the token limit: `max_completion_tokens` if `enabled`
+    /// is `true`, `max_tokens` if it is `false`. Newer OpenAI models require
+    /// `max_completion_tokens`.
     ///
     /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects `max_tokens`, later
     /// requests use `max_completion_tokens`.
@@ -178,8 +180,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sends the reasoning of earlier replies with tool calls back to the server, in the field
-    /// `reasoning_content` or in the field that the provider uses.
+    /// Enables or disables sending the reasoning of earlier replies with tool calls back to the
+    /// server. The field is `reasoning_content`, or the field that the provider uses.
     ///
     /// Default: `true` for DeepSeek and Moonshot, which require it, and for llama.cpp, vLLM and
     /// Ollama. Other servers may reject the field.

@@ -22,7 +22,7 @@ use crate::reply::ChatAccumulator;
 /// vLLM, Ollama or LM Studio. Cheap to clone.
 ///
 /// Transient errors (429, 5xx, a connection failure before the reply) are retried with exponential
-/// backoff. A retry respects the server's `Retry-After`. Each wait has a timeout: see
+/// backoff. A retry respects the server's `Retry-After`. Each phase of a request has a timeout: see
 /// [`Timeouts`](crate::Timeouts).
 ///
 /// If the server rejects a setting as unsupported (`stop`, `seed`, `temperature`, `top_p`,
@@ -69,15 +69,17 @@ impl ChatCompletions {
         Self::builder(model).read_env().build()
     }
 
-    /// Creates a builder for a model on OpenAI's server, without an API key.
+    /// Creates a builder for a model. Without further settings, the server is OpenAI's, and no API
+    /// key is sent.
     pub fn builder(model: impl Into<String>) -> ChatCompletionsBuilder {
         ModelBuilder::new(model.into())
     }
 }
 
 impl ModelBuilder<ChatCompletions> {
-    /// Keeps a leading `<think>…</think>` block in the text. By default, the block becomes the
-    /// reasoning, because servers without a reasoning parser send reasoning in the text.
+    /// Keeps a leading `<think>…</think>` block in the text of a reply if `enabled` is `true`. By
+    /// default, the block becomes the reasoning, because servers without a reasoning parser send
+    /// the reasoning in the text.
     #[must_use]
     pub fn keep_think_tags(mut self, enabled: bool) -> Self {
         self.keeps_think_tags = enabled;
@@ -127,10 +129,10 @@ impl fmt::Debug for ChatCompletions {
 /// The [`Api`] implementation for Chat Completions.
 struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
-    /// Sends the token limit as `max_completion_tokens`. If the server rejects this name, later
-    /// requests use `max_tokens`, and vice versa.
+    /// Set if the token limit is sent as `max_completion_tokens` at first, and not as `max_tokens`.
+    /// If the server rejects one name, later requests use the other.
     newer_limit: bool,
-    /// Keeps a leading `<think>` block in the text.
+    /// Set if a leading `<think>` block stays in the text of a reply.
     keeps_think_tags: bool,
 }
 
@@ -138,13 +140,14 @@ struct ChatCompletionsApi {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// The parameters that are omitted or replaced.
+    /// The parameters that are omitted from the request or replaced.
     omitted: OptionalParams,
-    /// Sends the token limit as `max_completion_tokens` instead of `max_tokens`.
+    /// Set if the token limit is sent as `max_completion_tokens` instead of `max_tokens`.
     newer_limit: bool,
 }
 
-/// The parameters that can be omitted after a rejection, by their names in the API.
+/// The parameters that are omitted from later requests if the server rejects them, with their names
+/// in the API.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),
@@ -204,8 +207,8 @@ impl Api for ChatCompletionsApi {
     }
 }
 
-/// Returns `true` if the error comes from a chat template, such as Mistral's, that rejects a user
-/// message after a tool result.
+/// Returns `true` if `message` is the error of a chat template, such as Mistral's, that rejects a
+/// user message after a tool result.
 fn rejects_user_after_tool(message: &str) -> bool {
     ["after role 'tool'", "after role tool", "after role \"tool\""]
         .iter()

@@ -22,15 +22,16 @@ use tokio::time::{Instant, timeout};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// The time to establish the connection. Default: 10 s.
+    /// The maximum time to establish the connection. Default: 10 s.
     pub connect: Duration,
-    /// The time from sending the request, including the connection, to the first byte of the body.
-    /// Default: 5 min. A server without streaming generates the whole reply first, and a small
-    /// machine needs time for a long prompt.
+    /// The maximum time from sending the request, including the connection, to the first byte of
+    /// the body. Default: 5 min. A server without streaming generates the whole reply first, and a
+    /// small machine needs time for a long prompt.
     pub first_byte: Duration,
-    /// The time between two chunks of a reply. Default: 2 min.
+    /// The maximum time between two chunks of a reply. Default: 2 min.
     pub idle: Duration,
-    /// The time from the request to the end of the reply, including all retries. Default: 10 min.
+    /// The maximum time from the request to the end of the reply, including all retries. Default:
+    /// 10 min.
     pub total: Duration,
 }
 
@@ -90,12 +91,13 @@ impl Clock {
         Self { timeouts: timeouts.clone(), started: now, attempt_started: now }
     }
 
-    /// Returns a clock for an attempt that starts now.
+    /// Returns a copy of this clock for an attempt that starts now.
     pub(super) fn start_attempt(&self) -> Self {
         Self { attempt_started: Instant::now(), ..self.clone() }
     }
 
-    /// Awaits a future, with the timeout of `phase` and the timeout of the whole request.
+    /// Awaits `future`. Returns an error if the timeout of `phase` or the timeout of the whole
+    /// request expires first.
     pub(super) async fn with_timeout<T>(
         &self,
         phase: TimeoutPhase,
@@ -117,7 +119,8 @@ impl Clock {
         })
     }
 
-    /// Returns the time that is left for the whole request.
+    /// Returns the time that is left until the timeout of the whole request, or zero if it has
+    /// expired.
     pub(super) fn remaining(&self) -> Duration {
         self.timeouts.total.saturating_sub(self.started.elapsed())
     }

@@ -19,8 +19,8 @@ pub(super) struct Endpoint {
     secrets: Secrets,
 }
 
-/// Parses a base URL. A trailing `/chat/completions` or `/responses` is removed, so the copied URL
-/// of an endpoint works, too.
+/// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so the
+/// copied URL of an endpoint works, too.
 pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
@@ -37,7 +37,8 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// Replaces credentials and the query in a text that may be a URL, for error messages.
+/// Replaces the credentials and the query in `text` for error messages. The text may be an invalid
+/// URL.
 fn without_secrets(text: &str) -> String {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("[secret]@{rest}"));
     shown.split_once('?').map_or(shown.clone(), |(start, _)| format!("{start}?[secret]"))
@@ -46,8 +47,8 @@ fn without_secrets(text: &str) -> String {
 impl Endpoint {
     /// Creates the endpoint of the API at `path` below the base URL.
     ///
-    /// Credentials in the URL become an `authorization` header, unless `headers` contains one.
-    /// Values in `hidden` are also redacted in errors.
+    /// Credentials in the URL become an `authorization` header, unless `headers` contains one. The
+    /// values in `hidden` are redacted in errors, like the header values and the query.
     pub(super) fn new(
         base_url: &Url,
         path: &str,
@@ -69,7 +70,7 @@ impl Endpoint {
         Ok(Self { url, address, headers: all_headers, secrets })
     }
 
-    /// Returns the scheme, host and port, for error messages and spans.
+    /// Returns the scheme, host and port of the server, for error messages and spans.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -81,7 +82,7 @@ impl Endpoint {
         url.into()
     }
 
-    /// Creates a POST request with the given body.
+    /// Creates a POST request with `body` and the headers of this endpoint.
     pub(super) fn request(&self, body: Vec<u8>) -> Request {
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = self.headers.clone();
@@ -89,7 +90,8 @@ impl Endpoint {
         request
     }
 
-    /// Removes secrets from an error. A server may repeat them in its error message.
+    /// Replaces secrets in the text of `error`, because a server may repeat them in its error
+    /// message.
     pub(super) fn redact(&self, error: ModelError) -> ModelError {
         self.secrets.redact(error)
     }

@@ -13,17 +13,17 @@ use memchr::memchr2;
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
-    /// Offset of the current line in `bytes`.
+    /// The offset in `bytes` of the beginning of the current line.
     line: usize,
-    /// Offset in `bytes` up to which no line end was found.
+    /// The offset in `bytes` up to which the current line contains no line end.
     searched: usize,
     /// The data of the current event.
     data: Vec<u8>,
     has_data: bool,
-    /// Set by a line `event: error`, or by an `error` field in place of `data`.
+    /// Set if the current event has a line `event: error`, or an `error` field in place of `data`.
     is_error: bool,
-    /// Set if the last line ended with a carriage return. A line feed that follows belongs to the
-    /// same line end.
+    /// Set if the previous line ended with a carriage return. A line feed that follows belongs to
+    /// the same line end.
     after_return: bool,
     /// Set after the first line. Only the first line may begin with a byte order mark.
     has_begun: bool,
@@ -45,8 +45,8 @@ pub(super) struct ServerEvent<'p> {
 pub(super) struct TooLong;
 
 impl EventParser {
-    /// Adds received bytes. Call [`next_event`](Self::next_event) until it returns `None` before
-    /// the next `push`.
+    /// Adds the received `bytes`. Returns an error if the current event is too long. Call
+    /// [`next_event`](Self::next_event) until it returns `None` before the next call of `push`.
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> Result<(), TooLong> {
         self.bytes.drain(..self.line);
         self.searched -= self.line;
@@ -63,7 +63,7 @@ impl EventParser {
         Ok(())
     }
 
-    /// Returns the next complete event. `None` if more bytes are needed.
+    /// Returns the next complete event, or `None` if more bytes are needed.
     pub(super) fn next_event(&mut self) -> Option<ServerEvent<'_>> {
         if !self.has_data && self.data.capacity() > MAX_SPARE_CAPACITY {
             self.data = Vec::new();
@@ -82,8 +82,9 @@ impl EventParser {
         None
     }
 
-    /// Returns the unterminated event at the end of the stream. The specification discards it, but
-    /// some servers close the connection directly after `data: [DONE]`.
+    /// Returns the unterminated event at the end of the stream, or `None` if it has no data. The
+    /// specification discards this event, but some servers close the connection directly after
+    /// `data: [DONE]`.
     pub(super) fn last_event(&mut self) -> Option<ServerEvent<'_>> {
         self.add_line(self.line, self.bytes.len());
         self.line = self.bytes.len();
@@ -138,7 +139,7 @@ impl EventParser {
     }
 }
 
-/// Returns the value of a line if its field has the given name.
+/// Returns the value of `line`, a `name: value` field, or `None` if the field has a different name.
 fn field_value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     match line.strip_prefix(name)? {
         [] => Some(&[]),

@@ -19,13 +19,14 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// error.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The limits for reading the rest of a body after its last relevant event.
+/// The time limit for reading the rest of a body after its last relevant event.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// The size limit for reading the rest of a body after its last relevant event, in bytes.
 const MAX_DRAIN_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The possible beginnings of an event stream.
+/// The first bytes that identify an event stream.
 const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
 /// An HTTP response whose body is read on demand.
@@ -53,8 +54,9 @@ impl HttpReply {
         self.response.headers()
     }
 
-    /// Returns the compression of the body, or `None` if it is not compressed. Some proxies
-    /// compress although the request has no `Accept-Encoding` header.
+    /// Returns the compression of the body from its `Content-Encoding` header, or `None` if it is
+    /// not compressed. Some proxies compress a body although the request has no `Accept-Encoding`
+    /// header.
     pub(super) fn compression(&self) -> Option<String> {
         // Some servers send values such as `none` and `utf-8`, which are not compressions.
         const CODINGS: [&str; 7] = ["gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"];
@@ -63,7 +65,8 @@ impl HttpReply {
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Detects an event stream by its first bytes. Any other body is JSON or HTML.
+    /// Returns `true` if the body is an event stream. The first bytes decide, and any other body is
+    /// JSON or HTML.
     ///
     /// The request's `stream` field and the content type are unreliable. Some servers ignore
     /// `stream`, some always stream, and some send the wrong content type.
@@ -150,7 +153,8 @@ impl HttpReply {
         let _ = timeout(DRAIN_TIMEOUT, reading).await;
     }
 
-    /// Reads the beginning of an error body, within the limits for size and time.
+    /// Reads the beginning of an error body, until [`MAX_ERROR_BYTES`] or [`ERROR_BODY_TIMEOUT`] is
+    /// exceeded.
     pub(super) async fn read_error_body(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
         let reading = async {
@@ -167,7 +171,7 @@ impl HttpReply {
     }
 }
 
-/// Returns the text of the innermost error in a chain. The outer errors only describe the context.
+/// Returns the text of the innermost source of `error`. The outer errors only describe the context.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {

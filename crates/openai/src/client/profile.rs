@@ -106,7 +106,8 @@ const FAMILIES: &[Family] = &[
     with_images("gemma3:"),
 ];
 
-/// Returns the profile of a model by its family. A prefix is ignored, as in `openai/gpt-5`.
+/// Returns the profile of `model` according to its model family. A prefix is ignored, as in
+/// `openai/gpt-5`.
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
     let name = name_without_prefix(model);
     let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
@@ -124,7 +125,8 @@ pub(crate) fn profile_of(model: &str) -> ModelProfile {
     }
 }
 
-/// Returns `true` if a model rejects tool calls without a thought signature: Gemini 3.
+/// Returns `true` if `model` rejects tool calls without a thought signature. These are the models
+/// with a name that begins with `gemini-3`.
 pub(super) fn needs_signatures(model: &str) -> bool {
     name_without_prefix(model).starts_with("gemini-3")
 }

@@ -69,7 +69,7 @@ pub struct UnknownProvider(String);
 struct Preset {
     provider: Provider,
     name: &'static str,
-    /// Alternative names.
+    /// Alternative names of the provider.
     aliases: &'static [&'static str],
     base_url: Option<&'static str>,
     /// The environment variable for the API key. `None` if the provider requires no key.
@@ -82,13 +82,14 @@ struct Preset {
 /// The deviations of a server from OpenAI's API that affect requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quirks {
-    /// Sends the token limit as `max_completion_tokens` instead of `max_tokens`. Some OpenAI models
-    /// reject `max_tokens`; most other servers support only `max_tokens`.
+    /// Set if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
+    /// OpenAI models reject `max_tokens`; most other servers support only `max_tokens`.
     pub(super) max_completion_tokens: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(super) reasoning: ReasoningField,
-    /// The JSON Schema subset that the server supports. Azure is not strict because of its tighter
-    /// limits. Servers without `strict`, or with a different meaning of it, are not strict either.
+    /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
+    /// its limits are tighter than OpenAI's. It is also not used for servers without `strict`, or
+    /// with a different meaning of it.
     pub(super) tool_schemas: SchemaTarget,
     /// The server accepts a user message after a tool result. If `false`, an assistant message is
     /// inserted between them.
@@ -357,7 +358,7 @@ impl Provider {
 impl FromStr for Provider {
     type Err = UnknownProvider;
 
-    /// Parses a name or an alias. Case and punctuation are ignored.
+    /// Parses the name or an alias of a provider. Case and punctuation are ignored.
     fn from_str(name: &str) -> Result<Self, UnknownProvider> {
         let is_called = |it: &str| normalized(it).eq(normalized(name));
         let known = PRESETS.iter().find(|it| is_called(it.name) || it.aliases.iter().copied().any(is_called));

@@ -65,7 +65,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         mem::take(&mut self.accumulator).decode_whole(&body)
     }
 
-    /// Reads until there is an event or the reply has ended.
+    /// Reads from the connection until at least one event is available or the reply has ended.
     pub(super) async fn wait_for_event(&mut self) -> Result<(), ModelError> {
         while self.events.is_empty() && !self.is_over {
             if !self.parse_event()? {
@@ -76,7 +76,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
     }
 
     /// Parses one server-sent event from the received bytes. Returns `false` if more bytes are
-    /// needed.
+    /// needed, or if the stream is over.
     fn parse_event(&mut self) -> Result<bool, ModelError> {
         if self.is_done || self.is_over {
             return Ok(false);
@@ -119,7 +119,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         }
     }
 
-    /// Handles the end of the connection. It is an error if there was no finish reason.
+    /// Handles the end of the connection. Returns an error if the server sent no finish reason.
     fn handle_close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
         if is_done(last.data) {

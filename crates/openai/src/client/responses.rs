@@ -74,7 +74,8 @@ impl Responses {
         Self::builder(model).read_env().build()
     }
 
-    /// Creates a builder for a model on OpenAI's server, without an API key.
+    /// Creates a builder for a model. Without further settings, the server is OpenAI's, and no API
+    /// key is sent.
     pub fn builder(model: impl Into<String>) -> ResponsesBuilder {
         ModelBuilder::new(model.into())
     }
@@ -88,9 +89,9 @@ impl ModelBuilder<Responses> {
         self
     }
 
-    /// Sends only the messages since the last response, with the `previous_response_id` of that
-    /// response. Default: `false`. The server then stores the responses, regardless of
-    /// [`store`](Self::store).
+    /// Sends only the messages since the last stored response, with its id as
+    /// `previous_response_id`. Default: `false`. If enabled, the server stores the responses,
+    /// regardless of [`store`](Self::store).
     ///
     /// The whole conversation is sent if it differs from the stored one, because messages were
     /// omitted, summarised or changed, or came from another model. If the server rejects the id as
@@ -101,8 +102,9 @@ impl ModelBuilder<Responses> {
         self
     }
 
-    /// Continues a response that another program has stored. Each conversation with this model
-    /// begins after that response. An unknown id is an error.
+    /// Continues the response `id` that another program has stored. Each conversation with this
+    /// model begins after that response. If the server does not have the response, each request
+    /// fails.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first_response_id = Some(id.into());
@@ -170,13 +172,15 @@ struct ResponsesApi {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// Sends a `previous_response_id` if the server has stored the last response.
+    /// Set if the request may contain the `previous_response_id` of a stored response. Cleared if
+    /// no stored response matches the conversation.
     with_previous: bool,
-    /// The parameters that are omitted.
+    /// The parameters that are omitted from the request.
     omitted: OptionalParams,
 }
 
-/// The parameters that can be omitted after a rejection, by their names in the API.
+/// The parameters that are omitted from later requests if the server rejects them, with their names
+/// in the API.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 4] = [
     ("include", OptionalParam::Encrypted),
     ("temperature", OptionalParam::Temperature),
@@ -191,7 +195,8 @@ impl Options {
     }
 }
 
-/// Parts of the error messages for an unknown `previous_response_id`, from OpenAI, vLLM and others.
+/// Phrases in the error messages for an unknown `previous_response_id`, from OpenAI, vLLM and
+/// others.
 const UNKNOWN_ID_MARKERS: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 

@@ -8,7 +8,7 @@ use haft_core::model::ModelError;
 
 use super::clock::Clock;
 
-/// The number of retries, and the wait before the first one.
+/// The maximum number of retries, and the wait before the first retry.
 #[derive(Clone, Debug)]
 pub(super) struct RetryPolicy {
     pub(super) retries: u32,
@@ -26,8 +26,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Repeats an attempt until it succeeds or fails permanently, or until no retries or no time
-    /// are left.
+    /// Runs `attempt` and repeats it until it succeeds or fails permanently, or until no retries or
+    /// no time are left.
     pub(super) async fn run<T, F>(&self, clock: &Clock, attempt: impl FnMut() -> F) -> Result<T, ModelError>
     where
         F: Future<Output = Result<T, ModelError>>,
@@ -56,14 +56,14 @@ impl RetryPolicy {
     }
 }
 
-/// Adds up to 50 % to the wait, also to a `Retry-After`, so that clients do not retry all at the
-/// same time.
+/// Returns `wait` plus a random part of up to 50 %, so that clients do not retry all at the same
+/// time. This also applies to a wait from `Retry-After`.
 fn jittered(wait: Duration) -> Duration {
     // The result can overflow, because `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)
 }
 
-/// Returns `true` if another attempt may succeed.
+/// Returns `true` if another attempt may succeed after `error`.
 ///
 /// A truncated reply is retried only if none of its content was received. A timeout is never
 /// retried.

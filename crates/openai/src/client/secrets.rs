@@ -25,7 +25,8 @@ impl Secrets {
         Self(secrets.into_iter().map(SecretString::from).collect())
     }
 
-    /// Removes secrets from an error. A server may repeat them in its error message.
+    /// Replaces secrets in the text of `error`, because a server may repeat them in its error
+    /// message.
     pub(crate) fn redact(&self, mut error: ModelError) -> ModelError {
         if let Some(text) = server_text(&mut error) {
             for secret in &self.0 {
@@ -36,7 +37,7 @@ impl Secrets {
     }
 }
 
-/// Returns the text of an error if it may come from a server.
+/// Returns the text of `error` if it may come from a server, or else `None`.
 fn server_text(error: &mut ModelError) -> Option<&mut String> {
     match error {
         ModelError::Unauthorized(text)
@@ -53,8 +54,8 @@ fn server_text(error: &mut ModelError) -> Option<&mut String> {
     }
 }
 
-/// Replaces a secret in a text. If the text ends with `…`, a partial secret before it is replaced,
-/// too.
+/// Replaces `secret` in `text` by `[secret]`. If the text ends with `…`, the beginning of a secret
+/// before it is replaced, too.
 fn without_secret(text: &str, secret: &str) -> String {
     let text = text.replace(secret, "[secret]");
     let Some(start) = text.strip_suffix('…') else { return text };

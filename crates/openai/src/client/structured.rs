@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::format::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 
-/// Converts a reply back to the schema that the caller requested. It unwraps the value from an
+/// A converter from replies to the schema that the caller requested. It unwraps the value from an
 /// object, and removes nulls that stand for omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
@@ -26,7 +26,8 @@ pub(crate) struct Structured {
 }
 
 impl Structured {
-    /// Returns `None` if the server accepts the schema unchanged, so that no conversion is needed.
+    /// Creates a converter for the reply to `request`. Returns `None` if the request has no
+    /// response schema, or if the server accepts it unchanged.
     pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
         let sent = ResponseSchema::of(schema, name, profile);
@@ -34,7 +35,7 @@ impl Structured {
         needs_conversion.then(|| Self { schema: schema.clone(), sent, unwrapper: Unwrapper::default() })
     }
 
-    /// Converts a complete reply back to the requested schema.
+    /// Converts `response`, a complete reply, back to the requested schema.
     pub(crate) fn restore(&self, response: &mut ChatResponse) {
         let message = &mut response.message;
         self.unwrap(message);
@@ -43,8 +44,8 @@ impl Structured {
         }
     }
 
-    /// Converts the events of a reply. Nulls that stand for omitted properties remain in the
-    /// deltas, and are removed from the final reply.
+    /// Converts `events`, the events of a streamed reply. Nulls that stand for omitted properties
+    /// remain in the deltas, and are removed from the final reply.
     pub(crate) fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,
@@ -57,8 +58,8 @@ impl Structured {
             .try_flatten()
     }
 
-    /// Converts the partial reply in [`ModelError::Truncated`]. Other errors are returned
-    /// unchanged.
+    /// Converts the partial reply in `error` if it is [`ModelError::Truncated`]. Other errors are
+    /// returned unchanged.
     pub(crate) fn unwrap_partial(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Truncated { partial, .. } = &mut error {
             self.unwrap(partial);
@@ -89,7 +90,7 @@ impl Structured {
         }
     }
 
-    /// Removes nulls that stand for omitted properties.
+    /// Removes nulls that stand for omitted properties from the JSON text of `message`.
     fn remove_nulls(&self, message: &mut AssistantMessage) {
         let Some(value) = serde_json::from_str::<Value>(&message.text()).ok() else { return };
         let (value, repairs) = repair(&self.schema, value, RepairPolicy::Default);
@@ -102,7 +103,8 @@ impl Structured {
 /// The maximum length of text that is held back as the possible end of the object, in bytes.
 const MAX_HELD_BYTES: usize = 1024;
 
-/// Extracts the value from the wrapper object `{"value": …}` while the object is streamed.
+/// A parser that extracts the value from the wrapper object `{"value": …}` while the object is
+/// streamed.
 #[derive(Debug, Default)]
 struct Unwrapper {
     /// The number of bytes of the beginning `{"value":` that were received.
@@ -115,7 +117,7 @@ struct Unwrapper {
 }
 
 impl Unwrapper {
-    /// Takes the next piece of the object and returns the text of the value in it.
+    /// Takes `text`, the next piece of the object, and returns the new text of the value in it.
     fn push(&mut self, text: &str) -> String {
         if self.is_unwrapped {
             return text.to_owned();
@@ -146,8 +148,8 @@ impl Unwrapper {
         String::new()
     }
 
-    /// Takes text inside the object. A possible closing brace is held back, with the whitespace
-    /// around it.
+    /// Takes `text`, a piece that follows `{"value":`, and returns the new text of the value. A
+    /// possible closing brace of the wrapper object is held back, with the whitespace around it.
     fn push_inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustls::{ClientConfig, Error, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// The certificate authorities that are trusted.
+/// The trusted certificate authorities.
 pub(super) enum Roots {
     /// The certificates of the operating system.
     System,

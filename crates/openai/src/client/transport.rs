@@ -27,8 +27,8 @@ use super::{
 };
 use crate::api_error::{ApiError, duration_from_secs};
 
-/// The HTTP service that the layers of a user wrap. It sends a request and returns the response
-/// head.
+/// The HTTP service that the layers of a user wrap. It sends an HTTP request and returns the
+/// response head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 
 /// The initial capacity of a request body in bytes. It is enough for a short conversation.
@@ -50,7 +50,7 @@ impl Middleware {
         self.0.push(Arc::new(around));
     }
 
-    /// Wraps the HTTP client in all layers. Returns `None` if there are no layers.
+    /// Wraps `http` in all layers. Returns `None` if there are no layers.
     fn wrap(&self, http: &reqwest::Client) -> Option<Arc<Mutex<HttpService>>> {
         let http = http.clone();
         let plain = service_fn(move |request| {
@@ -66,8 +66,8 @@ impl Middleware {
 pub(super) struct Transport {
     endpoint: Endpoint,
     http: reqwest::Client,
-    /// The service is cloned for each request. It is behind a lock because layers need not be
-    /// `Sync`.
+    /// The HTTP client, wrapped in the layers. `None` if there are no layers. It is cloned for each
+    /// request, and is behind a lock because layers need not be `Sync`.
     middleware: Option<Arc<Mutex<HttpService>>>,
 }
 
@@ -93,7 +93,7 @@ impl Transport {
         if reply.status().is_success() {
             return Ok(reply);
         }
-        // Boxed because this rare path would enlarge the future of every request.
+        // The future is boxed, because this rare path would enlarge the future of every request.
         Err(Box::pin(self.read_rejection(reply)).await)
     }
 
@@ -110,7 +110,8 @@ impl Transport {
         }
     }
 
-    /// Converts an unsuccessful response to an error. Reads the beginning of its body.
+    /// Converts `reply`, an unsuccessful response, to an error. Reads the beginning of its body,
+    /// unless it is a redirect or is compressed.
     async fn read_rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());
@@ -140,8 +141,8 @@ impl Transport {
         ModelError::Unreachable { endpoint, reason, source: Some(error.into()) }
     }
 
-    /// Converts an error of the HTTP service or of a layer. The source of a layer's error is
-    /// dropped, because it may contain the API key.
+    /// Converts `error`, an error of the HTTP client or of a layer. The source of a layer's error
+    /// is dropped, because it may contain the API key.
     fn service_error(&self, error: BoxError, clock: &Clock) -> ModelError {
         let error = match error.downcast::<reqwest::Error>() {
             Ok(error) => return self.connection_error(*error, clock),
@@ -154,13 +155,14 @@ impl Transport {
     }
 }
 
-/// Returns the value of the header `x-should-retry`, which OpenAI and others send.
+/// Returns the value of the header `x-should-retry`, which OpenAI and others send. `None` if it is
+/// missing or invalid.
 fn should_retry(headers: &HeaderMap) -> Option<bool> {
     headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
 }
 
 /// Returns the retry delay from OpenAI's `retry-after-ms`, or else from `Retry-After` in seconds or
-/// as a date (RFC 9110, section 10.2.3).
+/// as a date (RFC 9110, section 10.2.3). `None` if there is no valid delay.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {

@@ -21,7 +21,7 @@ pub(super) enum OptionalParam {
     StreamOptions,
     /// The token limit under its current name, `max_tokens` or `max_completion_tokens`.
     TokenLimit,
-    /// `stop`. Some reasoning models reject it and the next four parameters.
+    /// `stop`. Some reasoning models reject it, and also the next four parameters.
     Stop,
     Seed,
     Temperature,
@@ -42,12 +42,12 @@ impl OptionalParams {
         self.0 & param.bit() != 0
     }
 
-    /// Adds `param` if `is_included` is set.
+    /// Returns this set, extended by `param` if `is_included` is `true`.
     pub(super) fn with(self, param: OptionalParam, is_included: bool) -> Self {
         if is_included { Self(self.0 | param.bit()) } else { self }
     }
 
-    /// Adds `param`. Returns `None` if the set already contains it.
+    /// Returns this set, extended by `param`. `None` if the set already contains `param`.
     pub(super) fn with_new(self, param: OptionalParam) -> Option<Self> {
         (!self.has(param)).then(|| self.with(param, true))
     }
@@ -72,7 +72,8 @@ impl UnsupportedParams {
         OptionalParams(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds the parameters that the accepted request omitted and the rejected request did not.
+    /// Adds the parameters that `accepted` contains and `rejected` does not: the omissions without
+    /// which the server rejected the request.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
     }
@@ -85,7 +86,8 @@ impl From<ModelError> for ApiRejection {
 }
 
 impl ApiRejection {
-    /// Returns the error message of a response with status 400, 404 or 422.
+    /// Returns the error message of a response with status 400, 404 or 422. `None` for any other
+    /// error.
     pub(super) fn message(&self) -> Option<&str> {
         match &self.error {
             ModelError::Rejected { status: 400 | 404 | 422, body } => Some(body),
@@ -93,7 +95,8 @@ impl ApiRejection {
         }
     }
 
-    /// Adds the first parameter of `optional` that the server rejects and that is not omitted yet.
+    /// Returns `omitted`, extended by the first parameter in `optional` that the server rejects and
+    /// that is not omitted yet. `None` if there is no such parameter.
     pub(super) fn add_rejected(
         &self,
         omitted: OptionalParams,
@@ -127,12 +130,12 @@ impl ApiRejection {
     }
 }
 
-/// Returns `true` if `name` is the last segment of a path such as `body.stop`.
+/// Returns `true` if `name` is the last name in `path`, as `stop` in `body.stop`.
 fn ends_in_name(path: &str, name: &str) -> bool {
     path.rsplit(['.', '/']).next().is_some_and(|last| last == name)
 }
 
-/// Returns `true` if a text mentions `name` as a parameter. `Please stop.` does not mention `stop`.
+/// Returns `true` if `text` mentions `name` as a parameter. `Please stop.` does not mention `stop`.
 fn is_named(text: &str, name: &str) -> bool {
     // A name with an underscore is not an English word, so it needs no quotes.
     if name.contains('_') {

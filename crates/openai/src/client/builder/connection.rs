@@ -67,7 +67,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Sets the HTTP client. Its settings for connections, redirects and proxies replace those of
-    /// this builder. Disable redirects, because they may send the API key to another host.
+    /// this builder. Disable redirects in the client, because they may send the API key to another
+    /// host.
     #[must_use]
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http_client = Some(client);
@@ -83,7 +84,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Builds the client for one of the two APIs.
+    /// Builds the client for the API `A`. The function `api` receives the quirks of the server and
+    /// creates the API.
     pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -103,7 +105,8 @@ impl<M> ModelBuilder<M> {
             files: profile.files,
             reasoning: defaults.quirks.reasoning,
             stores_reasoning: self.options.is_stored(),
-            // Other gateways to Gemini handle thought signatures themselves.
+            // Other known providers of Gemini, such as OpenRouter, handle thought signatures
+            // themselves.
             signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
@@ -115,8 +118,9 @@ impl<M> ModelBuilder<M> {
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Determines the server from the settings of the builder, then from the environment, then from
-    /// the prefix of the model name.
+    /// Determines the server from the builder, or else from the environment, or else from the
+    /// prefix of the model name. The default is OpenAI. A prefix that selects the provider is
+    /// removed from the model name.
     pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
@@ -143,7 +147,8 @@ impl<M> ModelBuilder<M> {
         };
         let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::of_url(&url));
-        // Azure's portal and `AZURE_OPENAI_ENDPOINT` contain the URL without a path.
+        // Azure's portal and `AZURE_OPENAI_ENDPOINT` give the URL without a path, so the path of
+        // the API is added here.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");
         }
@@ -155,8 +160,8 @@ impl<M> ModelBuilder<M> {
         Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// Returns the API key: from the builder, or else the provider's key from the environment, or
-    /// else `OPENAI_API_KEY` if no provider is set.
+    /// Returns the API key from the builder, or else the key of `provider` from the environment, or
+    /// else `OPENAI_API_KEY` if the builder names no provider. `None` if there is no key.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
@@ -245,20 +250,20 @@ impl<M> ModelBuilder<M> {
     }
 }
 
-/// Returns a base URL without credentials and query.
+/// Returns `url` without credentials and query.
 fn address_of(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
-/// Returns the password of a URL, or else its user name, both percent-encoded and decoded.
+/// Returns the password of `url`, or else its user name, in two forms: percent-encoded and decoded.
 fn credentials(url: &Url) -> Vec<SecretString> {
     let encoded = url.password().unwrap_or(url.username());
     let decoded = percent_decode_str(encoded).decode_utf8_lossy();
     vec![SecretString::from(encoded), SecretString::from(decoded.as_ref())]
 }
 
-/// Returns `true` if the key is an Entra token (a JWT). Azure requires tokens in `Authorization`,
-/// but keys in the header `api-key`.
+/// Returns `true` if `key` is an Entra token (a JWT). Azure requires tokens in the header
+/// `Authorization`, but keys in the header `api-key`.
 fn is_token(key: &str) -> bool {
     key.starts_with("eyJ") && key.split('.').count() == 3
 }

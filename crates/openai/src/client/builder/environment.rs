@@ -5,15 +5,16 @@ use crate::client::provider::Provider;
 /// Server addresses and API keys from environment variables.
 #[derive(Clone)]
 pub(super) struct Environment {
-    /// `OPENAI_BASE_URL`. If it is set, a prefix such as `groq/` belongs to the model name.
+    /// The value of `OPENAI_BASE_URL`. If it is set, a prefix such as `groq/` is a part of the
+    /// model name and does not select the provider.
     pub(super) base_url: Option<String>,
-    /// `AZURE_OPENAI_ENDPOINT`: the base URL of an Azure resource.
+    /// The value of `AZURE_OPENAI_ENDPOINT`, the base URL of an Azure resource.
     pub(super) azure: Option<String>,
     keys: Vec<(Provider, SecretString)>,
 }
 
 impl Environment {
-    /// Reads the environment variables. Empty variables are ignored.
+    /// Reads the environment variables with the function `variable`. Empty variables are ignored.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let key =
@@ -25,7 +26,8 @@ impl Environment {
         }
     }
 
-    /// Returns the API key of a provider. For an unknown provider this is `OPENAI_API_KEY`.
+    /// Returns the API key of `provider`, or `OPENAI_API_KEY` if the provider is unknown. `None` if
+    /// the variable is not set.
     pub(super) fn key(&self, provider: Option<Provider>) -> Option<&SecretString> {
         let provider = provider.unwrap_or(Provider::OpenAi);
         self.keys.iter().find(|(owner, _)| *owner == provider).map(|(_, key)| key)

@@ -11,9 +11,9 @@ pub enum BuildError {
         "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
     )]
     BaseUrl {
-        /// The given text, with credentials removed.
+        /// The given base URL. Its credentials and its query are redacted.
         base_url: String,
-        /// The reason why the text is rejected.
+        /// The reason why the base URL is rejected.
         reason: String,
     },
     /// The model name has the prefix of an unknown provider, and no base URL is set.
@@ -45,13 +45,13 @@ pub enum BuildError {
     /// The name or value of an HTTP header has invalid characters.
     #[error("the header {name:?} has characters that cannot be sent")]
     Header {
-        /// The name of the header.
+        /// The name of the rejected header.
         name: String,
     },
     /// A field of `extra_body` has the name of a field that haft sends itself.
     #[error("the field {name:?} is sent by haft: set it by the builder, or by the settings of a request")]
     OwnField {
-        /// The name of the field.
+        /// The name of the rejected field.
         name: String,
     },
     /// The proxy is not a valid URL.

@@ -34,7 +34,7 @@ pub(super) const FIELDS: &[&str] = &[
     "reasoning_effort",
 ];
 
-/// The body of a Chat Completions request. Messages and tools are cached JSON texts.
+/// The body of a Chat Completions request. Messages and tools are inserted as cached JSON text.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -55,7 +55,7 @@ pub(super) struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    /// The seed, for servers that use this name.
+    /// The seed, for servers that use the name `random_seed` instead of `seed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     random_seed: Option<u64>,
     stream: bool,
@@ -67,8 +67,8 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// The fields that concern tools. They are omitted from a request without tools, because servers
-/// reject them there.
+/// The fields of a request that concern tools. They are omitted from a request without tools,
+/// because servers reject them there.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: ToolsField,

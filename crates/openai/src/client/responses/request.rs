@@ -34,7 +34,7 @@ pub(super) const FIELDS: &[&str] = &[
     "stream",
 ];
 
-/// The body of a Responses request. Input items and tools are cached JSON texts.
+/// The body of a Responses request. Input items and tools are inserted as cached JSON text.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -63,7 +63,7 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// The fields that concern tools. They are omitted from a request without tools.
+/// The fields of a request that concern tools. They are omitted from a request without tools.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: Arc<Tools>,
@@ -111,7 +111,8 @@ struct Reasoning<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Creates the body and the accumulator of its reply.
+    /// Creates the body for `request` and the accumulator for its reply. Clears
+    /// `variant.with_previous` if the body has no `previous_response_id` of an earlier reply.
     pub(super) fn new(
         client: &'a Client<ResponsesApi>,
         request: &'a ChatRequest,
