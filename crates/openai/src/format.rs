@@ -1,7 +1,7 @@
-//! Encoding of tools and messages for the Chat Completions API.
+//! Encoding of tools, messages and response schemas for requests to both APIs of OpenAI.
 //!
 //! The JSON text of each message and each tool list is cached beside the value. A request only
-//! joins the cached texts, so its cost is that of the new messages.
+//! joins the cached texts, so only new messages are encoded.
 
 mod content;
 mod input;
@@ -38,18 +38,19 @@ pub(crate) use tool::{provider_schema, provider_schemas};
 /// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EncodingOptions {
-    /// Sends images. If `false`, a description is sent instead of an image.
+    /// Set if images are sent. Otherwise a description is sent instead of each image.
     pub(crate) images: bool,
-    /// Sends audio. If `false`, a description is sent instead.
+    /// Set if audio is sent. Otherwise a description is sent instead.
     pub(crate) audio: bool,
-    /// Sends PDF documents. If `false`, a description is sent instead.
+    /// Set if PDF documents are sent. Otherwise a description is sent instead.
     pub(crate) files: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(crate) reasoning: ReasoningField,
     /// Set if the server stores reasoning. It then accepts a reasoning item without content as a
     /// reference to the stored reasoning.
     pub(crate) stores_reasoning: bool,
-    /// Adds a placeholder to calls without a thought signature, because Gemini 3 rejects them.
+    /// Set if a fixed thought signature is added to calls without one, because Gemini 3 rejects
+    /// calls without a signature.
     pub(crate) signatures: bool,
     /// The format of tool call ids that the server accepts.
     pub(crate) call_ids: CallIds,
@@ -105,8 +106,8 @@ pub(crate) enum CallIds {
 }
 
 impl CallIds {
-    /// Maps an id to one that the server accepts. The mapping is deterministic, so a call and its
-    /// result get the same id.
+    /// Maps the call id `id` to one that the server accepts. The mapping is deterministic, so a
+    /// call and its result get the same id.
     pub(crate) fn map(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if self == Self::Any || is_short {
@@ -135,8 +136,8 @@ impl Default for EncodingOptions {
     }
 }
 
-/// Serializes a wire type to JSON text. Returns `null` on an error, but serializing strings,
-/// numbers and JSON values does not fail.
+/// Serializes `value` to JSON text. Returns `null` on an error, but serializing strings, numbers
+/// and JSON values does not fail.
 fn to_raw_json(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -55,14 +55,14 @@ pub fn tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
-/// Encodes a list of tools as one element of the `tools` field of a request.
+/// Encodes the tools of `list` as one element of the `tools` field of a request.
 pub fn tools(list: &ToolList) -> Value {
     declarations(list, tool)
 }
 
 /// Encodes a tool with its schema under `parameters`, for models and services without support for
 /// `parametersJsonSchema`. They accept only a [subset](SchemaTarget::Gemini) of JSON Schema. The
-/// schema is reduced to it, and changes are logged.
+/// schema is reduced to this subset, and the changes are logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parameters", || provider_schema(definition, SchemaTarget::Gemini).value)
 }
@@ -86,7 +86,7 @@ fn declaration(definition: &ToolDefinition, key: &str, schema: impl FnOnce() -> 
     with_description(definition, declaration)
 }
 
-/// Returns `true` if the input schema of a tool declares no parameters.
+/// Returns `true` if the input schema of `definition` declares no parameters.
 fn has_no_parameters(definition: &ToolDefinition) -> bool {
     let is_empty_keyword = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "type" | "title" | "description" | "$schema" | "$id" | "$comment" | "$defs" | "definitions" => true,
@@ -98,8 +98,8 @@ fn has_no_parameters(definition: &ToolDefinition) -> bool {
     definition.input_schema().as_value().as_object().is_some_and(|it| it.iter().all(is_empty_keyword))
 }
 
-/// Decodes the tool calls of a model's content (`candidates[0].content`). A call without an id gets
-/// an empty id, and its result is encoded without an id.
+/// Decodes the tool calls of `content`, the content of a reply (`candidates[0].content`). A call
+/// without an id gets an empty id, and its result is encoded without an id.
 ///
 /// # Errors
 ///

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 const ORIGIN_KEY: &str = "from";
 
-/// The address of the server that sent a reply. `None` if the reply came through another client.
+/// The address of the server that sent a reply. `None` if the reply came through a client other
+/// than haft's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin(Option<Arc<str>>);
 
@@ -18,7 +19,7 @@ impl Origin {
         Self(Some(address.into()))
     }
 
-    /// Adds the origin to provider data, under the key `from`.
+    /// Adds this origin to `data`, the provider data of a message, under the key `from`.
     pub(crate) fn add_to(&self, mut data: Map<String, Value>) -> Value {
         if let Some(address) = &self.0 {
             data.insert(ORIGIN_KEY.to_owned(), address.as_ref().into());
@@ -26,8 +27,8 @@ impl Origin {
         data.into()
     }
 
-    /// Returns the provider data that `adapter` stored in a message. `None` if another server sent
-    /// the data.
+    /// Returns the provider data that `adapter` stored in `message`. `None` if there is no such
+    /// data, or if another server sent it.
     pub(crate) fn own_data<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(ORIGIN_KEY).and_then(Value::as_str);

@@ -53,18 +53,19 @@ use crate::{
     tool_json::{required_string, with_description},
 };
 
-/// Encodes a tool with `strict: false`. The field is required because this API defaults to `true`.
+/// Encodes a tool for the Responses API with `strict: false`. The field is required because this
+/// API defaults to `true`.
 pub fn tool(definition: &ToolDefinition) -> Value {
     encode_tool(definition, &provider_schema(definition, SchemaTarget::OpenAi))
 }
 
-/// Encodes a tool, with `strict: true` if its schema is compatible: see
+/// Encodes a tool for the Responses API, with `strict: true` if its schema is compatible: see
 /// [`strict_tool`](crate::strict_tool).
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
     encode_tool(definition, &provider_schema(definition, SchemaTarget::OpenAiStrict))
 }
 
-/// Encodes a list of tools as the `tools` field of a request.
+/// Encodes the tools of `list` as the `tools` field of a Responses request.
 pub fn tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAi).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
@@ -85,7 +86,7 @@ pub(crate) fn encode_tool(definition: &ToolDefinition, wire: &ProviderSchema) ->
     )
 }
 
-/// Decodes the tool calls of a response.
+/// Decodes the tool calls of `response`.
 ///
 /// # Errors
 ///
@@ -113,7 +114,7 @@ pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Ve
     results.into_iter().map(|result| encode_output(result, &encoding)).collect()
 }
 
-/// Encodes a conversation as the `input` field of a request.
+/// Encodes a conversation as the `input` field of a Responses request.
 ///
 /// If [`response`] stored reasoning in a message, the reasoning is included before the calls of the
 /// message.
@@ -121,7 +122,7 @@ pub fn input<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Va
     Input::new(messages, &Arc::default()).to_values()
 }
 
-/// Decodes a non-streamed response.
+/// Decodes a non-streamed response of the Responses API.
 ///
 /// # Errors
 ///

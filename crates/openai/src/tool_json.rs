@@ -3,7 +3,8 @@
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
 
-/// Adds the description of a tool to its encoded form, unless the description is empty.
+/// Adds the description of `definition` to `tool`, its encoded form, unless the description is
+/// empty.
 pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> Value {
     let description = definition.description();
     if let (false, Value::Object(tool)) = (description.is_empty(), &mut tool) {
@@ -12,8 +13,8 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
     tool
 }
 
-/// Encodes the content of a tool result: as a list of parts if `is_readable` accepts any piece,
-/// else as text.
+/// Encodes the content of `result`: as a list of parts encoded by `form` if `is_readable` accepts
+/// any piece, or else as text.
 pub(crate) fn result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,
@@ -31,7 +32,8 @@ pub(crate) fn is_image(piece: &Content) -> bool {
     matches!(piece, Content::Image { .. })
 }
 
-/// Returns the required string `key` of an encoded tool call.
+/// Returns the string field `key` of `part`, an encoded tool call. Returns an error if the field is
+/// missing.
 pub(crate) fn required_string(part: &Value, key: &str) -> Result<String, ModelError> {
     let text = part.get(key).and_then(Value::as_str);
     text.map(str::to_owned)

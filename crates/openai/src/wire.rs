@@ -83,7 +83,8 @@ impl Completion {
         })
     }
 
-    /// Takes the error out of a reply with status 200. An empty `error` in a good reply is ignored.
+    /// Removes and returns the error of a reply with HTTP status 200. `None` if there is no error,
+    /// or if the field `error` is empty, as in the successful replies of some servers.
     ///
     /// If `whole` is set, a reply that has only a `message` is an error, too.
     pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
@@ -116,7 +117,7 @@ impl Completion {
         }
     }
 
-    /// Takes the usage. Returns `None` if it is missing or its numbers are invalid.
+    /// Removes and returns the usage. `None` if it is missing or its numbers are invalid.
     pub(crate) fn take_usage(&mut self) -> Option<Usage> {
         let choices = self.choices.iter_mut().flatten();
         let usage = self.usage.take().or_else(|| self.x_groq.take()?.usage.take());
@@ -124,8 +125,8 @@ impl Completion {
     }
 }
 
-/// Returns `true` if an `error` field has a value that servers also send on success: `false`, `{}`,
-/// or `[]` (from PHP).
+/// Returns `true` if `error` is a value that servers also send on success: `false`, `{}`, or `[]`
+/// (from PHP).
 fn is_no_error(error: &Value) -> bool {
     match error {
         Value::Bool(is_one) => !is_one,
@@ -168,7 +169,7 @@ impl Choice {
         }
     }
 
-    /// Drops everything except the calls and the finish reason.
+    /// Drops everything in the message and the delta except the calls.
     pub(crate) fn clear_text(&mut self) {
         for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);
@@ -192,17 +193,18 @@ pub(crate) struct WireMessage {
     pub(crate) reasoning_details: LenientString,
     /// Reasoning blocks from gateways to Anthropic. They must be sent back unchanged.
     pub(crate) thinking_blocks: LenientString,
-    /// Extension fields from Gemini.
+    /// Extension fields from Gemini, such as a thought signature.
     pub(crate) extra_content: LenientString,
     pub(crate) tool_calls: WireCalls,
-    /// A single call. It is the predecessor of `tool_calls`, and some servers still send it.
+    /// A single call. This field is the predecessor of `tool_calls`, and some servers still send
+    /// it.
     pub(crate) function_call: Object<WireFunction>,
     /// Speech output. Only its transcript is used.
     pub(crate) audio: Object<WireAudio>,
 }
 
 impl WireMessage {
-    /// Takes the `tool_calls`. If there are none, takes the `function_call` as a call.
+    /// Removes and returns the `tool_calls`, or else the `function_call` as a single call.
     pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = WireCall> + use<> {
         let calls = self.tool_calls.take();
         let older = self.function_call.take().filter(|_| calls.is_empty());

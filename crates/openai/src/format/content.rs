@@ -49,8 +49,8 @@ pub(super) enum Medium<'a> {
 }
 
 impl<'a> Medium<'a> {
-    /// Returns the medium in a piece of content. `None` if it is text, or if the model does not
-    /// support the medium.
+    /// Returns the medium in `piece`. `None` if it is text, or if the model does not support the
+    /// medium.
     pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }
@@ -74,15 +74,15 @@ impl<'a> Medium<'a> {
         }
     }
 
-    /// Encodes data as a `data:` URL.
+    /// Encodes `data` as a `data:` URL.
     pub(super) fn data_url(data: &Bytes, media_type: &str) -> String {
         format!("data:{media_type};base64,{}", data.to_base64())
     }
 }
 
 impl EncodingOptions {
-    /// Returns `None`, so that a description is sent instead of the medium. Logs a warning the
-    /// first time.
+    /// Logs a warning about an unsupported medium, the first time only. Returns `None`, so that a
+    /// description is sent instead of the medium.
     fn warn_unsupported<T>(&self, media_type: &str) -> Option<T> {
         if self.media_warning.is_first() {
             tracing::warn!(
@@ -94,7 +94,8 @@ impl EncodingOptions {
     }
 }
 
-/// Returns the name that OpenAI uses for an audio format. `None` if OpenAI does not support it.
+/// Returns the name that OpenAI uses for the audio format `subtype`, a media subtype such as
+/// `mpeg`. `None` if OpenAI does not support the format.
 fn audio_format(subtype: &str) -> Option<&'static str> {
     match subtype.trim_start_matches("x-") {
         "wav" | "wave" | "vnd.wave" => Some("wav"),
@@ -103,15 +104,14 @@ fn audio_format(subtype: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the file name that the API requires: the last path segment of the URI, or
-/// `document.pdf`.
+/// Returns the file name that the API requires: the last path segment of `uri`, or `document.pdf`.
 fn file_name(uri: Option<&String>) -> Cow<'_, str> {
     let name = uri.and_then(|uri| uri.trim_end_matches('/').rsplit('/').next());
     name.filter(|name| !name.is_empty()).map_or(Cow::Borrowed("document.pdf"), Cow::Borrowed)
 }
 
 impl<'a> WireContent<'a> {
-    /// Encodes content as a list of parts if it contains a supported medium, else as text.
+    /// Encodes `content` as a list of parts if it contains a supported medium, or else as text.
     pub(super) fn new(content: &'a [Content], encoding: &EncodingOptions) -> Self {
         if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
             return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
@@ -119,8 +119,8 @@ impl<'a> WireContent<'a> {
         Self::Text(plain_text(content))
     }
 
-    /// Encodes a caption followed by the media of the content. Returns `None` if there are no
-    /// media.
+    /// Encodes the media in `content`, preceded by `caption` as text. Returns `None` if there are
+    /// no supported media.
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],
@@ -134,7 +134,7 @@ impl<'a> WireContent<'a> {
     }
 }
 
-/// Joins the pieces of content as lines of text.
+/// Joins the pieces of `content` as text, with a line break between two pieces.
 pub(super) fn plain_text(content: &[Content]) -> Cow<'_, str> {
     match content {
         [] => Cow::Borrowed(""),

@@ -32,7 +32,8 @@ pub(crate) struct Input(Vec<Arc<CachedItems>>);
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// The fingerprint used to find a conversation that the server has stored.
+    /// The fingerprint of the message. It is used to find a conversation that the server has
+    /// stored.
     #[cfg(feature = "client")]
     digest: MessageDigest,
 }
@@ -49,7 +50,7 @@ impl Input {
         self.0.iter().flat_map(|message| message.items.iter().map(|item| &**item))
     }
 
-    /// Returns the items as JSON values.
+    /// Returns the input items of all messages as JSON values.
     pub(crate) fn to_values(&self) -> Vec<Value> {
         self.iter().map(|item| json!(item)).collect()
     }
@@ -64,7 +65,8 @@ impl Serialize for Input {
 impl CachedItems {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.rendering(|message| Self::new(message, encoding));
-        // Another model may have filled the cache with different options.
+        // Another model may have filled the cache with different options. The message is then
+        // encoded again.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -90,7 +92,7 @@ fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     }
 }
 
-/// Encodes the content of a user message: a string if it is only text, else a list of parts.
+/// Encodes `content` of a user message: as a string if it is only text, or else as a list of parts.
 fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     if content.iter().any(|piece| is_readable(piece, encoding)) {
         content.iter().map(|piece| encode_part(piece, encoding)).collect()
@@ -99,7 +101,7 @@ fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// Returns `true` if a piece is sent as a medium. The Responses API accepts images and files, but
+/// Returns `true` if `piece` is sent as a medium. The Responses API accepts images and files, but
 /// no audio.
 fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
     matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
@@ -117,16 +119,15 @@ fn encode_part(piece: &Content, encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// Encodes the result of a tool call as an input item.
+/// Encodes `result`, the result of a tool call, as an input item.
 pub(crate) fn encode_output(result: &ToolResult, encoding: &EncodingOptions) -> Value {
     let output =
         result_content(result, |piece| is_readable(piece, encoding), |piece| encode_part(piece, encoding));
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// Encodes an assistant message as input items. If the provider data contains the original items,
-/// their order is restored. Reasoning without a following item is omitted, because the API rejects
-/// it.
+/// Encodes `reply` as input items. If its provider data contains the original items, their order is
+/// restored. Reasoning without a following item is omitted, because the API rejects it.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
         encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
@@ -156,8 +157,8 @@ fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<
     items
 }
 
-/// Returns `true` if a reasoning item has content. An item without content only refers to reasoning
-/// stored by the server. A server that stores nothing rejects it.
+/// Returns `true` if the reasoning item `item` has content. An item without content only refers to
+/// reasoning that is stored by the server. A server that stores nothing rejects such an item.
 fn has_reasoning(item: &Value) -> bool {
     let is_filled = |key| match item.get(key) {
         Some(Value::String(text)) => !text.is_empty(),
@@ -167,11 +168,11 @@ fn has_reasoning(item: &Value) -> bool {
     is_filled("encrypted_content") || is_filled("content")
 }
 
-/// The parts of an assistant message that are not encoded yet.
+/// The text and the calls of an assistant message that are not encoded yet.
 struct Rest<'a> {
     text: Option<Cow<'a, str>>,
-    /// Set if the total length of the text matches the lengths in the stored items, so the text can
-    /// be split into the original messages.
+    /// Set if the total length of the text matches the lengths in the stored items. The text can
+    /// then be split into the original messages.
     is_unchanged: bool,
     calls: Vec<&'a ToolCall>,
 }
@@ -190,8 +191,9 @@ impl<'a> Rest<'a> {
         Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
     }
 
-    /// Encodes the next message item with its original part of the text. If the text was changed,
-    /// the item contains the whole text.
+    /// Encodes the message item for `marker` with its original part of the text. If the text was
+    /// changed, the item contains all of the remaining text. Returns `None` if no text is left for
+    /// the item.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);

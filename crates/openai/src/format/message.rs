@@ -19,7 +19,7 @@ use super::{
 };
 use crate::reply::CHAT_ADAPTER;
 
-/// Encodes a message for the Chat Completions API.
+/// Encodes `message` for the Chat Completions API.
 ///
 /// Images, audio and PDF documents in a user message are sent as data. Other content is sent as
 /// text or as a short description. A tool result is sent as text, because the API accepts nothing
@@ -47,7 +47,7 @@ pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec
     encoded.iter().map(|message| json!(message)).collect()
 }
 
-/// The `messages` field of a request. The JSON text of each message is cached.
+/// The `messages` field of a Chat Completions request. The JSON text of each message is cached.
 pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 
 /// The encoded form of one message, cached beside the message.
@@ -55,7 +55,8 @@ struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
     message: Box<RawValue>,
-    /// A user message with the media of the tool result.
+    /// A user message with the media of the tool result. `None` for other messages, and for a
+    /// result without media.
     media: Option<Box<RawValue>>,
 }
 
@@ -67,8 +68,8 @@ impl EncodedMessages {
         Self(messages.into_iter().map(|message| CachedMessage::of(message, encoding)).collect())
     }
 
-    /// Encodes messages and inserts an assistant message between a tool result and a user message.
-    /// Mistral rejects a user message directly after a tool result.
+    /// Encodes `messages` and inserts an assistant message between a tool result and a user
+    /// message, because Mistral rejects a user message directly after a tool result.
     #[cfg(feature = "client")]
     pub(crate) fn bridged<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
@@ -92,8 +93,8 @@ impl EncodedMessages {
         Self(encoded)
     }
 
-    /// Returns the encoded messages in order. The media of tool results follow the last result of
-    /// their batch.
+    /// Returns the encoded messages in order. The user messages with the media of tool results
+    /// follow the last result of their batch.
     fn iter(&self) -> impl Iterator<Item = &RawValue> {
         self.0.chunk_by(|one, next| one.is_result && next.is_result).flat_map(|batch| {
             let media = batch.iter().filter_map(|rendering| rendering.media.as_deref());
@@ -113,7 +114,8 @@ impl Serialize for EncodedMessages {
 impl CachedMessage {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.rendering(|message| Self::new(message, encoding));
-        // Another model may have filled the cache with different options.
+        // Another model may have filled the cache with different options. The message is then
+        // encoded again.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -157,7 +159,7 @@ enum WireMessage<'a> {
         content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
-        /// Additional fields: provider data and reasoning.
+        /// Additional fields for provider data and reasoning.
         #[serde(flatten)]
         extras: Map<String, Value>,
     },
@@ -168,7 +170,7 @@ enum WireMessage<'a> {
 }
 
 /// The content of an assistant message. It is a list of parts if the server sent the reasoning as a
-/// part (Mistral), else a string.
+/// part (Mistral), or else a string.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AssistantContent<'a> {
@@ -219,8 +221,8 @@ impl<'a> WireMessage<'a> {
         }
     }
 
-    /// Encodes an assistant message. `content` may be null only if there are calls. A refusal is
-    /// sent as text.
+    /// Encodes `reply`. `content` is null only if the message has calls and no text. A refusal is
+    /// sent as text if there is no other text.
     fn assistant(reply: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&reply.refusal, reply.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),
@@ -256,8 +258,8 @@ fn encode_calls<'a>(
         call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
         call.id = encoding.call_ids.map(&own.id);
     }
-    // Gemini signs the first call of a reply. For calls from other models it requires a
-    // placeholder.
+    // Gemini signs the first call of a reply. For calls from other models, it accepts this fixed
+    // value in place of a signature.
     if let Some(first) =
         calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
     {
@@ -268,7 +270,8 @@ fn encode_calls<'a>(
 }
 
 impl ReasoningField {
-    /// Returns the name and the value of the reasoning field. `None` if the field is omitted.
+    /// Returns the name and the value of the reasoning field for `thought`, the reasoning of a
+    /// reply. `None` if the field is omitted.
     fn field(self, thought: Option<&str>) -> Option<(String, Value)> {
         let (name, thought) = match self {
             Self::Omitted => return None,
@@ -287,7 +290,7 @@ impl<'a> From<&'a ToolCall> for WireCall<'a> {
     }
 }
 
-/// Replaces an invalid tool name by a valid one.
+/// Returns `name`, or a valid tool name derived from it if `name` is invalid.
 ///
 /// A model may call a tool with an invalid name. Servers reject such a name in the message history,
 /// so every later request of the conversation would fail.
@@ -299,10 +302,12 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Wraps arguments in a JSON object, unless they are a JSON object already.
+/// Returns `arguments` if they are a JSON object. Otherwise wraps them in a JSON object. Empty
+/// arguments become `{}`.
 ///
-/// OpenAI accepts any text as arguments. llama.cpp, vLLM and others parse it and reject text that
-/// is not a JSON object, so one malformed call would fail every later request of the conversation.
+/// OpenAI accepts any text as arguments. llama.cpp, vLLM and others parse the text and reject it if
+/// it is not a JSON object, so one malformed call would fail every later request of the
+/// conversation.
 pub(super) fn arguments_object(arguments: &JsonText) -> Cow<'_, str> {
     match arguments.value() {
         Ok(Value::Object(_)) => Cow::Borrowed(arguments),

@@ -22,7 +22,7 @@ pub(crate) const WRAPPER_PROPERTY: &str = "value";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: SchemaTarget,
-    /// The root of a schema must be an object without alternatives such as `anyOf`.
+    /// Set if the root of a schema must be an object without alternatives such as `anyOf`.
     pub(crate) object_root: bool,
 }
 
@@ -37,13 +37,14 @@ pub(crate) struct ResponseSchema {
     pub(crate) is_wrapped: bool,
 }
 
-/// The encoded forms of one schema, cached beside the schema.
+/// The encoded forms of one schema, one per [`ResponseSchemaProfile`]. The cache is stored beside
+/// the schema.
 #[derive(Default)]
 struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
-    /// Encodes a schema, once per profile. `name` identifies the schema in the log if constraints
-    /// are lost.
+    /// Returns `schema`, encoded for `profile`. The result is cached. `name` identifies the schema
+    /// in the log if constraints are lost.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
         let cache = schema.rendering(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,8 +72,8 @@ impl ResponseSchema {
     }
 }
 
-/// Wraps a schema in an object if its root is not a plain object. The second value is `true` if the
-/// schema was wrapped.
+/// Returns `schema` if its root is a plain object, or else an object with `schema` as its only
+/// property. The flag is `true` if the schema was wrapped.
 fn object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();

@@ -20,7 +20,7 @@ use crate::responses;
 /// The maximum number of tools named in a warning about `strict`.
 const MAX_NAMED_TOOLS: usize = 5;
 
-/// Encodes a tool for the Chat Completions API.
+/// Encodes a tool for the Chat Completions API, without `strict`.
 ///
 /// # Examples
 ///
@@ -100,7 +100,7 @@ pub fn tool_as(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
 
 /// Encodes a list of tools as the `tools` field of a Chat Completions request.
 ///
-/// The result is cached in the list.
+/// The result is cached in `list`.
 pub fn tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, SchemaTarget::OpenAi)
 }
@@ -108,7 +108,7 @@ pub fn tools(list: &ToolList) -> Arc<Tools> {
 /// Encodes a list of tools for the Chat Completions API, with `strict: true` for each tool whose
 /// schema is compatible.
 ///
-/// A warning lists the other tools. The result is cached in the list, separately from the result of
+/// A warning lists the other tools. The result is cached in `list`, separately from the result of
 /// [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
     tools_as(list, SchemaTarget::OpenAiStrict)
@@ -117,7 +117,7 @@ pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
 /// Encodes a list of tools for the Chat Completions API, with schemas reduced to the JSON Schema
 /// subset that a provider supports.
 ///
-/// The list caches one result per profile.
+/// The result is cached in `list`, once per `profile`.
 pub fn tools_as(list: &ToolList, profile: SchemaTarget) -> Arc<Tools> {
     cached_tools(list, ToolFormat::Chat, profile)
 }
@@ -132,11 +132,11 @@ pub(crate) enum ToolFormat {
     Responses,
 }
 
-/// The encoded forms of one tool list, cached beside the list.
+/// The encoded forms of one tool list. The cache is stored beside the list.
 #[derive(Default)]
 struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<Tools>>>);
 
-/// Returns the encoded tools of a list, from the cache if possible.
+/// Returns the tools of `list`, encoded for `format` and `profile`. The result is cached.
 pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<Tools> {
     let cache = list.rendering(|_| ToolsCache::default());
     let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,8 @@ fn encode_list(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> To
     })
 }
 
-/// Converts the input schema of a tool for a provider. Lost constraints are logged.
+/// Converts the input schema of `definition` to the JSON Schema subset `profile`. Lost constraints
+/// are logged.
 pub(crate) fn provider_schema(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
     let wire = definition.input_schema().for_provider(profile);
     for loss in &wire.changes {
@@ -168,8 +169,8 @@ pub(crate) fn provider_schema(definition: &ToolDefinition, profile: SchemaTarget
     wire
 }
 
-/// Converts the input schemas of a list of tools for a provider. A single warning names the tools
-/// that cannot be sent with `strict`.
+/// Converts the input schemas of the tools in `list` to the JSON Schema subset `profile`. A single
+/// warning names the tools that cannot be sent with `strict`.
 pub(crate) fn provider_schemas(
     list: &ToolList,
     profile: SchemaTarget,
@@ -198,7 +199,7 @@ impl fmt::Display for Tools {
     }
 }
 
-/// Works only with the serializers of `serde_json`, because the value is a [`RawValue`].
+/// Works only with the serializers of `serde_json`, because the field is a [`RawValue`].
 impl Serialize for Tools {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

@@ -26,14 +26,14 @@ use serde_json::Value;
 use super::InteropError;
 use crate::format::{provider_schema, provider_schemas};
 
-/// Converts a tool definition, with its schema reduced to the JSON Schema subset that a provider
-/// supports.
+/// Converts a tool definition to a tool of `async-openai`. Its schema is reduced to `profile`, the
+/// JSON Schema subset that the server supports.
 pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
     let wire = provider_schema(definition, profile);
     function_tool(definition, wire.value, wire.strict)
 }
 
-/// Converts the tools of a list to the `tools` field of a request.
+/// Converts the tools of `list` to the `tools` field of an `async-openai` request.
 ///
 /// # Examples
 ///
@@ -59,7 +59,8 @@ fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool
     ChatCompletionTools::Function(ChatCompletionTool { function })
 }
 
-/// Converts a function tool to a tool definition. `strict` has no counterpart and is dropped.
+/// Converts a function tool of `async-openai` to a tool definition. `strict` has no counterpart and
+/// is dropped.
 ///
 /// # Errors
 ///
@@ -82,7 +83,8 @@ pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropEr
     })
 }
 
-/// Converts a message for a request. Opaque provider data is dropped.
+/// Converts a message of haft to a request message of `async-openai`. Opaque provider data is
+/// dropped.
 ///
 /// The media of a tool result are not included. Use [`to_messages`] to include them.
 ///
@@ -93,7 +95,7 @@ pub fn to_message(message: &Message) -> Result<ChatCompletionRequestMessage, Int
     Ok(serde_json::from_value(crate::message(message))?)
 }
 
-/// Converts a conversation to the `messages` field of a request.
+/// Converts the messages of haft to the `messages` field of an `async-openai` request.
 ///
 /// The media of a tool result are sent in an additional user message after the results of its
 /// batch.
@@ -107,8 +109,8 @@ pub fn to_messages<'a>(
     crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
 }
 
-/// Converts a conversation. The tool name of a tool message is taken from the earlier call with its
-/// id.
+/// Converts the messages of an `async-openai` request to messages of haft. The tool name of a tool
+/// message is taken from the earlier call with its id.
 ///
 /// # Errors
 ///
@@ -121,8 +123,8 @@ pub fn from_messages<'a>(
     messages.into_iter().map(|message| from_message(message, &mut names)).collect()
 }
 
-/// Converts one message. `names` contains the tool names of earlier calls by call id, and receives
-/// those of this message.
+/// Converts one request message. `names` contains the tool names of earlier calls by call id. The
+/// calls of this message are added to it.
 fn from_message(
     message: &ChatCompletionRequestMessage,
     names: &mut HashMap<String, String>,
@@ -200,7 +202,8 @@ fn user_part(part: &ChatCompletionRequestUserMessageContentPart) -> Result<Conte
     }
 }
 
-/// Decodes a data URL such as `data:image/png;base64,…`.
+/// Decodes a data URL such as `data:image/png;base64,…`. `what` describes the content in error
+/// messages.
 fn from_data_url(url: &str, what: &'static str) -> Result<Content, InteropError> {
     let data = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
     let (media_type, data) = data.ok_or(InteropError::Unsupported { what })?;
@@ -212,13 +215,13 @@ fn from_base64(data: &str, media_type: &str, what: &'static str) -> Result<Conte
     Ok(Content::blob(data, media_type))
 }
 
-/// Converts a tool call.
+/// Converts a tool call of haft to a tool call of `async-openai`.
 pub fn to_tool_call(call: &ToolCall) -> ChatCompletionMessageToolCalls {
     let function = FunctionCall { name: call.name.clone(), arguments: call.arguments.to_string() };
     ChatCompletionMessageToolCalls::Function(ChatCompletionMessageToolCall { id: call.id.clone(), function })
 }
 
-/// Converts the tool calls of a reply.
+/// Converts the tool calls of an `async-openai` reply to tool calls of haft.
 ///
 /// # Errors
 ///
@@ -237,8 +240,8 @@ pub fn from_tool_calls<'a>(
     calls.into_iter().map(call).collect()
 }
 
-/// Converts a tool result to a tool message. Media are replaced by a description, because the API
-/// accepts only text here.
+/// Converts a tool result of haft to a tool message of `async-openai`. Media are replaced by a
+/// description, because the API accepts only text here.
 pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage {
     ChatCompletionRequestToolMessage {
         content: ChatCompletionRequestToolMessageContent::Text(result.model_text().into_owned()),
@@ -246,7 +249,7 @@ pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage 
     }
 }
 
-/// Converts the assistant message of a reply.
+/// Converts the assistant message of an `async-openai` reply to an assistant message of haft.
 ///
 /// # Errors
 ///
@@ -258,7 +261,7 @@ pub fn from_response_message(
     Ok(crate::assistant_message(&json_of(message)?)?)
 }
 
-/// Converts a non-streamed reply.
+/// Converts a non-streamed `async-openai` reply to a response of haft.
 ///
 /// # Errors
 ///
@@ -268,7 +271,8 @@ pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResp
     crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
 }
 
-/// Converts the token counts of one request. Counts above [`u32::MAX`] become [`u32::MAX`].
+/// Converts the token counts of one request to the type of `async-openai`. Counts above
+/// [`u32::MAX`] become [`u32::MAX`].
 pub fn to_usage(usage: &Usage) -> CompletionUsage {
     let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
     CompletionUsage {
@@ -286,7 +290,7 @@ pub fn to_usage(usage: &Usage) -> CompletionUsage {
     }
 }
 
-/// Converts the token counts of one request.
+/// Converts the token counts of one `async-openai` reply to [`Usage`].
 pub fn from_usage(usage: &CompletionUsage) -> Usage {
     let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
     let reasoning = usage.completion_tokens_details.as_ref().and_then(|details| details.reasoning_tokens);

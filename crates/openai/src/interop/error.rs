@@ -11,7 +11,8 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InteropError {
-    /// The value has no counterpart. Examples are a custom tool call and a link to an image.
+    /// The value has no counterpart in haft. Examples are a custom tool call and a link to an
+    /// image.
     #[error("{what} cannot be converted")]
     Unsupported {
         /// The kind of value, such as `a custom tool call`.
@@ -25,10 +26,10 @@ pub enum InteropError {
     Schema {
         /// The name of the tool.
         tool: String,
-        /// The error in the schema.
+        /// The reason why the schema is invalid.
         source: SchemaError,
     },
-    /// A tool message has an id that no earlier call has.
+    /// The call id of a tool message belongs to no earlier call.
     #[error("there is no call with the id {id:?} before its result")]
     UnknownCall {
         /// The call id in the tool message.
@@ -57,7 +58,8 @@ impl From<ModelError> for InteropError {
     }
 }
 
-/// Converts an error of the `async-openai` client. The error does not contain `Retry-After`.
+/// Converts `error`, an error of the `async-openai` client. The value of `Retry-After` is lost,
+/// because the error does not contain it.
 pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
     match error {
         OpenAIError::ApiError(error) => {

@@ -76,8 +76,8 @@ pub struct AsyncOpenAi<C: Config> {
 }
 
 impl<C: Config> AsyncOpenAi<C> {
-    /// Creates a model on a client, or on an `Arc` of a client. The profile is derived from the
-    /// model name.
+    /// Creates a model that sends its requests through `client`, a client or an `Arc` of one. The
+    /// profile is derived from the model name.
     pub fn new(client: impl Into<Arc<Client<C>>>, model: impl Into<String>) -> Self {
         let profile = profile_of(&model.into());
         Self {
@@ -89,7 +89,8 @@ impl<C: Config> AsyncOpenAi<C> {
         }
     }
 
-    /// Sets the profile of the model. Its name is sent as the `model` of each request.
+    /// Sets the profile of the model. The name in the profile is sent as the `model` of each
+    /// request.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.encoding = encoding_of(&profile);
@@ -105,8 +106,8 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Sets the name of the token limit: `max_completion_tokens` if `true` (the default),
-    /// `max_tokens` if `false`.
+    /// Sets the name of the request field for the token limit: `max_completion_tokens` if `enabled`
+    /// is `true` (the default), `max_tokens` if it is `false`.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.newer_limit = enabled;
@@ -114,7 +115,7 @@ impl<C: Config> AsyncOpenAi<C> {
     }
 
     /// Returns the response schemas that the server supports. OpenAI requires an object without
-    /// alternatives as the root.
+    /// alternatives as the root of a schema.
     fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
     }
@@ -164,7 +165,7 @@ impl<C: Config> AsyncOpenAi<C> {
             set("stop", json!(settings.stop));
         }
         if is_streamed {
-            // With its feature `byot`, `create_stream` of async-openai does not set `stream`.
+            // With the feature `byot` of async-openai, `create_stream` does not set `stream`.
             set("stream", true.into());
             set("stream_options", json!({"include_usage": true}));
         }
@@ -175,7 +176,8 @@ impl<C: Config> AsyncOpenAi<C> {
         chat_span("openai", &self.profile.name, self.client.config().api_base())
     }
 
-    /// Converts an error of the client, and removes secrets that the server repeated in it.
+    /// Converts `error`, an error of the client, and redacts secrets that the server has repeated
+    /// in it.
     fn error(&self, error: OpenAIError) -> ModelError {
         self.redact(model_error(error, self.client.config().api_base()))
     }

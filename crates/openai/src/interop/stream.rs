@@ -52,8 +52,9 @@ impl ChunkStream {
         }
     }
 
-    /// Returns the next chunk. After the answer, the wait is limited, because some servers send
-    /// neither usage nor `[DONE]` and keep the connection open.
+    /// Returns the next chunk, or `None` at the end of the stream. After the answer, it also
+    /// returns `None` if no chunk arrives within [`USAGE_WAIT`], because some servers send neither
+    /// usage nor `[DONE]` and keep the connection open.
     async fn next_chunk(&mut self) -> Option<Chunk> {
         if !self.accumulator.is_answered() {
             return self.chunks.next().await;
@@ -86,8 +87,8 @@ impl ChunkStream {
         StreamAccumulator::add(&mut self.accumulator, chunk, &mut self.events)
     }
 
-    /// Handles the end of the stream. It is an error without a finish reason. `async-openai` ends
-    /// the stream in the same way after `[DONE]` and after a lost connection.
+    /// Handles the end of the stream. Returns an error if there was no finish reason, because
+    /// `async-openai` ends the stream in the same way after `[DONE]` and after a lost connection.
     fn finish(&mut self) -> Result<(), ModelError> {
         if !self.accumulator.is_finished() {
             return Err(self.truncated("the stream ended before the finish reason".to_owned()));

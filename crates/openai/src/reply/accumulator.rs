@@ -17,7 +17,7 @@ use crate::wire::{SurrogateJoiner, WireCall};
 /// A queue for the events of a streamed reply. `None` if the caller reads no events.
 pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
-/// Accumulates a reply of either API. The concatenated deltas equal the final message.
+/// The accumulator for a reply of either API. The concatenated deltas equal the final message.
 #[derive(Debug, Default)]
 pub(crate) struct Accumulator {
     pub(super) id: Option<String>,
@@ -52,7 +52,8 @@ impl Accumulator {
         self.calls.expect_surrogates(enabled);
     }
 
-    /// Drops a surrogate that was held back. Used when the server repeats the whole text.
+    /// Drops the high surrogate at the end of the text if it was held back. Used when the server
+    /// repeats the whole text.
     pub(super) fn reset_joiner(&mut self) {
         self.joiners.text.reset();
     }
@@ -100,7 +101,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds a piece of a tool call. If `whole` is set, the piece is a complete call.
+    /// Adds `call`, a piece of a tool call. If `whole` is set, the piece is a complete call.
     pub(super) fn add_call(
         &mut self,
         call: WireCall,
@@ -111,7 +112,8 @@ impl Accumulator {
         self.add_size(size)
     }
 
-    /// Adds to the number of stored bytes. Returns an error if it exceeds [`LINE_BYTES`].
+    /// Adds `bytes` to the number of stored bytes. Returns an error if the sum exceeds
+    /// [`LINE_BYTES`].
     pub(super) fn add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
         if self.size > LINE_BYTES {
@@ -125,7 +127,7 @@ impl Accumulator {
         self.size
     }
 
-    /// Returns `true` after the finish reason.
+    /// Returns `true` if the finish reason was received, and no content has followed it.
     #[cfg(feature = "client")]
     pub(crate) fn is_finished(&self) -> bool {
         self.finish_state.is_over()
@@ -152,8 +154,8 @@ impl Accumulator {
 
     /// Returns the complete reply.
     ///
-    /// A reply that ends inside a call is an error. An exception is a regular finish reason: the
-    /// model then wrote malformed arguments, and receives a validation error for the call.
+    /// A reply that ends inside a call is an error, except after a regular finish reason. In that
+    /// case the model wrote malformed arguments, and validation reports them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (incomplete, cause) = match self.finish_state.kind() {
             FinishKind::Failure => return Err(self.into_failure()),

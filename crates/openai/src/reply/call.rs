@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::accumulator::EventSink;
 use crate::wire::{SurrogateJoiner, WireCall};
 
-/// Accumulates the tool calls of a reply from pieces.
+/// The accumulator for the tool calls of a reply, which arrive in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
@@ -30,8 +30,8 @@ struct Call {
     name: String,
     arguments: String,
     joiner: SurrogateJoiner,
-    /// Set while the arguments `{}` are held back. They may be a placeholder that precedes the
-    /// actual arguments.
+    /// Set while the arguments `{}` are held back, because some servers send `{}` before the actual
+    /// arguments.
     is_held: bool,
     /// Opaque data that is sent back with the call, such as Gemini's thought signature.
     extra: Option<Value>,
@@ -67,8 +67,8 @@ impl Piece {
 }
 
 impl Calls {
-    /// Adds a piece to its call, or begins a new call. Returns the number of bytes that were added.
-    /// If `whole` is set, each piece is a complete call.
+    /// Adds the piece `wire` to its call, or begins a new call. If `whole` is set, the piece is a
+    /// complete call. Returns the number of bytes that were added.
     pub(super) fn add(
         &mut self,
         wire: WireCall,
@@ -95,21 +95,23 @@ impl Calls {
             call.index = call.index.or(piece.index);
             piece.arguments = call.joiner.join(piece.arguments, self.has_stand_ins);
             call.prepare(&mut piece);
-            // Counted here, because `prepare` removes repeated arguments from the piece.
+            // The arguments are counted here, because `prepare` removes repeated arguments from the
+            // piece.
             text += piece.arguments.len();
             call.extend(piece, place, sink)?;
         }
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
-    /// Finds the call that `piece` continues: by index, or else by id, or else the last call.
-    /// Returns `None` if `piece` begins a new call.
+    /// Returns the position of the call that `piece` continues: by index, or else by id, or else
+    /// the last call. Returns `None` if `piece` begins a new call.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
             (Some(_), _) => {
                 let known = self.all.iter().rposition(|call| call.index == piece.index);
-                // Some servers send the index only from the second piece of a call on.
+                // Some servers omit the index in the first piece of a call and send it in the later
+                // pieces.
                 let is_open = |call: &Call| call.index.is_none() && piece.name.is_none();
                 known.or_else(|| self.all.get(last).is_some_and(is_open).then_some(last))?
             }
@@ -136,7 +138,7 @@ impl Calls {
         self.has_stand_ins = enabled;
     }
 
-    /// Ends the arguments of all calls and emits text that was held back.
+    /// Ends the arguments of all calls and emits arguments that were held back.
     pub(super) fn end(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         for (index, call) in (0..).zip(&mut self.all) {
             if let Some(rest) = call.joiner.end() {
@@ -153,26 +155,27 @@ impl Calls {
         self.all.is_empty()
     }
 
-    /// Returns the name of the first call with incomplete JSON arguments.
+    /// Returns the name of the first call with incomplete JSON arguments. `None` if there is no
+    /// such call.
     pub(super) fn incomplete_call(&self) -> Option<&str> {
         self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
     /// Returns the name of the call during which the generation was stopped. A last call without
-    /// arguments counts as incomplete.
+    /// arguments counts as incomplete. `None` if all calls are complete.
     pub(super) fn stopped_call(&self) -> Option<&str> {
         let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.incomplete_call())
     }
 
-    /// Returns the opaque data of the calls, by call id.
+    /// Returns the opaque data of the calls, such as Gemini's thought signatures, by call id.
     pub(super) fn extras(&self) -> Map<String, Value> {
         let extra = |call: &Call| call.extra.clone().map(|extra| (call.id().to_owned(), extra));
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Replaces the arguments of a call by the final arguments and emits the difference. Returns
-    /// the number of bytes that were added.
+    /// Replaces the arguments of a call by the final arguments in `wire` and emits the difference.
+    /// Returns the number of bytes that were added.
     pub(super) fn set_final(
         &mut self,
         wire: WireCall,
@@ -194,7 +197,7 @@ impl Calls {
         self.add_piece(piece, false, sink)
     }
 
-    /// Returns the id of the call with the given index.
+    /// Returns the id of the call with the given index, or `None` if there is no such call.
     pub(super) fn id_of(&self, index: i64) -> Option<&str> {
         self.all.iter().find(|call| call.index == Some(index)).map(Call::id)
     }
@@ -224,8 +227,8 @@ impl Call {
     ///   JSON, or
     /// - a different name and no index.
     ///
-    /// With the same id and name, there are two exceptions: the piece replaces placeholder
-    /// arguments, or it repeats the whole call.
+    /// With the same id and name, there are two exceptions: the piece replaces the preliminary
+    /// arguments `{}`, or it repeats the whole call.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
         let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
@@ -243,8 +246,8 @@ impl Call {
         is_over || (piece.index.is_none() && has_other_name)
     }
 
-    /// Returns `true` if the arguments so far are the placeholder `{}`, and `piece` begins the
-    /// actual arguments. Gateways to Anthropic send this placeholder.
+    /// Returns `true` if the arguments so far are `{}` and `piece` begins the actual arguments.
+    /// Gateways to Anthropic send `{}` first.
     fn is_placeholder_for(&self, piece: &Piece) -> bool {
         self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
     }
@@ -256,7 +259,8 @@ impl Call {
         is_known && self.arguments.trim() == piece.arguments.trim() && is_complete(&self.arguments)
     }
 
-    /// Removes placeholder arguments from the call, or repeated arguments from `piece`.
+    /// Removes the preliminary arguments `{}` from this call, or the repeated arguments from
+    /// `piece`.
     fn prepare(&mut self, piece: &mut Piece) {
         if self.is_placeholder_for(piece) {
             self.arguments.clear();
@@ -283,7 +287,7 @@ impl Call {
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
-            // Earlier arguments that were not emitted yet come before the new ones.
+            // Earlier arguments that were not emitted yet are emitted before the new ones.
             let is_all = self.arguments.len() == piece.arguments.len();
             let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
             self.is_held = is_first && arguments == "{}";
@@ -298,8 +302,7 @@ impl Call {
         Ok(())
     }
 
-    /// Returns `true` for a call without a name and arguments. Some servers send such a
-    /// placeholder.
+    /// Returns `true` for a call without a name and arguments. Some servers send such empty calls.
     fn is_blank(&self) -> bool {
         self.name.is_empty() && self.arguments.is_empty()
     }

@@ -16,8 +16,8 @@ use crate::{
     wire::{Choice, Completion, LenientString, WireMessage, merge_usage},
 };
 
-/// Accumulates a reply of the Chat Completions API, from the chunks of a stream or from a whole
-/// body.
+/// The accumulator for a reply of the Chat Completions API, from the chunks of a stream or from a
+/// whole body.
 #[derive(Debug, Default)]
 pub(crate) struct ChatAccumulator {
     accumulator: Accumulator,
@@ -35,7 +35,7 @@ impl ChatAccumulator {
         Self { origin, ..Self::default() }
     }
 
-    /// If `enabled` is set, a leading `<think>` block stays in the text.
+    /// Keeps a leading `<think>` block in the text if `enabled` is set.
     #[cfg(feature = "client")]
     pub(crate) fn with_think_tags(mut self, enabled: bool) -> Self {
         if enabled {
@@ -49,7 +49,7 @@ impl ChatAccumulator {
         &self.accumulator
     }
 
-    /// Adds a chunk of a stream, or a non-streamed reply if `whole` is set.
+    /// Adds `chunk`, a chunk of a stream or, if `whole` is set, a non-streamed reply.
     pub(super) fn add(
         &mut self,
         mut chunk: Completion,
@@ -71,8 +71,8 @@ impl ChatAccumulator {
     /// Adds the choices with index 0, or else with the index of the first choice. Other choices are
     /// ignored, because only one choice was requested.
     ///
-    /// Gateways to Anthropic send the text and each call of a reply as separate choices. Their
-    /// calls are added, too.
+    /// In a non-streamed reply, the calls of the other choices are added, too, because gateways to
+    /// Anthropic send the text and each call as separate choices.
     fn add_choices(
         &mut self,
         choices: Vec<Choice>,
@@ -162,7 +162,7 @@ impl ChatAccumulator {
         calls.try_for_each(|call| self.accumulator.add_call(call, whole, sink))
     }
 
-    /// Adds one element of a `content` list.
+    /// Adds `part`, one element of a `content` list.
     fn add_part(&mut self, part: &Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         match part.get("type").and_then(Value::as_str) {
             Some("refusal") => self.accumulator.add_refusal(text_of(part.get("refusal"))),

@@ -7,7 +7,7 @@ use crate::{
     wire::{LenientString, WireMessage, surrogates},
 };
 
-/// The key of this adapter in the provider data of a message.
+/// The key of the provider data that the Chat Completions adapter stores in a message.
 pub(crate) const ADAPTER: &str = "chat_completions";
 
 /// Opaque data from a server that must be sent back unchanged with the message.
@@ -24,7 +24,8 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    /// Takes the opaque data of a message or delta. Returns the size of the data in bytes.
+    /// Moves the opaque data out of `message`, a whole message or a delta. Returns the size of the
+    /// data in bytes.
     pub(super) fn take(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),
@@ -60,7 +61,8 @@ impl Extras {
         }
     }
 
-    /// Enables the replacement of private-use characters that stand for lone surrogates.
+    /// Enables the replacement of private-use characters that stand for lone surrogates, if
+    /// `enabled` is set. It stays enabled for the rest of the reply.
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.has_stand_ins |= enabled;
     }
@@ -69,7 +71,7 @@ impl Extras {
         self.thinking_parts = true;
     }
 
-    /// Stores the opaque data of the message and of its `calls` in `provider_data`.
+    /// Stores the opaque data of the message and of its `calls` in `data`, together with `origin`.
     pub(super) fn store(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
         let mut stored = Map::new();
         let mut fields = self.lists;
@@ -100,7 +102,7 @@ fn is_continued(block: &Value, piece: &Value) -> bool {
     is_same("type") && is_same("index") && (piece.get("index").is_some() || !is_signed)
 }
 
-/// Adds a piece to its block. Text fields are concatenated, other fields are replaced.
+/// Adds `piece` to `block`. Text fields are concatenated, other fields are replaced.
 fn extend(block: &mut Value, piece: Value) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let (Value::Object(block), Value::Object(piece)) = (block, piece) else { return };

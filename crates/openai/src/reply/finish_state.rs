@@ -97,7 +97,7 @@ impl FinishState {
         self.reason.as_deref().unwrap_or_default()
     }
 
-    /// Converts the reason. `message` decides between `Stop` and `ToolCalls`.
+    /// Converts the finish reason. The calls in `message` decide between `Stop` and `ToolCalls`.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         match (self.kind(), self.reason) {
             (FinishKind::Limit, _) => FinishReason::Length,

@@ -20,14 +20,14 @@ use crate::{
     wire::{LenientString, WireCall, WireFunction, merge_usage, usage_of},
 };
 
-/// The key of this adapter in the provider data of a message.
+/// The key of the provider data that the Responses adapter stores in a message.
 pub(crate) const ADAPTER: &str = "responses";
 
 /// The separator between two messages of a reply, and between two parts of its reasoning.
 pub(crate) const SEPARATOR: &str = "\n\n";
 
-/// Accumulates a reply of the Responses API (a list of items), from the events of a stream or from
-/// a whole body.
+/// The accumulator for a reply of the Responses API (a list of items), from the events of a stream
+/// or from a whole body.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAccumulator {
     accumulator: Accumulator,
@@ -35,8 +35,8 @@ pub(crate) struct ResponsesAccumulator {
     /// The position of the item and the part index of the last reasoning delta.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
-    /// Fingerprint of the messages that precede this response in the conversation. Set if the
-    /// server stores responses.
+    /// The fingerprint of the messages that precede this response in the conversation. `None` if
+    /// the server does not store responses.
     preceding_digest: Option<String>,
 }
 
@@ -46,11 +46,11 @@ struct Item {
     id: Option<String>,
     kind: ItemKind,
     has_text: bool,
-    /// Start of the item's text in the text of the reply, in bytes.
+    /// The start of the item's text in the text of the reply, in bytes.
     start: usize,
-    /// Length of the item's text, in bytes.
+    /// The length of the item's text, in bytes.
     length: usize,
-    /// Set after a reasoning or refusal delta of the item.
+    /// Set if a reasoning or refusal delta of the item was received.
     has_deltas: bool,
     /// The final form of the item, without the text and arguments that the message contains anyway.
     /// It is sent back with the next request.
@@ -90,7 +90,7 @@ impl ResponsesAccumulator {
         &self.accumulator
     }
 
-    /// Adds a non-streamed response.
+    /// Adds `response`, a non-streamed response.
     pub(super) fn add_whole(&mut self, response: Value) -> Result<(), ModelError> {
         let status = response.get("status").and_then(Value::as_str).unwrap_or("completed").to_owned();
         self.end(response, &status, &mut None)
@@ -145,8 +145,8 @@ impl ResponsesAccumulator {
             .unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
     }
 
-    /// Returns the position of the item with the given id, or else with the given index. The index
-    /// is needed because some servers change the id at the end of an item.
+    /// Returns the position of the item with the given id, or else with the given index, or `None`
+    /// if it is new. The index is needed because some servers change the id at the end of an item.
     fn find_item(&self, index: Option<i64>, id: Option<&str>) -> Option<usize> {
         let by_id = || self.items.iter().position(|item| id.is_some() && item.id.as_deref() == id);
         let by_index = || self.items.iter().rposition(|item| index.is_some() && item.index == index);
@@ -197,7 +197,8 @@ impl ResponsesAccumulator {
         self.accumulator.add_reasoning(text, sink)
     }
 
-    /// Stores the final form of an item and emits text that its deltas did not contain.
+    /// Stores `item`, the final form of the item at `place`, and emits text that its deltas did not
+    /// contain.
     fn finish_item(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
         if !item.is_object() || known.is_none_or(|known| known.final_item.is_some()) {
@@ -238,7 +239,7 @@ impl ResponsesAccumulator {
         let (text, refusal) = text_and_refusal(item);
         let (start, length, has_deltas) =
             self.items.get(place).map_or((0, 0, true), |item| (item.start, item.length, item.has_deltas));
-        // The final text contains the surrogate that was held back, too.
+        // The final text repeats the surrogate that was held back, so the surrogate is dropped.
         self.accumulator.reset_joiner();
         let received = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
         // If the final text differs from the deltas, they cannot be taken back: the difference is
@@ -273,12 +274,12 @@ impl ResponsesAccumulator {
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Adds provider data for everything that has no field in the message: the order of the items,
-    /// and the id of a stored response.
+    /// Returns the accumulator with provider data for everything that has no field in the message:
+    /// the items in their order, such as encrypted reasoning, and the id of a stored response.
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, preceding_digest, .. } = self;
         let mut data = Map::new();
-        // The default order is text followed by calls. The items are stored only if their order
+        // Text followed by calls is the default order. The items are stored only if their order
         // differs.
         let is_implied = |(place, item): (usize, &Item)| match item.kind {
             ItemKind::Message => {
@@ -305,7 +306,8 @@ impl ResponsesAccumulator {
 
 impl Item {
     /// Returns the form of the item in `provider_data`: a message with the length of its text, a
-    /// call with its id, and any other item unchanged.
+    /// call with its id, and any other item unchanged. `None` if the final form of the item was not
+    /// received.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.final_item.clone()?;
         let (key, value) = match self.kind {
@@ -334,7 +336,7 @@ fn id_of_call(item: &Value) -> Option<&str> {
     text("call_id").or_else(|| text("id"))
 }
 
-/// Returns the text and the refusal of a message item.
+/// Returns the text and the refusal of the message item `item`.
 fn text_and_refusal(item: &Value) -> (String, String) {
     let (mut text, mut refusal) = (String::new(), String::new());
     match item.get("content") {
@@ -351,7 +353,7 @@ fn text_and_refusal(item: &Value) -> (String, String) {
     (text, refusal)
 }
 
-/// Returns the parts of the reasoning summary, or else of the full reasoning.
+/// Returns the parts of the summary in the reasoning item `item`, or else of its full reasoning.
 fn reasoning_parts(item: &Value) -> Vec<String> {
     let parts = |key| {
         let parts = item.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -362,7 +364,7 @@ fn reasoning_parts(item: &Value) -> Vec<String> {
     if summary.is_empty() { parts("content") } else { summary }
 }
 
-/// Removes the field `status`, because it must not be sent back.
+/// Removes the field `status` from `item`, because it must not be sent back.
 fn without_status(mut item: Value) -> Value {
     if let Value::Object(fields) = &mut item {
         fields.shift_remove("status");

@@ -14,13 +14,14 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Parses the data of a server-sent event.
     fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
 
-    /// Adds an event of the stream. New content is pushed to `events`.
+    /// Adds `event`, an event of the stream. New content is pushed to `events`.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
-    /// Parses the body of a non-streamed reply.
+    /// Parses `body`, the body of a non-streamed reply.
     fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
-    /// Returns `true` after the finish reason. After reasoning alone, the answer may still follow.
+    /// Returns `true` if the finish reason was received. After reasoning alone, the answer may
+    /// still follow.
     fn is_finished(&self) -> bool;
 
     /// Returns `true` if the reply is finished and has an answer, so that only the usage may
@@ -105,7 +106,8 @@ impl StreamAccumulator for ResponsesAccumulator {
     }
 }
 
-/// Returns the error for invalid JSON: truncated if it ends early, else malformed.
+/// Returns the error for invalid JSON in `body`: [`ModelError::Truncated`] if it ends early, or
+/// else [`ModelError::InvalidResponse`].
 pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };

@@ -45,13 +45,13 @@ impl Event {
         })
     }
 
-    /// Returns `true` if an event without a `type` has the fields of an error.
+    /// Returns `true` if this event has the fields of an error. Used for events without a `type`.
     pub(crate) fn is_error_event(&self) -> bool {
         let has = |field: &LenientString| *field != LenientString::Absent;
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))
     }
 
-    /// Takes the error out of the event: the `error` field, or else the fields of the event itself.
+    /// Returns the error of the event: the `error` field, or else the fields of the event itself.
     pub(crate) fn into_error(self) -> Value {
         let has_stand_ins = self.has_stand_ins;
         let mut error = match self.error {

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
-/// Removes choices, calls and functions of the wrong type from a reply or chunk that could not be
-/// parsed.
+/// Removes choices, calls and functions of the wrong type from `reply`, a reply or chunk that could
+/// not be parsed.
 pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     let Value::Object(fields) = &mut reply else { return reply };
     let choices = fields.get_mut("choices").filter(|choices| !choices.is_null());
@@ -20,8 +20,8 @@ pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     reply
 }
 
-/// Replaces a value by a list that contains only its objects. A single object becomes a list with
-/// one element.
+/// Replaces `list` by a list of the objects in it, and returns these objects. A single object
+/// becomes a list with one element.
 fn retain_objects(list: &mut Value) -> impl Iterator<Item = &mut Value> {
     *list = match list.take() {
         Value::Array(list) => list.into_iter().filter(Value::is_object).collect(),

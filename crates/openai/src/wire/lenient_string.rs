@@ -33,7 +33,7 @@ impl LenientString {
         }
     }
 
-    /// Returns the string if it is not empty. `None` for any other JSON.
+    /// Returns the string, or `None` if it is empty or the field has any other JSON.
     #[cfg(feature = "client")]
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
@@ -42,7 +42,8 @@ impl LenientString {
         }
     }
 
-    /// Returns an integer. `2.0` and `"2"` are accepted, too.
+    /// Returns the value as an integer. `2.0` and `"2"` are accepted, too. `None` for any other
+    /// value.
     pub(crate) fn to_number(&self) -> Option<i64> {
         match self {
             Self::Text(text) => text.trim().parse().ok(),

@@ -3,7 +3,7 @@ use std::mem;
 use haft_core::text::surrogates;
 use serde_json::Value;
 
-/// Joins the halves of surrogate pairs that a server has split between two deltas.
+/// A joiner for the halves of surrogate pairs that a server has split between two deltas.
 ///
 /// JavaScript strings are UTF-16. A server written in JavaScript may split a string inside a
 /// surrogate pair. It then sends each half as a lone escape such as `"\ud83c"` (RFC 8259, section
@@ -11,7 +11,7 @@ use serde_json::Value;
 /// stand-in).
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
-    /// The high surrogate at the end of the text so far.
+    /// The high surrogate that is held back at the end of the text so far.
     high: Option<u16>,
 }
 
@@ -20,8 +20,9 @@ pub(crate) struct SurrogateJoiner {
 const FIRST_STAND_IN: u32 = 0x10_F800;
 
 impl SurrogateJoiner {
-    /// Takes the next piece of a text and returns it with joined pairs. A lone surrogate becomes
-    /// U+FFFD. A high surrogate at the end is held back until the next piece.
+    /// Joins the surrogate pairs in `text`, the next piece of a text, and returns the result. A
+    /// lone surrogate becomes U+FFFD. A high surrogate at the end is held back until the next
+    /// piece.
     ///
     /// Private-use characters are only replaced if `has_stand_ins` is set.
     pub(crate) fn join(&mut self, text: String, has_stand_ins: bool) -> String {
@@ -47,19 +48,19 @@ impl SurrogateJoiner {
         joined
     }
 
-    /// Ends the text. Returns U+FFFD if a surrogate was held back.
+    /// Ends the text. Returns U+FFFD if a surrogate was held back, or else `None`.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER.into())
     }
 
-    /// Drops a surrogate that was held back. Used when the server repeats the whole text.
+    /// Drops the surrogate that was held back, if any. Used when the server repeats the whole text.
     pub(crate) fn reset(&mut self) {
         self.high = None;
     }
 }
 
-/// Parses JSON. If it is rejected, lone surrogates are replaced by private-use characters and it is
-/// parsed again. The second value is `true` in this case.
+/// Parses `json` with the function `read`. If it is rejected, lone surrogates are replaced by
+/// private-use characters, and the result is parsed again. The flag is `true` in this case.
 #[cfg(feature = "client")]
 pub(crate) fn read<T>(
     json: &[u8],
@@ -74,8 +75,8 @@ pub(crate) fn read<T>(
     }
 }
 
-/// Replaces lone surrogates by private-use characters, and invalid UTF-8 by U+FFFD. Returns `None`
-/// if `json` contains neither.
+/// Replaces lone surrogates in `json` by private-use characters, and invalid UTF-8 by U+FFFD.
+/// Returns `None` if `json` contains neither.
 #[cfg(feature = "client")]
 fn with_stand_ins(json: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(json);
@@ -104,7 +105,7 @@ fn with_stand_ins(json: &[u8]) -> Option<String> {
     (with_stand_ins.as_bytes() != json).then_some(with_stand_ins)
 }
 
-/// Joins the surrogate pairs in all strings of a JSON value. The value must have been parsed with
+/// Joins the surrogate pairs in all strings of `value`. The value must have been parsed with
 /// private-use characters in place of lone surrogates.
 pub(crate) fn join_surrogates(value: &mut Value) {
     match value {
@@ -119,7 +120,8 @@ pub(crate) fn join_surrogates(value: &mut Value) {
     }
 }
 
-/// Parses the UTF-16 code unit of a `\uXXXX` escape at the beginning of a text.
+/// Parses the UTF-16 code unit of a `\uXXXX` escape at the beginning of `text`. Returns `None` if
+/// there is no such escape.
 #[cfg(feature = "client")]
 fn parse_escape(text: &str) -> Option<u16> {
     surrogates::parse_unit(text.strip_prefix("\\u")?)

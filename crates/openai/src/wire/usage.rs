@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{LenientString, Object};
 
-/// Parses the usage of either API. Returns `None` if its numbers are invalid.
+/// Parses `usage`, the usage object of either API. Returns `None` if it is not an object, or if its
+/// numbers are invalid.
 pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
     Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
@@ -18,12 +19,13 @@ pub(crate) struct WireUsage {
     total_tokens: LenientString,
     prompt_tokens_details: Object<InputDetails>,
     completion_tokens_details: Object<OutputDetails>,
-    /// The Responses API uses this and the next three names.
+    /// The number of input tokens in the Responses API. The names of the next three fields are also
+    /// from this API.
     input_tokens: LenientString,
     output_tokens: LenientString,
     input_tokens_details: Object<InputDetails>,
     output_tokens_details: Object<OutputDetails>,
-    /// DeepSeek sends the number of cached tokens here, Moonshot in `cached_tokens`.
+    /// The number of cached tokens from DeepSeek. Moonshot sends it in `cached_tokens`.
     prompt_cache_hit_tokens: LenientString,
     cached_tokens: LenientString,
 }
@@ -41,7 +43,8 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// Converts the counts. Returns `None` if one of them is not a natural number.
+    /// Converts the token counts. Returns `None` if a count is not a natural number. An invalid
+    /// `total_tokens` is ignored.
     pub(super) fn into_usage(mut self) -> Option<Usage> {
         let input = self
             .prompt_tokens_details
@@ -66,8 +69,8 @@ impl WireUsage {
     }
 }
 
-/// Adds the reasoning tokens to the output tokens, if the server counts them separately (xAI,
-/// gateways to Gemini).
+/// Adds the reasoning tokens to the output tokens if the server counts them separately, like xAI
+/// and gateways to Gemini. `total` is the total count from the server, or 0.
 fn add_reasoning_tokens(usage: Usage, total: u64) -> Usage {
     let Usage { input_tokens, output_tokens, reasoning_tokens, .. } = usage;
     let all = output_tokens.saturating_add(reasoning_tokens);
@@ -88,7 +91,8 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
     })
 }
 
-/// Returns the first count that is present, or 0. `None` if this count is not a natural number.
+/// Returns the first count in `fields` that is present, or 0 if there is none. `None` if this count
+/// is not a natural number.
 fn first_count(fields: &[&LenientString]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),

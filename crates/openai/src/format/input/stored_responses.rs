@@ -12,9 +12,9 @@ use serde_json::value::RawValue;
 use super::Input;
 use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
-/// The fingerprint of a message, and the stored response that it came from.
+/// The fingerprint of a message, and the stored response that it came from, if any.
 pub(super) struct MessageDigest {
-    /// Hash of the encoded items of the message.
+    /// The hash of the encoded items of the message.
     hash: u64,
     response: Option<StoredResponse>,
 }
@@ -22,12 +22,12 @@ pub(super) struct MessageDigest {
 /// A response that the server has stored.
 struct StoredResponse {
     id: String,
-    /// Fingerprint of the messages that precede this response in the conversation.
+    /// The fingerprint of the messages that precede this response in the conversation.
     preceding_digest: String,
 }
 
 impl Input {
-    /// Returns the fingerprint of all messages.
+    /// Returns the fingerprint of all messages in this input.
     pub(crate) fn digest(&self) -> String {
         let mut digests = Digests::default();
         self.0.iter().for_each(|message| digests.add(&message.digest));
@@ -35,7 +35,7 @@ impl Input {
     }
 
     /// Returns the id of the last stored response that still matches the conversation, and the
-    /// messages after it.
+    /// messages after it. `None` if no response matches, or if no messages follow it.
     ///
     /// A response does not match if the messages that precede it were shortened, summarised or
     /// changed since.
@@ -80,8 +80,8 @@ impl MessageDigest {
 }
 
 impl StoredResponse {
-    /// Returns the stored response of an assistant message. `None` if the calls of the message were
-    /// changed, because the server requires results for the original calls.
+    /// Returns the stored response that `reply` came from, if any. Returns `None` if the calls in
+    /// `reply` were changed, because the server requires results for the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
         let stored = encoding.origin.own_data(reply, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);

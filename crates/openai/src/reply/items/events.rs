@@ -10,11 +10,12 @@ use crate::{
     wire::{Event, LenientString},
 };
 
-/// The last part of the event types that end a response, such as `response.completed`.
+/// The statuses of a finished response. Each is also the last part of an event type, such as
+/// `response.completed`.
 const FINAL_STATUSES: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
 impl ResponsesAccumulator {
-    /// Adds an event of the stream. Unknown event types are ignored.
+    /// Adds `event`, an event of the stream. Unknown event types are ignored.
     pub(in crate::reply) fn add(
         &mut self,
         mut event: Event,
@@ -52,8 +53,8 @@ impl ResponsesAccumulator {
         }
     }
 
-    /// Handles an event with a `response` object. At the beginning it contains the id and the
-    /// model, at the end the status and the usage.
+    /// Handles an event with a `response` object. In the first events, the object contains the id
+    /// and the model. In the last event, it contains the status and the usage.
     fn add_response(&mut self, kind: &str, event: Event, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         if kind.is_empty() && event.is_error_event() {
             return Err(ApiError::in_band(&event.into_error()));
