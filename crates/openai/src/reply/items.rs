@@ -266,8 +266,8 @@ impl ResponsesAccumulator {
         self.truncated(reason)
     }
 
-    /// Returns the error for a truncated reply. Its items are not stored, so they are not sent
-    /// back.
+    /// Returns the error for a truncated reply. Its partial message has no provider data, unlike
+    /// the message of a complete reply, so the items of a truncated reply are never sent back.
     fn truncated(&mut self, reason: String) -> ModelError {
         // An error about the size limit is ignored, because the reply has failed already.
         let _ = self.accumulator.end_texts(&mut None);

@@ -82,7 +82,8 @@ fn unexpected_value() -> impl Strategy<Value = Value> {
     prop::sample::select(unexpected.to_vec())
 }
 
-/// A modification at one position in an event: an unexpected value, or a part of a different event.
+/// A modification at one position in an event: an unexpected value, or a value from a different
+/// event.
 #[derive(Clone, Debug)]
 enum Change {
     None,
@@ -98,7 +99,8 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Collects the JSON pointers (RFC 6901) to all positions in a value.
+/// Adds the JSON pointers (RFC 6901) to all positions in `value` to `places`. `at` is the pointer
+/// to `value` itself.
 fn places(value: &Value, at: &str, places: &mut Vec<String>) {
     places.push(at.to_owned());
     match value {
@@ -134,12 +136,13 @@ fn changed(events: &[Value], event: Index, change: &Change) -> Value {
     value
 }
 
-/// Encodes an event as JSON. `<high>` and `<low>` are replaced by escapes of lone surrogates.
+/// Encodes `event` as JSON. `<high>` and `<low>` are replaced by escapes of lone surrogates.
 fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
-/// Adds events to an accumulator. If they form a reply, it must equal the concatenated deltas.
+/// Adds the events `sent` to an accumulator. If they form a reply, asserts that it equals the
+/// concatenated deltas.
 fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {

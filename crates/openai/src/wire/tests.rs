@@ -1,6 +1,6 @@
 use super::{Completion, Event, LenientString};
 
-/// JavaScript and Python use the last duplicate, too.
+/// If a JSON object contains a key twice, the last value wins, as in JavaScript and Python.
 #[test]
 fn last_duplicate_key_wins() {
     let reply = br#"{"id":"a","id":"b","choices":[{"delta":{"content":"a","content":"b"}}]}"#;

@@ -189,8 +189,8 @@ async fn interrupted_stream_is_truncated() {
     }
 }
 
-/// Some servers send no `[DONE]` and keep the connection open. Some stream although `stream` is
-/// `false`.
+/// A stream finishes after its last event even if the server sends no `[DONE]` and keeps the
+/// connection open. A reply that is streamed although `stream` is `false` is read, too.
 #[tokio::test]
 async fn stream_finishes_without_done_or_eof() {
     for api in both_apis() {

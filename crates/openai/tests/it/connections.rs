@@ -15,8 +15,7 @@ use crate::{
     streams::{delta, finish},
 };
 
-/// Sends a stream for each request on a connection. The last HTTP chunk is sent in a separate
-/// write.
+/// Sends a stream for each request on `socket`. The last HTTP chunk is sent in a separate write.
 async fn serve(mut socket: TcpStream) {
     socket.set_nodelay(true).unwrap();
     while read_request(&mut socket).await.is_some() {
@@ -27,14 +26,14 @@ async fn serve(mut socket: TcpStream) {
         let body = format!("{head}{:x}\r\n{events}\r\n", events.len());
         for bytes in [body.as_bytes(), b"0\r\n\r\n"] {
             socket.write_all(bytes).await.unwrap();
-            // Lets the client read the first write before the second is sent.
+            // Lets the client read the first write before the second write is sent.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// The connection must be reused: a new one for each step of an agent would cost more than the
-/// step.
+/// The connection must be reused, because a new connection for each step of an agent would cost
+/// more than the step.
 #[tokio::test]
 async fn connection_is_reused_after_a_stream() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

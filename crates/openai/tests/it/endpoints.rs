@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, header, hello, minimal_reply, ok, reply, stream};
 
-/// Behaviour X3: API keys and other secrets are in no error, log, span, audit record or debug
-/// output, and in no child process.
+/// Behaviour X3: API keys and other header values are sent with the request, but are not part of
+/// the debug output.
 #[tokio::test]
 async fn key_is_sent_and_redacted_in_debug_output() {
     let server = Server::replying([minimal_reply()]).await;
@@ -57,7 +57,8 @@ async fn short_header_value_is_not_redacted() {
     );
 }
 
-/// Azure requires the API version in the query of the URL.
+/// The query of the base URL is sent with each request, because Azure requires the API version
+/// there.
 #[tokio::test]
 async fn query_of_the_base_url_is_sent() {
     let server = Server::replying([minimal_reply()]).await;
@@ -76,7 +77,7 @@ async fn credentials_of_the_base_url_are_sent_as_a_header() {
     assert_eq!(header(&head, "authorization"), Some("Basic bWU6c2VjcmV0"));
 }
 
-/// A missing `/v1` in the base URL is a common mistake, so the error contains the URL.
+/// A 404 error contains the URL, because a missing `/v1` in the base URL is a common mistake.
 #[tokio::test]
 async fn error_404_names_the_url() {
     let missing = reply("404 Not Found", "", "Not Found");

@@ -40,8 +40,8 @@ async fn retry_after_is_read_for_every_status() {
     }
 }
 
-/// Gemini sends the retry delay in a field, OpenAI in the message. The body is the only source for
-/// an error inside a stream, because it has no headers.
+/// The retry delay is read from a field (Gemini) or from the message (OpenAI). An error inside a
+/// stream has no headers, so the body is the only source of the delay.
 #[tokio::test]
 async fn retry_delay_is_read_from_the_body() {
     let info = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37.024s"});
@@ -84,7 +84,7 @@ async fn should_retry_header_overrides_the_status() {
     }
 }
 
-/// A delay beyond the range of `Instant` must not cause a panic.
+/// A retry delay that is too long for `Instant` must not cause a panic.
 #[tokio::test]
 async fn huge_retry_after_does_not_panic() {
     let busy = reply("429 Too Many Requests", "retry-after: 18000000000000000000\r\n", "");
@@ -186,7 +186,8 @@ async fn context_overflow_is_a_distinct_error() {
     }
 }
 
-/// Following a redirect could turn the POST into a GET, or send the key to another host.
+/// Redirects are not followed. Following one could turn the POST into a GET, or send the key to
+/// another host.
 #[tokio::test]
 async fn redirect_is_an_error_with_its_target() {
     let moved = reply("301 Moved Permanently", "location: https://example.com/v1\r\n", "");
@@ -195,8 +196,8 @@ async fn redirect_is_an_error_with_its_target() {
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
 
-/// Errors with status 200 are parsed, too: Gemini's list with one error, and a code next to a
-/// string.
+/// Permanent errors with HTTP status 200 are not retried. The three bodies are Gemini's list with
+/// one error, a code next to a string, and an error code of OpenAI.
 #[tokio::test]
 async fn permanent_error_with_status_200_is_not_retried() {
     let list = json!([{"error": {"code": 400, "message": "Bad tool", "status": "INVALID_ARGUMENT"}}]);
@@ -212,8 +213,8 @@ async fn permanent_error_with_status_200_is_not_retried() {
     }
 }
 
-/// The header must affect the error itself, because user code and layers also read `is_transient`
-/// and `retry_after`.
+/// The header `x-should-retry: false` must affect the error itself, because user code and layers
+/// also read `is_transient` and `retry_after`.
 #[tokio::test]
 async fn should_retry_false_is_a_permanent_error_without_delay() {
     for status in ["500 Broken", "503 Down", "409 Conflict"] {

@@ -28,7 +28,7 @@ async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
-/// Receives a reply twice: non-streamed and streamed.
+/// Receives the same reply twice: non-streamed and streamed. Returns both results.
 async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
     let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
     let streamed = last(stream([&delta(json!({"content": content})), &finish(reason)])).await;
@@ -146,7 +146,7 @@ async fn content_after_a_reason_reopens_the_stream() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
-/// The wait for the usage is 2 s. It must not limit the time between the reasoning and the content.
+/// The limit of 2 s for the usage must not apply to the time between the reasoning and the content.
 #[tokio::test]
 async fn usage_wait_ends_with_new_content() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
@@ -251,8 +251,7 @@ async fn reset_inside_arguments_is_truncated() {
     assert_eq!(server.take_requests().len(), 1, "a partly emitted reply is not retried");
 }
 
-/// After the finish reason, the reply is returned even if the server stalls or keeps sending
-/// comments.
+/// A finished reply is returned even if the server then stalls or keeps sending comments.
 #[tokio::test]
 async fn finished_reply_does_not_wait_for_done() {
     let whole = chunks(&[delta(json!({"content": "Hi"})), finish("stop")]);

@@ -101,7 +101,7 @@ fn messages_convert_in_both_directions() {
     let back = from_messages(&wire).unwrap();
     for (back, message) in back.iter().zip(&messages) {
         let outcome = |message: &Message| match message.body() {
-            // The times of tool results are lost in the conversion.
+            // The times of tool results are lost in the conversion, so they are not compared.
             MessageBody::Tool(result) => json!([result.call_id, result.name, result.outcome]),
             body => json!(body),
         };
@@ -191,7 +191,7 @@ async fn request_has_messages_tools_and_settings() {
         .assert_eq(&sent.body.to_string());
 }
 
-/// The `Config` of the client determines the URL, the query and the headers.
+/// The `Config` of the client determines the URL, the query and the headers of each request.
 #[tokio::test]
 async fn any_config_works() {
     let server = Server::replying([ok(&hi())]).await;
@@ -239,7 +239,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
 }
 
 /// async-openai rejects replies without `id`, `created` and `index`, and arguments as an object.
-/// haft parses them again.
+/// haft parses these replies again, so they are accepted.
 #[tokio::test]
 async fn lenient_reader_accepts_what_the_client_rejects() {
     let call = json!({"function": {"name": "add", "arguments": {"x": 1}}});
@@ -277,7 +277,8 @@ async fn error_in_a_stream_keeps_its_kind() {
     );
 }
 
-/// The server sends neither the usage nor `[DONE]`, and keeps the connection open.
+/// A stream finishes even if the server sends neither the usage nor `[DONE]` and keeps the
+/// connection open.
 #[tokio::test]
 async fn stream_finishes_without_done() {
     let sent = [chunk(json!({"content": "Hi"}), None), chunk(json!({}), Some("stop"))];
@@ -334,7 +335,7 @@ async fn unreadable_and_unreachable_servers_are_errors() {
     assert!(matches!(error, ModelError::Unreachable { .. }) && error.is_transient(), "{error:?}");
 }
 
-/// OpenAI accepts only an object as the root of a response schema.
+/// OpenAI accepts only an object as the root of a response schema, so any other schema is wrapped.
 #[tokio::test]
 async fn response_schema_is_wrapped_and_the_reply_unwrapped() {
     let schema = Schema::new(json!({"type": "array", "items": {"type": "integer"}})).unwrap();

@@ -158,7 +158,7 @@ impl Subscriber for Depth {
     }
 }
 
-/// A value that records the span depth when it is dropped.
+/// A value that records the number of entered spans when it is dropped.
 struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
 
 impl Drop for Dropped {
@@ -167,7 +167,8 @@ impl Drop for Dropped {
     }
 }
 
-/// Events that a layer logs during the cancellation must belong to the span of the request.
+/// If a stream is cancelled, its request is dropped inside its span. Events that a layer logs
+/// during the cancellation then belong to the span.
 #[tokio::test]
 async fn cancelled_stream_is_dropped_within_its_span() {
     let (depth, dropped) = (Depth::default(), Arc::<Mutex<Vec<usize>>>::default());

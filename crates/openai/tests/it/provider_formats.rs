@@ -99,7 +99,7 @@ fn gemini_format_is_encoded_and_decoded() {
     );
 }
 
-/// A schema without `properties` may still accept arguments, for example through
+/// A schema without `properties` is not omitted if it accepts arguments, for example through
 /// `additionalProperties`.
 #[test]
 fn gemini_schema_is_omitted_only_without_arguments() {
@@ -147,8 +147,8 @@ fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, rep
     }
 }
 
-/// Without this check, a whole reply in place of its message would decode as a message without
-/// calls.
+/// A whole reply in place of its message is an error. Without this check, it would decode as a
+/// message without calls.
 #[test]
 fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});

@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, hello, minimal_reply, ok, stream};
 
-/// Builds a model with the quirks of a provider. Its requests go to the test server.
+/// Builds a model with the quirks of `provider`. Its requests go to the test server.
 fn model(server: &Server, provider: Provider) -> ChatCompletions {
     server.builder().provider(provider).build().unwrap()
 }
 
-/// Sends a conversation with a reply and the results of its calls. Returns the messages that the
+/// Sends a conversation with `reply` and the results of its calls. Returns the messages that the
 /// server received, except the first.
 async fn send_back(model: &impl ChatModel, server: &Server, reply: AssistantMessage) -> Value {
     let results = reply.tool_calls.iter().map(|call| ToolResult::done(&*call.id, &*call.name, "1".into()));
@@ -54,8 +54,9 @@ fn end() -> Value {
     json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
 }
 
-/// Receives a reply, non-streamed and streamed, and continues the conversation. `own` are the
-/// messages sent back to the same server, `other` those sent to a different server.
+/// Receives a reply, non-streamed and streamed, and continues the conversation. Asserts that the
+/// same server receives the messages `own`, and that a different server receives the messages
+/// `other`.
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
@@ -94,7 +95,8 @@ async fn reasoning_details_are_sent_back() {
     .await;
 }
 
-/// The thinking blocks from gateways to Anthropic have no index. A signature ends a block.
+/// Thinking blocks from gateways to Anthropic are sent back. The blocks have no index, so a
+/// signature ends a block.
 #[tokio::test]
 async fn thinking_blocks_are_sent_back() {
     let block =
@@ -117,7 +119,8 @@ async fn thinking_blocks_are_sent_back() {
     .await;
 }
 
-/// Gemini rejects a call without the signature of the reasoning that led to it.
+/// Gemini rejects a call without its thought signature, so the signature is sent back with the
+/// call.
 #[tokio::test]
 async fn thought_signatures_are_sent_back() {
     let mut signed = call();
@@ -162,8 +165,8 @@ async fn thinking_parts_are_sent_back() {
     .await;
 }
 
-/// DeepSeek rejects a message with calls if the field is missing, so it is sent even if it is
-/// empty. vLLM uses another field name, and OpenAI has no such field.
+/// DeepSeek rejects a message with calls if the reasoning field is missing, so the field is sent
+/// even if it is empty. vLLM uses another field name, and OpenAI has no such field.
 #[tokio::test]
 async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
     let with_reasoning = || AssistantMessage {
@@ -189,7 +192,8 @@ async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
     }
 }
 
-/// Gemini sends reasoning as normal text, with a mark in `extra_content`.
+/// Text that is marked as a thought in `extra_content` is reasoning, because Gemini sends its
+/// reasoning in this form.
 #[tokio::test]
 async fn text_marked_as_thought_is_reasoning() {
     let thought = json!({"content": "Hm.", "extra_content": {"google": {"thought": true}}});
@@ -216,7 +220,8 @@ async fn cached_tokens_are_read_in_each_form() {
     }
 }
 
-/// xAI and gateways to Gemini count reasoning tokens separately from the output tokens.
+/// The output tokens must include the reasoning tokens, although xAI and gateways to Gemini count
+/// them separately.
 #[tokio::test]
 async fn output_tokens_include_reasoning_tokens() {
     let beside = [
@@ -240,8 +245,8 @@ async fn output_tokens_include_reasoning_tokens() {
     server.builder().build().unwrap().chat(&hello()).await.unwrap();
 }
 
-/// Providers send the usage in different fields and chunks. Zeros in the last chunk must not
-/// replace it.
+/// Providers send the usage in different fields and chunks. A usage of zeros in the last chunk must
+/// not replace an earlier usage.
 #[tokio::test]
 async fn usage_is_read_from_each_place_in_a_stream() {
     let usage = json!({"prompt_tokens": 19, "completion_tokens": 13});
@@ -268,8 +273,8 @@ async fn usage_is_read_from_each_place_in_a_stream() {
     }
 }
 
-/// Media of a user message and of a tool result are sent if the profile supports them. Otherwise a
-/// description is sent.
+/// Media in a user message and in a tool result are sent if the profile supports them. If it does
+/// not, a description is sent.
 #[tokio::test]
 async fn images_audio_and_files_are_sent() {
     let media = || {
@@ -334,7 +339,8 @@ async fn tool_choice_has_the_form_of_the_provider() {
     }
 }
 
-/// Mistral rejects unknown fields, and newer OpenAI models reject `max_tokens`.
+/// Each provider gets the field names that it supports: Mistral rejects unknown fields, and newer
+/// OpenAI models reject `max_tokens`.
 #[tokio::test]
 async fn settings_have_the_names_of_the_provider() {
     let settings = ChatSettings { seed: Some(7), max_tokens: Some(100), ..ChatSettings::default() };

@@ -110,7 +110,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert!(unique.iter().all(|id| !id.is_empty()));
 }
 
-/// Behaviour M7: content may be a list of parts.
+/// Behaviour M7: the content may be a list of parts with text and reasoning.
 #[tokio::test]
 async fn content_parts_are_text_and_reasoning() {
     let parts = json!([
@@ -176,7 +176,8 @@ async fn transcript_of_audio_is_text() {
     }
 }
 
-/// Gateways to Anthropic send the text and each call of a reply as separate choices.
+/// Gateways to Anthropic send the text and each call of a reply as separate choices. They are
+/// merged into one reply.
 #[tokio::test]
 async fn calls_in_separate_choices_are_merged() {
     let call =
@@ -277,7 +278,8 @@ async fn other_body_is_an_invalid_response() {
     }
 }
 
-/// Some proxies compress a body although the request has no `Accept-Encoding` header.
+/// The error for a compressed body names the compression. Some proxies compress a body although the
+/// request has no `Accept-Encoding` header.
 #[tokio::test]
 async fn error_names_the_compression_of_a_body() {
     let packed = "\u{1f}\u{8b}\u{8}";
@@ -297,7 +299,7 @@ async fn error_names_the_compression_of_a_body() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Several servers send errors with status 200. Each body below has the format of one server.
+/// An error with HTTP status 200 is parsed. Each body below has the format of one server.
 #[tokio::test]
 async fn error_in_place_of_a_reply_is_parsed() {
     for body in [

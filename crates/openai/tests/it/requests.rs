@@ -205,7 +205,8 @@ async fn all_settings_are_sent() {
     .await;
 }
 
-/// Servers reject `tool_choice` and `parallel_tool_calls` in a request without tools.
+/// `tool_choice` and `parallel_tool_calls` are omitted from a request without tools, because
+/// servers reject them there.
 #[tokio::test]
 async fn tool_fields_are_omitted_without_tools() {
     let request = ChatRequest {

@@ -244,8 +244,8 @@ async fn type_of_the_last_event_overrides_its_status() {
     assert_eq!(last(&events).await.unwrap(), whole(&sample_response()).await.unwrap());
 }
 
-/// The provider data contains the lengths of the original texts. They may no longer match the
-/// message, but no text may be lost.
+/// The provider data contains the lengths of the original texts. If they no longer match the
+/// message, no text may be lost.
 #[test]
 fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
@@ -369,7 +369,7 @@ async fn all_settings_are_sent() {
             temperature: Some(0.5),
             top_p: Some(0.9),
             max_tokens: Some(100),
-            // This API has no `stop` and no `seed`.
+            // The Responses API has no `stop` and no `seed`, so both are omitted.
             stop: vec!["END".into()],
             seed: Some(7),
             parallel_tool_calls: Some(false),
@@ -412,17 +412,18 @@ fn conversation_after(reply: AssistantMessage) -> Vec<Message> {
     messages
 }
 
-/// Sends a conversation and returns the request body.
+/// Sends `messages` as a conversation and returns the request body.
 async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Message>) -> Value {
-    // Provider data must survive saving and loading the conversation.
+    // The messages are serialized and parsed again, because provider data must survive saving and
+    // loading a conversation.
     let saved = serde_json::to_string(&messages).unwrap();
     let messages: Vec<Message> = serde_json::from_str(&saved).unwrap();
     model.chat(&ChatRequest::new(messages)).await.unwrap();
     server.take_requests().pop().unwrap().body
 }
 
-/// If an item was removed from the message, its reasoning is not sent back, because the API rejects
-/// it alone.
+/// Reasoning is sent back before its item. If the item was removed from the message, its reasoning
+/// is not sent back, because the API rejects reasoning without an item.
 #[tokio::test]
 async fn reasoning_is_sent_back_before_its_item() {
     let server = Server::replying([
@@ -446,7 +447,8 @@ async fn reasoning_is_sent_back_before_its_item() {
     assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
 }
 
-/// The response contains several messages, and an item of a type that haft does not know.
+/// The items of a response are sent back in order, even several messages and an item of an unknown
+/// type.
 #[tokio::test]
 async fn items_keep_their_order() {
     let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});
@@ -479,7 +481,8 @@ async fn items_keep_their_order() {
         .assert_eq(&items.join(", "));
 }
 
-/// OpenAI rejects `include: ["reasoning.encrypted_content"]` for models without reasoning.
+/// OpenAI rejects `include: ["reasoning.encrypted_content"]` for models without reasoning. Later
+/// requests omit it.
 #[tokio::test]
 async fn rejected_encrypted_reasoning_is_not_requested_again() {
     let rejection = json!({"error": {"message": "Encrypted content is not supported with this model."}});
@@ -504,7 +507,8 @@ async fn reasoning_options_are_sent() {
     assert_eq!(body["service_tier"], "flex");
 }
 
-/// If the conversation differs from the stored one, the whole conversation is sent instead.
+/// Only the messages after a stored response are sent. If the conversation differs from the stored
+/// one, the whole conversation is sent instead.
 #[tokio::test]
 async fn only_new_messages_are_sent_after_a_stored_response() {
     let replies = [
@@ -585,7 +589,8 @@ async fn errors_of_expired_response_ids_are_recognized() {
     }
 }
 
-/// Encrypted reasoning is sent back only to the server that created it.
+/// A conversation can continue on another server and with the other API. Encrypted reasoning is
+/// sent back only to the server that created it.
 #[tokio::test]
 async fn conversation_continues_on_another_server_and_api() {
     let server = Server::replying([ok(&sample_response()), text_response("1")]).await;
@@ -641,8 +646,8 @@ async fn conversation_continues_a_response_of_another_program() {
             |body: &Value| (body["previous_response_id"].clone(), body["input"].as_array().unwrap().len());
         assert_eq!(summary(&sent[0]), (json!("resp_1"), 1));
         assert_eq!(summary(&sent[1]), (json!(second.0), second.1));
-        // A retry without the id is impossible, because only the server has the content of that
-        // response.
+        // A retry without the response id is impossible, because only the server has the content of
+        // that response.
         let error = model.chat(&hello()).await.unwrap_err();
         assert!(error.to_string().contains("resp_1"), "{error}");
     }

@@ -64,7 +64,7 @@ fn message_of(items: &[Item]) -> Option<AssistantMessage> {
     responses::response(&json!({"status": "completed", "output": output})).ok().map(|reply| reply.message)
 }
 
-/// Returns the items that must be sent back: no empty texts, and no reasoning whose item was
+/// Returns the input items that must be sent back: no empty texts, and no reasoning whose item was
 /// removed.
 fn expected(items: &[Item], is_present: impl Fn(&Item) -> bool) -> Vec<Value> {
     let (mut sent, mut reasoning) = (Vec::new(), Vec::new());

@@ -26,13 +26,13 @@ pub(crate) enum Step {
     Stall,
     /// Resets the connection, as a crashing process would.
     Reset,
-    /// Sends the bytes repeatedly until the client closes the connection, with a pause after each
-    /// time.
+    /// Sends the bytes repeatedly until the client closes the connection, with the given pause
+    /// after each write.
     Drip(&'static [u8], Duration),
     /// Sends the bytes repeatedly until a write blocks for 0.5 s, at most 64 MiB. Reports the
     /// number of bytes that were sent.
     Flood(Vec<u8>, oneshot::Sender<usize>),
-    /// Waits until the client closes the connection, and reports it.
+    /// Waits until the client closes the connection, and then notifies the receiver.
     Closed(oneshot::Sender<()>),
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server. Each connection runs the next script.
+    /// Starts a server. Each connection runs the next script in `scripts`.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         // A large send buffer would hide the amount of data that the client has not read.
@@ -152,7 +152,8 @@ async fn flood(socket: &mut TcpStream, bytes: &[u8]) -> usize {
     sent
 }
 
-/// Reads the next request on a connection. Returns `None` after the client has closed it.
+/// Reads the next HTTP request from `socket`. Returns `None` if the client has closed the
+/// connection.
 pub(crate) async fn read_request(socket: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     loop {

@@ -169,7 +169,8 @@ async fn index_is_only_an_identifier() {
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Gemini's OpenAI-compatible endpoint sends every call with index 0.
+/// Calls with the same index are separated by their ids, because Gemini's OpenAI-compatible
+/// endpoint sends every call with index 0.
 #[tokio::test]
 async fn calls_with_the_same_index_are_separated_by_id() {
     let piece = |id, x| json!({"index": 0, "id": id, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
@@ -177,7 +178,7 @@ async fn calls_with_the_same_index_are_separated_by_id() {
     assert_eq!(calls(&pieces).await, [add("a", r#"{"x":1}"#), add("b", r#"{"x":2}"#)]);
 }
 
-/// Nothing can continue complete JSON, so the next piece must begin a new call.
+/// Complete JSON cannot be continued, so the next piece must begin a new call.
 #[tokio::test]
 async fn calls_with_the_same_index_and_no_id_are_separated_by_complete_arguments() {
     let piece = |x| json!({"index": 0, "function": {"name": "add", "arguments": format!("{{\"x\":{x}}}")}});
@@ -233,7 +234,8 @@ async fn repeated_call_is_ignored() {
     assert_eq!(calls(&[half("{\"x\""), half(":1}"), half("\n"), whole]).await, [add("a", "{\"x\":1}\n")]);
 }
 
-/// LiteLLM sends `{}` before the actual arguments.
+/// The arguments `{}` are replaced by later arguments, because LiteLLM sends `{}` before the actual
+/// arguments.
 #[tokio::test]
 async fn placeholder_arguments_are_replaced() {
     let begun = |arguments: &str| {
@@ -434,8 +436,8 @@ async fn progress_reports_in_a_stream_are_ignored() {
     assert_eq!(reply.message.text(), "Hi");
 }
 
-/// If one chunk contains a delta and an error, the delta is emitted first. After the error the
-/// stream ends.
+/// Events in one chunk of bytes are emitted in order: a delta that precedes an error is emitted
+/// first. After the error the stream ends.
 #[tokio::test]
 async fn events_in_one_chunk_are_emitted_in_order() {
     let text = delta(json!({"content": "Hi"}));

@@ -36,7 +36,8 @@ fn whole(text: &str) -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
 }
 
-/// Asserts the response format that is sent and the converted reply, non-streamed and streamed.
+/// Asserts that a request with `schema` contains the response format `sent`, and that `reply` is
+/// converted to `text`, non-streamed and streamed.
 async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Expect, text: &str) {
     let pieces: Vec<_> =
         reply.chars().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
@@ -57,8 +58,8 @@ async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Exp
     }
 }
 
-/// `strict` requires that all properties are required. The model writes null for an omitted one,
-/// and the null is removed.
+/// In strict mode, all properties are required. The model writes null for an omitted property, and
+/// the null is removed from the reply.
 #[tokio::test]
 async fn openai_gets_a_strict_schema() {
     check(
@@ -71,7 +72,8 @@ async fn openai_gets_a_strict_schema() {
     .await;
 }
 
-/// OpenAI accepts only an object without alternatives as the root of a response schema.
+/// OpenAI accepts only an object without alternatives as the root of a response schema, so any
+/// other root is wrapped in an object.
 #[tokio::test]
 async fn other_root_is_wrapped_and_the_reply_unwrapped() {
     check(

@@ -92,8 +92,8 @@ impl Api {
     }
 }
 
-/// Receives a stream of events and returns its reply. Asserts that the deltas add up to the text
-/// and the arguments.
+/// Sends `events` as a stream and returns the reply. Asserts that the concatenated deltas equal the
+/// text and the arguments.
 async fn streamed(api: Api, events: impl IntoIterator<Item = Vec<u8>>) -> ChatResponse {
     let mut sent = STREAM.as_bytes().to_vec();
     for event in events.into_iter().chain([api.end().into()]) {
@@ -129,7 +129,8 @@ async fn check(pieces: &[&[u8]], expected: &str) {
     }
 }
 
-/// JavaScript splits text between UTF-16 code units, and encodes a lone surrogate as an escape.
+/// A surrogate pair that is split between two deltas is joined. JavaScript splits text between
+/// UTF-16 code units, and encodes a lone surrogate as an escape.
 #[tokio::test]
 async fn surrogate_pairs_are_joined_across_deltas() {
     check(&[br"abcd\ud83c", br"\udf0d!"], "abcd🌍!").await;

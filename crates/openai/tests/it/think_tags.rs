@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::server::{Server, hello, ok, stream};
 
-/// Asserts the reasoning and the answer in `content`: non-streamed, and streamed in pieces of
-/// several sizes.
+/// Asserts that `content` is split into `reasoning` and `answer`: non-streamed, and streamed in
+/// pieces of several sizes.
 async fn check(content: &str, reasoning: Option<&str>, answer: &str) {
     let whole = ok(&json!({"choices": [{"message": {"content": content}, "finish_reason": "length"}]}));
     let characters: Vec<_> = content.chars().collect();
@@ -92,7 +92,8 @@ fn think_block_is_parsed_without_a_client() {
     }
 }
 
-/// A reply without an answer is an error. The partial message in it contains the reasoning.
+/// A reply that ends inside a `<think>` block is an error, because it has no answer. The partial
+/// message in the error contains the reasoning.
 #[tokio::test]
 async fn reply_ending_inside_a_think_block_is_truncated() {
     let choice = json!({"message": {"content": "<think>Hm, it is 4"}, "finish_reason": "stop"});

@@ -77,8 +77,8 @@ async fn stall_inside_a_call_times_out() {
     assert_eq!(timed_out(vec![Step::Send(half), Step::Stall], short).await, TimeoutPhase::Idle);
 }
 
-/// Some servers send the response head at once, and process the prompt before the first byte of the
-/// body.
+/// The idle timeout starts only after the first byte of the body. Some servers send the response
+/// head at once, and process the prompt before the first byte.
 #[tokio::test]
 async fn idle_timeout_starts_after_the_first_byte() {
     let chunk =

@@ -34,8 +34,8 @@ fn with_settings() -> ChatRequest {
     ChatRequest { settings: settings(), ..hello().with_tools(tools) }
 }
 
-/// Sends two model requests. Returns, for each HTTP request, `true` if its body contained the
-/// parameter.
+/// Sends two model requests. Returns, for each HTTP request, `true` if its body contained
+/// `parameter`.
 async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -> Vec<bool> {
     for _ in 0..2 {
         model.chat(&with_settings()).await.unwrap();
@@ -43,8 +43,8 @@ async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -
     server.take_requests().iter().map(|request| request.body.get(parameter).is_some()).collect()
 }
 
-/// OpenAI's reasoning models reject settings such as `temperature`. Later requests must omit the
-/// rejected setting.
+/// OpenAI's reasoning models reject settings such as `temperature`. The rejected setting is omitted
+/// from later requests.
 #[tokio::test]
 async fn rejected_parameter_is_omitted_from_then_on() {
     let openai = |name: &str| {
@@ -103,8 +103,8 @@ async fn omitted_parameter_is_remembered_only_after_success() {
     }
 }
 
-/// The error message contains the English word "include", but does not mean the parameter
-/// `include`.
+/// A message with the English word "include" does not mean the parameter `include`, so encrypted
+/// reasoning is still requested.
 #[tokio::test]
 async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     let other = || rejection(json!({"message": "Please include a user message", "param": "input"}));
@@ -117,8 +117,8 @@ async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     assert_eq!(sent, [true, true]);
 }
 
-/// A reasoning item without content is only a reference to stored reasoning. A server that stores
-/// no responses rejects it.
+/// A reasoning item without content is only a reference to stored reasoning. It is sent back only
+/// if the server stores responses, because other servers reject it.
 #[tokio::test]
 async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
@@ -196,8 +196,8 @@ async fn assistant_message_follows_tool_results_for_mistral() {
     assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
 }
 
-/// Other servers may run Mistral models, too. They reject the first request, and an assistant
-/// message is inserted from then on.
+/// Other servers may run Mistral models, too. They reject a user message after a tool result, and
+/// an assistant message is inserted from then on.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_after_a_rejection() {
     let rejection = rejection(

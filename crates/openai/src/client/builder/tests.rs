@@ -104,7 +104,7 @@ fn other_server_in_the_environment_needs_no_key() {
     assert_eq!(headers(&endpoint).len(), 1, "content-type");
 }
 
-/// Asserts the model name, URL, provider and key that the builder determines.
+/// Asserts that `builder` determines the model name, URL, provider and API key in `expect`.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
     let target = builder.target().unwrap();

@@ -7,7 +7,7 @@ use reqwest::{
 use super::{Endpoint, read_base_url};
 use crate::client::tls::{self, Roots};
 
-/// Returns an error text after redaction by an endpoint with the given URL and headers.
+/// Returns `text` after redaction by an endpoint with the given URL and headers.
 fn redacted(url: &str, headers: &[(&'static str, &'static str)], text: &str) -> String {
     let headers =
         headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::{EventParser, TooLong};
 
-/// Parses a stream that arrives in pieces. Returns the data of its events.
+/// Parses a stream that arrives in `pieces`. Returns the data of its events.
 fn parse<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut parser = EventParser::default();
     let mut events = Vec::new();
