@@ -1,4 +1,4 @@
-//! Validation of a parsed tool: all rules that a tool function must follow.
+//! Validation of a parsed tool. Each broken rule is reported as an error.
 
 mod constraints;
 

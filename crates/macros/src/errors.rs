@@ -18,7 +18,7 @@ impl Errors {
         self.push(Error::new_spanned(place, message));
     }
 
-    /// Adds an error that already has a span.
+    /// Adds an `error` that already has a span.
     pub(crate) fn push(&mut self, error: Error) {
         self.count += 1;
         match &mut self.all {

@@ -12,7 +12,8 @@ use crate::{
     tool::Tool,
 };
 
-/// Generates the compile errors, the unchanged function, and a `Tool` implementation that panics.
+/// Generates `error` as a compile error, the unchanged function, and a `Tool` implementation that
+/// panics.
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;

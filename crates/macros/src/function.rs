@@ -1,4 +1,4 @@
-//! The function under the `#[tool]` attribute.
+//! The parsed form of a function under the `#[tool]` attribute.
 
 use proc_macro2::{Group, TokenStream};
 use quote::ToTokens;

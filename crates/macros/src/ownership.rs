@@ -1,4 +1,5 @@
-//! Detection of types that borrow, and of the owned types that error messages suggest instead.
+//! Detection of types that borrow, and construction of the owned types that error messages suggest
+//! instead.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;

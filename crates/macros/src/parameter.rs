@@ -70,7 +70,7 @@ impl Constraints {
 
 /// The value of an argument if the model omits it.
 pub(crate) enum DefaultValue {
-    /// `#[tool(default)]`: the [`Default`] value of the type.
+    /// `#[tool(default)]`: the [`Default`] value of the parameter's type.
     OfType,
     /// `#[tool(default = …)]`: the given expression.
     Value(Expr),

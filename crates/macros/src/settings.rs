@@ -96,7 +96,7 @@ impl Setting {
         }
     }
 
-    /// Returns the key of a setting without a value. A value is an error.
+    /// Returns the key of a setting that must have no value. A value is an error.
     pub(crate) fn flag(self) -> Result<Ident> {
         match self.value {
             None => Ok(self.key),

@@ -155,8 +155,8 @@ impl ApiError {
             300..=499 if self.is_retryable == Some(true) => {
                 ModelError::Server { status: Some(status), body: self.message, retry_after }
             }
-            // 501 Not Implemented and 505 HTTP Version Not Supported are permanent, unlike other
-            // 5xx.
+            // 501 Not Implemented and 505 HTTP Version Not Supported are permanent, unlike the
+            // other 5xx statuses.
             300..=499 | 501 | 505 => ModelError::Rejected { status, body: self.message },
             _ if self.is_about_length() => ModelError::ContextTooLong(self.message),
             _ => ModelError::Server { status: Some(status), body: self.message, retry_after },
@@ -213,8 +213,8 @@ impl ApiError {
             "range of input length should be",
             "`inputs` must have less than",
             "`inputs` tokens + `max_new_tokens`",
-            // The next three are errors of a single request that exceeds the token limit per
-            // minute.
+            // The next three phrases are from errors of a single request that exceeds the token
+            // limit per minute.
             "request too large for model",
             "the input or output tokens must be reduced",
             "please reduce your message size",
@@ -252,8 +252,8 @@ fn string_or_number(error: &Value, key: &str) -> Option<String> {
     }
 }
 
-/// Returns `text` without surrounding whitespace. A text of more than [`EXCERPT_BYTES`] is cut at
-/// this length and ends with an ellipsis.
+/// Returns `text` without surrounding whitespace. If it is longer than [`EXCERPT_BYTES`], it is
+/// truncated and ends with an ellipsis.
 pub(crate) fn excerpt(text: &str) -> String {
     truncate_with_ellipsis(text.trim(), EXCERPT_BYTES).into_owned()
 }

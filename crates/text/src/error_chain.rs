@@ -1,6 +1,6 @@
 use std::{error::Error, fmt};
 
-/// Displays an error and its [sources](Error::source) on one line, separated by `: `.
+/// A one-line display of an error and its [sources](Error::source), separated by `: `.
 ///
 /// A source is omitted if its text is already part of the line, because some errors repeat their
 /// cause.

@@ -1,4 +1,4 @@
-/// Tracks string literals in JSON text that arrives one character at a time.
+/// A tracker for the string literals in JSON text that arrives one character at a time.
 ///
 /// Objects and numbers are not parsed, so the text need not be valid JSON.
 ///

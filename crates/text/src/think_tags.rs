@@ -12,7 +12,7 @@ pub const CLOSE_TAG: &str = "</think>";
 /// The maximum length of buffered whitespace, in bytes.
 const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 
-/// Splits a leading `<think>…</think>` block from streamed text.
+/// A parser that splits a leading `<think>…</think>` block from streamed text.
 ///
 /// Servers without a reasoning parser (llama.cpp, vLLM and Ollama without the matching option) send
 /// the reasoning of a model in the text. Only a block at the beginning is treated as reasoning. A
@@ -36,17 +36,16 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Received text that is not returned yet, because it may be a part of a tag or whitespace to
-    /// drop.
+    /// Received text, not returned yet: it may be a part of a tag, or whitespace to drop.
     buffer: String,
 }
 
 /// The new reasoning and the new text from one [`push`](ThinkTagParser::push).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkSplit {
-    /// Text between the tags.
+    /// The new text between the tags.
     pub reasoning: String,
-    /// Text after the closing tag, or all text if there is no block.
+    /// The new text after the closing tag, or all new text if there is no block.
     pub text: String,
 }
 
@@ -83,7 +82,7 @@ impl ThinkTagParser {
         split
     }
 
-    /// Returns `true` between the opening and the closing tag.
+    /// Returns `true` after the opening tag and before the closing tag.
     pub fn is_inside(&self) -> bool {
         matches!(self.state, State::Opened | State::Inside)
     }

@@ -55,7 +55,7 @@ pub struct CurrentDatetime {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatetimeError {
-    /// The time zone is unknown. The message suggests the closest name.
+    /// The time zone is unknown. The message suggests the closest name if one is similar enough.
     #[error(transparent)]
     Timezone(#[from] UnknownTimezone),
     /// The time of the [`Clock`] is out of range, or cannot be formatted.

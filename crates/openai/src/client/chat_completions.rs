@@ -58,8 +58,8 @@ impl ChatCompletions {
     /// A prefix selects the provider: `groq/llama-3.3-70b-versatile` is a model of the
     /// [`Provider`](crate::Provider) Groq, with the key from `GROQ_API_KEY`. Azure also requires
     /// `AZURE_OPENAI_ENDPOINT`. A name without a prefix is a model at `OPENAI_BASE_URL` (default:
-    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix belongs
-    /// to the model name.
+    /// OpenAI), with the key from `OPENAI_API_KEY`. If `OPENAI_BASE_URL` is set, a prefix is a part
+    /// of the model name.
     ///
     /// # Errors
     ///

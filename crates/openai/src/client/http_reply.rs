@@ -35,7 +35,7 @@ pub(super) struct HttpReply {
     clock: Clock,
     /// The timeout that applies to the next read: first byte, then idle.
     phase: TimeoutPhase,
-    /// Bytes that were read to detect the kind of the reply.
+    /// Bytes that were read to detect an event stream, and that `next_chunk` has not returned yet.
     peeked: Vec<u8>,
     is_event_stream: Option<bool>,
 }
@@ -137,8 +137,8 @@ impl HttpReply {
         }
     }
 
-    /// Reads the rest of the body, because hyper reuses a connection only after the end of its
-    /// body. The end arrives in a separate chunk.
+    /// Reads and drops the rest of the body, because hyper reuses a connection only after the body
+    /// has ended. The end arrives in a separate chunk.
     pub(super) async fn drain(&mut self) {
         let mut left = MAX_DRAIN_BYTES;
         let reading = async {

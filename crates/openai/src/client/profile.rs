@@ -12,7 +12,7 @@ use super::provider::{Provider, Quirks};
 pub(super) struct RequestDefaults {
     pub(super) provider: Option<Provider>,
     pub(super) quirks: Quirks,
-    /// The `reasoning_effort` field. Omitted if it is not set.
+    /// The value of the request field `reasoning_effort`. `None` omits the field.
     pub(super) effort: Option<String>,
     /// Additional fields of the request body.
     pub(super) extra_body: Map<String, Value>,
@@ -106,8 +106,8 @@ const FAMILIES: &[Family] = &[
     with_images("gemma3:"),
 ];
 
-/// Returns the profile of `model` according to its model family. A prefix is ignored, as in
-/// `openai/gpt-5`.
+/// Returns the profile of `model` according to its model family. A provider prefix, as in
+/// `openai/gpt-5`, is ignored.
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
     let name = name_without_prefix(model);
     let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {

@@ -91,22 +91,23 @@ pub(super) struct Quirks {
     /// its limits are tighter than OpenAI's. It is also not used for servers without `strict`, or
     /// with a different meaning of it.
     pub(super) tool_schemas: SchemaTarget,
-    /// The server accepts a user message after a tool result. If `false`, an assistant message is
-    /// inserted between them.
+    /// Set if the server accepts a user message after a tool result. If not, an assistant message
+    /// is inserted between them.
     pub(super) user_after_tool: bool,
-    /// The server accepts `stream_options`.
+    /// Set if the server accepts `stream_options`.
     pub(super) stream_options: bool,
-    /// The server names the seed `random_seed` instead of `seed`.
+    /// Set if the server names the seed `random_seed` instead of `seed`.
     pub(super) random_seed: bool,
     /// The format of tool call ids that the server accepts.
     pub(super) call_ids: CallIds,
-    /// The server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM Studio
-    /// rejects it. For these servers, only the named tool is sent, with `tool_choice: "required"`.
+    /// Set if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM
+    /// Studio rejects it. For these servers, only the named tool is sent, with
+    /// `tool_choice: "required"`.
     pub(super) named_choice: bool,
-    /// The server accepts a response schema.
+    /// Set if the server accepts a response schema.
     pub(super) json_schema: bool,
-    /// The server requires an object without alternatives as the root of a response schema. This
-    /// applies to OpenAI and gateways to it.
+    /// Set if the server requires an object without alternatives as the root of a response schema.
+    /// This applies to OpenAI and gateways to it.
     pub(super) object_replies: bool,
 }
 
@@ -131,7 +132,8 @@ const STANDARD_QUIRKS: Quirks = Quirks {
     object_replies: false,
 };
 
-/// The known providers. Sources are their API references, and users' reports of rejected requests.
+/// The known providers. The sources of the quirks are the API references of the providers, and user
+/// reports of rejected requests.
 const PRESETS: &[Preset] = &[
     // platform.openai.com/docs/api-reference/chat/create
     Preset {

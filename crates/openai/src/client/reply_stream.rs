@@ -45,7 +45,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         if !self.reply.is_event_stream().await? {
             return self.read_unstreamed().await;
         }
-        // Boxed because this rare path would enlarge the future of every request.
+        // The future is boxed, because this rare path would enlarge the future of every request.
         while let Some(event) = Box::pin(self.next()).await? {
             if let ChatEvent::Finished(response) = event {
                 return Ok(*response);
@@ -128,7 +128,7 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         if last.is_error {
             return process_event(last, &mut self.accumulator, &mut self.events);
         }
-        // If the last event cannot be parsed, it was truncated.
+        // If the last event cannot be parsed, it was truncated, and is ignored.
         if let Ok(event) = A::read(last.data) {
             self.accumulator.add(event, &mut self.events)?;
         }

@@ -2,8 +2,8 @@ use haft_core::model::ModelError;
 use reqwest::header::HeaderMap;
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// The minimum length of a redacted value, in bytes. Shorter values are test keys of local servers,
-/// and occur inside other words.
+/// The minimum length of a redacted value, in bytes. Shorter values, such as test keys of local
+/// servers, are not redacted, because they occur inside other words.
 const MIN_SECRET_BYTES: usize = 8;
 
 /// The values to redact from errors, longest first.

@@ -100,7 +100,8 @@ impl Structured {
     }
 }
 
-/// The maximum length of text that is held back as the possible end of the object, in bytes.
+/// The maximum length of text that is held back as the possible end of the wrapper object, in
+/// bytes.
 const MAX_HELD_BYTES: usize = 1024;
 
 /// A parser that extracts the value from the wrapper object `{"value": …}` while the object is
@@ -110,7 +111,7 @@ struct Unwrapper {
     /// The number of bytes of the beginning `{"value":` that were received.
     matched: usize,
     is_inside: bool,
-    /// Text that is held back: the beginning of the object, or its possible end.
+    /// Text that is held back: the beginning of the wrapper object, or its possible end.
     held: String,
     /// Set if the reply does not begin with the wrapper object. The text is then passed through.
     is_unwrapped: bool,
@@ -162,7 +163,8 @@ impl Unwrapper {
         all
     }
 
-    /// Returns the text that was held back, unless it is the end of the object.
+    /// Ends the reply. Returns the text that was held back, or an empty string if it is the end of
+    /// the wrapper object.
     fn finish(self) -> String {
         if self.is_inside && self.held.trim_ascii() == "}" { String::new() } else { self.held }
     }

@@ -1,6 +1,6 @@
 use haft_core::{message::AssistantMessage, model::FinishReason};
 
-/// The finish reason of a reply, and whether the reply has ended.
+/// The finish reason of a reply, and a flag that is set when the reply has ended.
 #[derive(Debug, Default)]
 pub(super) struct FinishState {
     reason: Option<String>,
@@ -26,17 +26,17 @@ pub(super) enum FinishKind {
 
 /// Known finish reasons, compared without regard to case.
 const REASONS: &[(&[&str], FinishKind)] = &[
-    // From OpenAI. The next list is from Anthropic, Cohere, Hugging Face and Together, through
-    // gateways.
+    // Finish reasons of OpenAI. The next list is from Anthropic, Cohere, Hugging Face and Together,
+    // through gateways.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
     (
         &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],
         FinishKind::Complete,
     ),
-    // From both APIs of OpenAI, Anthropic, Gemini and Mistral.
+    // Finish reasons of both APIs of OpenAI, and of Anthropic, Gemini and Mistral.
     (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
     (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
-    // From OpenAI, Zhipu, Bedrock and Anthropic. The next list is from Gemini.
+    // Finish reasons of OpenAI, Zhipu, Bedrock and Anthropic. The next list is from Gemini.
     (
         &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
         FinishKind::Filter,
@@ -45,7 +45,7 @@ const REASONS: &[(&[&str], FinishKind)] = &[
         &["safety", "recitation", "prohibited_content", "blocklist", "spii", "image_safety"],
         FinishKind::Filter,
     ),
-    // From DeepSeek, vLLM, SGLang, Zhipu and Gemini.
+    // Finish reasons of DeepSeek, vLLM, SGLang, Zhipu and Gemini.
     (&["insufficient_system_resource", "abort", "aborted", "network_error"], FinishKind::Interrupted),
     (&["cancelled", "canceled", "timeout", "interrupted", "incomplete"], FinishKind::Interrupted),
     (&["malformed_function_call", "unexpected_tool_call"], FinishKind::Interrupted),
@@ -60,8 +60,8 @@ impl FinishKind {
 }
 
 impl FinishState {
-    /// Stores the finish reason of a chunk. An empty reason does not end the reply, because Ollama
-    /// and SGLang send one with each chunk.
+    /// Stores `reason`, the finish reason of a chunk. An empty reason does not end the reply,
+    /// because Ollama and SGLang send one with each chunk.
     pub(super) fn set_reason(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;
@@ -85,7 +85,7 @@ impl FinishState {
         FinishKind::of(self.reason())
     }
 
-    /// Returns `true` if the model stopped to call tools.
+    /// Returns `true` if the finish reason means that the model calls tools.
     pub(super) fn is_tool_calls(&self) -> bool {
         ["tool_calls", "function_call", "tool_call", "tool_use"]
             .iter()

@@ -242,8 +242,8 @@ impl ResponsesAccumulator {
         // The final text repeats the surrogate that was held back, so the surrogate is dropped.
         self.accumulator.reset_joiner();
         let received = self.accumulator.text.get(start..start.saturating_add(length)).unwrap_or_default();
-        // If the final text differs from the deltas, they cannot be taken back: the difference is
-        // ignored.
+        // If the final text differs from the deltas, the difference is ignored, because emitted
+        // deltas cannot be taken back.
         let rest = text.strip_prefix(received).unwrap_or_default().to_owned();
         self.add_text(place, rest, sink)?;
         if !has_deltas {

@@ -1,4 +1,4 @@
-//! Tests of the transport that both APIs share, with the models of both.
+//! Tests of the transport that both APIs share. Each test uses a model of each API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     streams::{call_delta, delta, finish},
 };
 
-/// The replies and stream events of one API.
+/// A test case for one API: its path, replies, stream events and model.
 struct ApiCase {
     path: &'static str,
     /// A non-streamed reply with the text `Hi`.
@@ -139,7 +139,7 @@ async fn permanent_errors_are_not_retried() {
     }
 }
 
-/// Behaviour M5: each phase has its own timeout.
+/// Behaviour M5: each phase of a request has its own timeout.
 #[tokio::test]
 async fn every_phase_times_out() {
     let short = Duration::from_millis(50);

@@ -17,8 +17,9 @@ async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
     (error, server.take_requests().len())
 }
 
-/// Behaviour M1: a retry waits at least as long as `Retry-After` requires. `client/retry/tests.rs`
-/// tests the retry policy in paused time.
+/// Behaviour M1: a retry waits at least as long as `Retry-After` requires.
+///
+/// `client/retry/tests.rs` tests the retry policy in paused time.
 #[tokio::test]
 async fn rate_limited_request_is_retried_after_retry_after() {
     let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);

@@ -36,7 +36,7 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// Behaviour M6: servers use many different reasons for a regular end.
+/// Behaviour M6: the different finish reasons of servers for a regular end are recognized.
 #[tokio::test]
 async fn regular_finish_reasons_are_recognized() {
     for reason in
@@ -54,7 +54,7 @@ async fn regular_finish_reasons_are_recognized() {
     }
 }
 
-/// Behaviour M11: if the server interrupts a reply, the reply is an error with the partial text.
+/// Behaviour M11: if the server interrupts a reply, the result is an error with the partial text.
 #[tokio::test]
 async fn interruption_by_the_server_is_truncated() {
     for reason in [
@@ -77,7 +77,8 @@ async fn interruption_by_the_server_is_truncated() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
-/// Behaviour M8: servers use many different reasons for token limits and content filters.
+/// Behaviour M8: the different finish reasons of servers for token limits and content filters are
+/// recognized.
 #[tokio::test]
 async fn reasons_for_limits_and_filters_are_recognized() {
     let limits =
@@ -206,7 +207,7 @@ async fn incomplete_call_is_truncated_without_a_regular_finish_reason() {
     assert_eq!(calls(&[half]).await, [add("a", "{\"x\":")]);
 }
 
-/// Behaviour M11: a stream with neither a `finish_reason` nor `[DONE]` is truncated.
+/// Behaviour M11: a stream with neither a `finish_reason` nor `[DONE]` is reported as truncated.
 #[tokio::test]
 async fn stream_without_finish_reason_and_done_is_truncated() {
     let error = last(chunks(&[delta(json!({"content": "Once upon"}))])).await.unwrap_err();
@@ -214,8 +215,8 @@ async fn stream_without_finish_reason_and_done_is_truncated() {
     assert_eq!(partial.text(), "Once upon");
 }
 
-/// Behaviour M11: a stream that ends inside an event is truncated. A stream that contains only
-/// `[DONE]` is empty.
+/// Behaviour M11: a stream that ends inside an event is reported as truncated. A stream that
+/// contains only `[DONE]` is reported as empty.
 #[tokio::test]
 async fn stream_ending_inside_an_event_is_truncated() {
     let half_event =

@@ -92,7 +92,8 @@ fn incompatible_tool_is_sent_without_strict() {
     );
 }
 
-/// Behaviour S4: Anthropic and the Responses API reject a root with alternatives, too.
+/// Behaviour S4: alternatives at the root of a schema are merged for Anthropic and the Responses
+/// API, too, because both reject them.
 #[test]
 fn root_alternatives_are_merged_for_other_apis() {
     let either = json!({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"b": {"type": "integer"}}}]});

@@ -8,7 +8,8 @@ use tracing::{
 /// Sets the subscriber of the current thread until the returned guard is dropped.
 ///
 /// With a single dispatcher, `tracing` caches the interest in a callsite for all threads, and the
-/// first thread may have no subscriber. With a second dispatcher, it queries both each time.
+/// first thread may have no subscriber. With a second dispatcher, the interest of both is checked
+/// each time.
 pub(crate) fn capture(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
     let second = Dispatch::new(NoSubscriber::new());
     (subscriber::set_default(subscriber), second)

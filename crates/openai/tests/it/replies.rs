@@ -200,7 +200,7 @@ async fn calls_in_separate_choices_are_merged() {
             vec!["a", "b"],
         ),
         (json!([numbered(1, text.clone())]), "Let me look.", vec![]),
-        // Choices with another index are alternative replies and are ignored.
+        // Choices with an index other than 0 are alternative replies, so they are ignored.
         (json!([numbered(1, b), numbered(0, a)]), "Another.", vec!["a"]),
     ] {
         let message = receive(&json!({"choices": choices})).await.unwrap().message;
@@ -246,8 +246,8 @@ async fn refusal_is_a_separate_field() {
     assert_eq!((reply.finish_reason, reply.message.text().as_str()), (FinishReason::Stop, ""));
 }
 
-/// Behaviour M10: an empty reply is retried. After the last attempt it is the error
-/// `EmptyResponse`.
+/// Behaviour M10: an empty reply is retried. After the last attempt, the error `EmptyResponse` is
+/// returned.
 #[tokio::test]
 async fn empty_reply_is_retried_and_then_an_error() {
     for empty in [json!({"choices": []}), completion(json!({"content": null}), json!("stop"))] {
@@ -405,8 +405,8 @@ async fn unrequested_stream_is_accepted() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// `content-encoding: utf-8` is not a compression, and a `location` header in a 400 response is not
-/// a redirect.
+/// Misused headers are ignored: `content-encoding: utf-8` is not a compression, and a `location`
+/// header in a 400 response is not a redirect.
 #[tokio::test]
 async fn misused_headers_are_ignored() {
     let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();

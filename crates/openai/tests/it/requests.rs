@@ -232,7 +232,7 @@ async fn tool_fields_are_omitted_without_tools() {
 }
 
 /// Newer OpenAI models require `max_completion_tokens`, and DeepSeek requires `reasoning_content`.
-/// Both fields are sent only if the option is set.
+/// Both fields are sent only if the option of the builder is set.
 #[tokio::test]
 async fn provider_specific_fields_are_sent_by_option() {
     let thought = AssistantMessage {

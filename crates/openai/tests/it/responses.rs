@@ -44,7 +44,7 @@ pub(crate) fn sample_response() -> Value {
     })
 }
 
-/// Returns the stream events for a response, in OpenAI's format.
+/// Returns the stream events for `response`, in OpenAI's format.
 pub(crate) fn events_of(response: &Value) -> Vec<Value> {
     let mut head = response.clone();
     (head["status"], head["output"], head["usage"]) = (json!("in_progress"), json!([]), Value::Null);
@@ -236,7 +236,8 @@ async fn length_filter_and_refusal_are_three_outcomes() {
     }
 }
 
-/// Some servers repeat the initial response, with its status `in_progress`, in the last event.
+/// The type of the last event overrides the status in it. Some servers repeat the initial response,
+/// with its status `in_progress`, in the last event.
 #[tokio::test]
 async fn type_of_the_last_event_overrides_its_status() {
     let mut events = events_of(&sample_response());
@@ -288,7 +289,8 @@ async fn too_many_items_are_rejected() {
     assert!(matches!(&error, ModelError::InvalidResponse(it) if it.contains("items")), "{error:?}");
 }
 
-/// Behaviour M11, M12: a stream that ends before its last event is truncated, wherever it ends.
+/// Behaviour M11, M12: a stream that ends at any point before its last event is reported as
+/// truncated.
 #[tokio::test]
 async fn early_end_of_a_stream_is_truncated() {
     let events = events_of(&sample_response());
@@ -402,8 +404,7 @@ async fn images_and_files_are_sent_and_audio_is_described() {
     check(request, expect![[r#"{"model":"test-model","input":[{"role":"user","content":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]},{"type":"function_call","call_id":"a","name":"draw","arguments":"{\"malformed_arguments\":\"not json\"}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"Look:"},{"type":"input_image","image_url":"data:image/png;base64,Y2F0"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,ZG9j"},{"type":"input_text","text":"[audio/wav, 2 bytes]"}]}],"store":false,"include":["reasoning.encrypted_content"],"stream":false}"#]]).await;
 }
 
-/// Returns the conversation that follows a reply: the user message, the reply, and the results of
-/// its calls.
+/// Returns a conversation with `reply`: a user message, the reply, and the results of its calls.
 fn conversation_after(reply: AssistantMessage) -> Vec<Message> {
     let calls = reply.tool_calls.clone();
     let mut messages = vec![Message::user("Hello"), Message::assistant(reply)];
@@ -447,8 +448,8 @@ async fn reasoning_is_sent_back_before_its_item() {
     assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
 }
 
-/// The items of a response are sent back in order, even several messages and an item of an unknown
-/// type.
+/// The items of a response are sent back in their original order. The response contains several
+/// messages and an item of an unknown type.
 #[tokio::test]
 async fn items_keep_their_order() {
     let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});

@@ -103,7 +103,8 @@ proptest! {
     }
 }
 
-/// Returns the message of a response and its concatenated text deltas, non-streamed and streamed.
+/// Receives `response`, non-streamed and streamed. Returns the message and the concatenated text
+/// deltas of each reply, or `None` if the reply is an error.
 async fn both_ways(response: &Value) -> [Option<(AssistantMessage, String)>; 2] {
     let server = Server::replying([ok(response), chunks(&events_of(response))]).await;
     let model = server.responses().max_retries(0).build().unwrap();

@@ -189,7 +189,7 @@ async fn calls_with_the_same_index_and_no_id_are_separated_by_complete_arguments
     assert_eq!(arguments(calls(&[at_once]).await), [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// Behaviour M7 and M13: some servers give every call the same id. The calls are still separate.
+/// Behaviour M7 and M13: calls are separate even if a server gives all of them the same id.
 #[tokio::test]
 async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     let piece = |id: &str, name: &str, arguments: &str| json!({"id": id, "function": {"name": name, "arguments": arguments}});
@@ -222,7 +222,8 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     }
 }
 
-/// Behaviour M13: if a server repeats a whole call, it is not a second call.
+/// Behaviour M13: a call that a server repeats as a whole is ignored, because it is not a second
+/// call.
 #[tokio::test]
 async fn repeated_call_is_ignored() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
@@ -371,7 +372,9 @@ async fn stream_without_a_content_type_is_accepted() {
     assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M15: unread data stays at the server. The bound of 8 MiB includes the socket buffers.
+/// Behaviour M15: unread data stays at the server.
+///
+/// The bound of 8 MiB includes the socket buffers.
 #[tokio::test]
 async fn slow_reader_applies_backpressure() {
     let event = format!("data: {}\n\n", delta(json!({"content": "x".repeat(100)})));
@@ -427,7 +430,8 @@ async fn oversized_event_is_rejected() {
     assert!(matches!(error, ModelError::InvalidResponse(_)), "{error:?}");
 }
 
-/// A chunk that has only a `message` may be a progress report, not an error.
+/// A chunk that has only a `message` is ignored, because it may be a progress report and not an
+/// error.
 #[tokio::test]
 async fn progress_reports_in_a_stream_are_ignored() {
     let queued = json!({"message": "queued"});

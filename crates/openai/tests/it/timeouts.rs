@@ -24,8 +24,9 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
     }
 }
 
-/// Behaviour M5: establishing a connection has a timeout. A listener with a full backlog does not
-/// accept connections.
+/// Behaviour M5: establishing a connection has a timeout.
+///
+/// The test connects to a listener with a full backlog, because it accepts no connections.
 #[tokio::test]
 async fn connecting_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
@@ -43,7 +44,7 @@ async fn connecting_times_out() {
     assert!(matches!(error, ModelError::TimedOut { phase: TimeoutPhase::Connect, .. }), "{error:?}");
 }
 
-/// Behaviour M5: each phase has its own timeout.
+/// Behaviour M5: each phase of a request has its own timeout.
 #[tokio::test]
 async fn every_phase_times_out() {
     let short = Duration::from_millis(50);

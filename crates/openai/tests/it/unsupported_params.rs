@@ -184,8 +184,8 @@ const BRIDGED: [&str; 13] = [
     "user",
 ];
 
-/// Behaviour D38: Mistral accepts only an assistant message after a tool result, so one is
-/// inserted.
+/// Behaviour D38: an assistant message is inserted after the tool results, because Mistral rejects
+/// a user message there.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_for_mistral() {
     let server = Server::replying([minimal_reply()]).await;
@@ -216,9 +216,9 @@ async fn assistant_message_follows_tool_results_after_a_rejection() {
     }
 }
 
-/// The message may also list supported parameters. If the error has a `param`, only this parameter
-/// is omitted. Otherwise the listed parameters are tried, and only the omission that succeeded is
-/// remembered.
+/// If an error has a `param`, only this parameter is omitted, because the message may also list
+/// supported parameters. Without a `param`, the listed parameters are omitted in turn, and only the
+/// omission that succeeded is remembered.
 #[tokio::test]
 async fn only_the_rejected_parameter_is_omitted() {
     const NAMES: [&str; 4] = ["stop", "seed", "temperature", "top_p"];

@@ -30,7 +30,7 @@ pub enum CalculatorError {
     /// A function has the wrong number of arguments.
     #[error("wrong number of arguments in `{part}`")]
     ArgumentCount {
-        /// The function call, as written in the expression.
+        /// The incorrect function call, as written in the expression.
         part: String,
     },
     /// A function has more than 64 arguments.
@@ -39,19 +39,19 @@ pub enum CalculatorError {
     /// The expression divides by zero.
     #[error("division by zero in `{part}`")]
     DivisionByZero {
-        /// The division, as written in the expression.
+        /// The division by zero, as written in the expression.
         part: String,
     },
     /// The result is not a real number, such as `sqrt(-4)`.
     #[error("`{part}` has no real value")]
     NoRealValue {
-        /// The operation, as written in the expression.
+        /// The operation without a real value, as written in the expression.
         part: String,
     },
     /// A number or a result has more than 9,999 digits before the decimal point.
     #[error("`{part}` is too large: numbers end at 10^9999")]
     TooLarge {
-        /// The number or operation, as written in the expression.
+        /// The number or operation that is too large, as written in the expression.
         part: String,
     },
     /// The expression has more than 1,000 characters, or is nested deeper than 32.

@@ -3,7 +3,7 @@ use haft_core::{Json, Timestamp, ToolContext};
 use super::{CurrentDatetime, DatetimeError, DatetimeFormat, get_current_datetime};
 use crate::Clock;
 
-/// 2026-11-21T09:30:00Z.
+/// The current time in the tests: 2026-11-21T09:30:00Z.
 const NOW: Timestamp = Timestamp::from_unix_millis(1_795_253_400_000);
 
 fn get(format: DatetimeFormat, timezone: &str) -> Result<CurrentDatetime, String> {
