@@ -21,7 +21,7 @@ pub(crate) struct Docs {
 
 impl Docs {
     /// Collects the doc comments from `attributes`.
-    pub(crate) fn of(attributes: &[Attribute]) -> Self {
+    pub(crate) fn from_attributes(attributes: &[Attribute]) -> Self {
         let pieces: Vec<_> = attributes.iter().filter_map(doc_value).cloned().map(without_group).collect();
         let literals: Option<Vec<String>> = pieces.iter().map(literal_text).collect();
         let Some(texts) = literals else { return Self { pieces, ..Self::default() } };

@@ -197,8 +197,8 @@ impl Argument {
 }
 
 /// Removes each `#[cfg]` attribute from a parameter, and each `#[cfg_attr]` that contains `tool`,
-/// and adds an error for it. An attribute macro receives the function before the compiler evaluates
-/// these attributes.
+/// and adds an error for it, because an attribute macro receives the function before the compiler
+/// evaluates these attributes.
 fn reject_cfg(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| {
         let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");
@@ -213,7 +213,7 @@ fn reject_cfg(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
 }
 
 fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> (Docs, ParameterOptions) {
-    let docs = Docs::of(attributes);
+    let docs = Docs::from_attributes(attributes);
     let mut options = ParameterOptions::default();
     for attribute in
         attributes.extract_if(.., |attribute| is_doc(attribute) || attribute.path().is_ident("tool"))

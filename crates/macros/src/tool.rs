@@ -73,7 +73,7 @@ impl Tool {
         let options = Options::read(settings, errors);
         let inputs = function.signature.inputs.iter_mut();
         let parameters = inputs.filter_map(|input: &mut FnArg| Parameter::take(input, errors)).collect();
-        let docs = Docs::of(&function.attributes);
+        let docs = Docs::from_attributes(&function.attributes);
         Self { options, function, parameters, docs, owner }
     }
 

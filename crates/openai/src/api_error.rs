@@ -44,8 +44,8 @@ impl ApiError {
         })
     }
 
-    /// Parses an error such as `{"error": …}`, in the variants of all servers. Returns `None` if
-    /// `body` has no message, no code and no type.
+    /// Parses an error body such as `{"error": …}`, also in the variants of other servers. Returns
+    /// `None` if `body` has no message, no code and no type.
     fn of_value(body: &Value) -> Option<Self> {
         // Gemini wraps the error in a list with one element.
         let body = body.get(0).unwrap_or(body);

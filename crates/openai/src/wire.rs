@@ -26,7 +26,7 @@ pub(crate) use event::Event;
 pub(crate) use lenient_string::{LenientString, Object};
 use lists::WireCalls;
 pub(crate) use surrogates::SurrogateJoiner;
-pub(crate) use usage::{WireUsage, merge_usage, usage_of};
+pub(crate) use usage::{WireUsage, merge_usage, parse_usage};
 
 /// A whole Chat Completions reply, or a chunk of a stream. One type serves both, because some
 /// servers send one in place of the other.

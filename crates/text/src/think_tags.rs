@@ -36,7 +36,7 @@ const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 #[derive(Debug, Default)]
 pub struct ThinkTagParser {
     state: State,
-    /// Received text, not returned yet: it may be a part of a tag, or whitespace to drop.
+    /// Received text that was not returned yet. It may be a part of a tag, or whitespace to drop.
     buffer: String,
 }
 
@@ -125,7 +125,7 @@ impl ThinkTagParser {
                     split.reasoning.push_str(reasoning.trim_end());
                     return self.enter(State::Closed, rest.to_owned());
                 }
-                let end = self.buffer.len() - undecided(&self.buffer);
+                let end = self.buffer.len() - undecided_bytes(&self.buffer);
                 split.reasoning.extend(self.buffer.drain(..end));
                 false
             }
@@ -145,7 +145,7 @@ impl ThinkTagParser {
 
 /// Returns the length in bytes of the suffix of `reasoning` that possibly does not belong to it:
 /// whitespace, and the beginning of a closing tag.
-fn undecided(reasoning: &str) -> usize {
+fn undecided_bytes(reasoning: &str) -> usize {
     let is_suffix = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);
     let part = part.unwrap_or_default();

@@ -63,7 +63,7 @@ pub enum DatetimeError {
     Clock(#[source] BoxError),
 }
 
-/// Returns the current time of the [`Clock`] in a time zone.
+/// Returns the current time of the [`Clock`] in the time zone `timezone`, formatted as `format`.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@ use syn::{ItemStruct, parse_quote};
 use super::Docs;
 
 fn text(item: &ItemStruct) -> Option<String> {
-    Docs::of(&item.attrs).text().map(|text| text.to_string())
+    Docs::from_attributes(&item.attrs).text().map(|text| text.to_string())
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn list_of_arguments_is_separated_from_the_text() {
         struct Item;
     };
     assert_eq!(text(&item).as_deref(), Some(r#""Adds.\n\n# Errors\n\nNever.""#));
-    let docs = Docs::of(&item.attrs);
+    let docs = Docs::from_attributes(&item.attrs);
     let of = |name: &str| docs.of_argument(&quote::format_ident!("{name}"));
     assert_eq!((of("x"), of("y"), of("z")), (Some("The first."), Some("The second, or none."), None));
     assert_eq!(docs.listed_arguments().map(|(name, _)| name).collect::<Vec<_>>(), ["x", "y", "z"]);

@@ -63,8 +63,8 @@ fn in_band_error_may_have_a_status() {
     assert_eq!(ApiError::in_band(&json!(["boom"])).to_string(), "the model's server failed: boom");
 }
 
-/// An error inside a stream has no HTTP status. It is derived from OpenAI's `code` or `type`, so
-/// permanent errors are not retried.
+/// An error inside a stream has no HTTP status, so the status is derived from OpenAI's `code` or
+/// `type`. Otherwise permanent errors would be retried.
 #[test]
 fn in_band_error_may_be_permanent() {
     let quota = json!({"message": "pay", "type": "insufficient_quota"});

@@ -121,7 +121,7 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Adds an HTTP header to each request. Its value is redacted in errors and logs.
+    /// Adds an HTTP header to each request. The header value is redacted in errors and logs.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), SecretString::from(value.into())));

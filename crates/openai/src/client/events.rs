@@ -116,7 +116,7 @@ impl EventParser {
         Some((start, end))
     }
 
-    /// Adds the field in the line `start..end` to the current event.
+    /// Adds the field in the line `bytes[start..end]` to the current event.
     fn add_line(&mut self, start: usize, end: usize) {
         let mut line = self.bytes.get(start..end).unwrap_or_default();
         if !replace(&mut self.has_begun, true) {

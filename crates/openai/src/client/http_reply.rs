@@ -122,7 +122,8 @@ impl HttpReply {
         })
     }
 
-    /// Reads the whole body of a non-streamed reply.
+    /// Reads the whole body of a non-streamed reply. Returns an error if it is longer than
+    /// [`LINE_BYTES`].
     pub(super) async fn read_body(&mut self) -> Result<Vec<u8>, ModelError> {
         // Most bodies arrive in one chunk, which needs no copy.
         let mut body = self.next_chunk().await?.unwrap_or_default();

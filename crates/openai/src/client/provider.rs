@@ -72,7 +72,8 @@ struct Preset {
     /// Alternative names of the provider.
     aliases: &'static [&'static str],
     base_url: Option<&'static str>,
-    /// The environment variable for the API key. `None` if the provider requires no key.
+    /// The name of the environment variable for the API key. `None` if the provider requires no
+    /// key.
     key_variable: Option<&'static str>,
     /// The domains of the provider's hosts. Subdomains match, too.
     domains: &'static [&'static str],
@@ -112,7 +113,7 @@ pub(super) struct Quirks {
 }
 
 impl Quirks {
-    /// Returns the response schemas that the server supports.
+    /// Returns the kind of response schemas that the server supports.
     pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }
@@ -313,12 +314,14 @@ impl Provider {
         self.preset().map_or("", |preset| preset.name)
     }
 
-    /// Returns the base URL. For a local server this is the default address. `None` for Azure.
+    /// Returns the base URL of the provider, or the default address of a local server. `None` for
+    /// Azure, because each resource has its own URL.
     pub fn base_url(self) -> Option<&'static str> {
         self.preset()?.base_url
     }
 
-    /// Returns the environment variable for the API key. `None` if the provider requires no key.
+    /// Returns the name of the environment variable for the API key. `None` if the provider
+    /// requires no key.
     pub fn key_variable(self) -> Option<&'static str> {
         self.preset()?.key_variable
     }

@@ -37,7 +37,7 @@ impl RetryPolicy {
             .retry(self.backoff())
             .when(is_retryable)
             .adjust(|error, wait| {
-                let wait = wait.map(|wait| jittered(wait.max(error.retry_after().unwrap_or_default())));
+                let wait = wait.map(|wait| with_jitter(wait.max(error.retry_after().unwrap_or_default())));
                 wait.filter(|wait| *wait < clock.remaining())
             })
             .notify(move |error, wait| {
@@ -58,7 +58,7 @@ impl RetryPolicy {
 
 /// Returns `wait` plus a random part of up to 50 %, so that clients do not retry all at the same
 /// time. This also applies to a wait from `Retry-After`.
-fn jittered(wait: Duration) -> Duration {
+fn with_jitter(wait: Duration) -> Duration {
     // The result can overflow, because `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)
 }

@@ -72,8 +72,8 @@ impl UnsupportedParams {
         OptionalParams(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds the parameters that `accepted` contains and `rejected` does not: the omissions without
-    /// which the server rejected the request.
+    /// Adds the parameters that are in `accepted` and not in `rejected`, because the request
+    /// succeeded only after they were omitted.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
     }

@@ -236,8 +236,7 @@ impl Call {
             return true;
         }
         let has_other_name = name != &self.name && !self.name.is_empty();
-        if ids.is_some() && !has_other_name && (self.is_placeholder_for(piece) || self.is_repeated_by(piece))
-        {
+        if ids.is_some() && !has_other_name && (self.is_replaced_by(piece) || self.is_repeated_by(piece)) {
             return false;
         }
         let is_over = !piece.arguments.trim().is_empty()
@@ -248,7 +247,7 @@ impl Call {
 
     /// Returns `true` if the arguments so far are `{}` and `piece` begins the actual arguments.
     /// Gateways to Anthropic send `{}` first.
-    fn is_placeholder_for(&self, piece: &Piece) -> bool {
+    fn is_replaced_by(&self, piece: &Piece) -> bool {
         self.arguments.trim() == "{}" && piece.arguments.trim_start().starts_with('{')
     }
 
@@ -262,7 +261,7 @@ impl Call {
     /// Removes the preliminary arguments `{}` from this call, or the repeated arguments from
     /// `piece`.
     fn prepare(&mut self, piece: &mut Piece) {
-        if self.is_placeholder_for(piece) {
+        if self.is_replaced_by(piece) {
             self.arguments.clear();
         } else if self.is_repeated_by(piece) {
             piece.arguments.clear();

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     api_error::ApiError,
     origin::Origin,
-    wire::{LenientString, WireCall, WireFunction, merge_usage, usage_of},
+    wire::{LenientString, WireCall, WireFunction, merge_usage, parse_usage},
 };
 
 /// The key of the provider data that the Responses adapter stores in a message.
@@ -105,7 +105,7 @@ impl ResponsesAccumulator {
     fn end(&mut self, mut response: Value, status: &str, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         self.set_id_and_model(&response);
         let mut take = |key| response.get_mut(key).map(Value::take).unwrap_or_default();
-        self.accumulator.usage = merge_usage(self.accumulator.usage, usage_of(take("usage")));
+        self.accumulator.usage = merge_usage(self.accumulator.usage, parse_usage(take("usage")));
         let (error, details) = (take("error"), take("incomplete_details"));
         if !error.is_null() && error != json!({}) {
             return Err(ApiError::in_band(&error));

@@ -33,7 +33,7 @@ impl LenientString {
         }
     }
 
-    /// Returns the string, or `None` if it is empty or the field has any other JSON.
+    /// Returns the string. `None` if it is empty, or if the value is any other JSON.
     #[cfg(feature = "client")]
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {

@@ -6,7 +6,7 @@ use super::{LenientString, Object};
 
 /// Parses `usage`, the usage object of either API. Returns `None` if it is not an object, or if its
 /// numbers are invalid.
-pub(crate) fn usage_of(usage: Value) -> Option<Usage> {
+pub(crate) fn parse_usage(usage: Value) -> Option<Usage> {
     Object::<WireUsage>::deserialize(usage).ok()?.take()?.into_usage()
 }
 
@@ -69,8 +69,8 @@ impl WireUsage {
     }
 }
 
-/// Adds the reasoning tokens to the output tokens if the server counts them separately, like xAI
-/// and gateways to Gemini. `total` is the total count from the server, or 0.
+/// Adds the reasoning tokens to the output tokens if the server counts them separately, as xAI and
+/// gateways to Gemini do. `total` is the total count from the server, or 0.
 fn add_reasoning_tokens(usage: Usage, total: u64) -> Usage {
     let Usage { input_tokens, output_tokens, reasoning_tokens, .. } = usage;
     let all = output_tokens.saturating_add(reasoning_tokens);

@@ -36,7 +36,7 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// Behaviour M6: the different finish reasons of servers for a regular end are recognized.
+/// Behaviour M6: a regular end is recognized by the finish reasons of many servers.
 #[tokio::test]
 async fn regular_finish_reasons_are_recognized() {
     for reason in
@@ -77,8 +77,8 @@ async fn interruption_by_the_server_is_truncated() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
-/// Behaviour M8: the different finish reasons of servers for token limits and content filters are
-/// recognized.
+/// Behaviour M8: token limits and content filters are recognized by the finish reasons of many
+/// servers.
 #[tokio::test]
 async fn reasons_for_limits_and_filters_are_recognized() {
     let limits =

@@ -73,7 +73,8 @@ async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, 
     }
 }
 
-/// OpenRouter's reasoning blocks are sent back. Streamed pieces of a block are joined first.
+/// OpenRouter's reasoning blocks are sent back, after the streamed pieces of each block have been
+/// joined.
 #[tokio::test]
 async fn reasoning_details_are_sent_back() {
     let block = json!({"type": "reasoning.text", "text": "First, then.", "signature": "s", "index": 0});
@@ -145,7 +146,8 @@ async fn thought_signatures_are_sent_back() {
     assert_eq!(marks, [&json!("skip_thought_signature_validator"), &Value::Null]);
 }
 
-/// Mistral sends its reasoning as parts of the content, and expects it back in this form.
+/// Reasoning from Mistral is sent back as parts of the content, because Mistral sends and expects
+/// it in this form.
 #[tokio::test]
 async fn thinking_parts_are_sent_back() {
     let thinking = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
@@ -313,8 +315,8 @@ fn tools() -> ToolList {
     ToolList::new("test", [tool("now"), tool("later")])
 }
 
-/// llama.cpp ignores a tool name in `tool_choice`, and LM Studio rejects it. For these servers,
-/// only the chosen tool is sent.
+/// A chosen tool is sent in the form that the provider supports. llama.cpp ignores a tool name in
+/// `tool_choice`, and LM Studio rejects it, so only the chosen tool is sent to these servers.
 #[tokio::test]
 async fn tool_choice_has_the_form_of_the_provider() {
     let request = ChatRequest {

@@ -196,8 +196,8 @@ async fn assistant_message_follows_tool_results_for_mistral() {
     assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
 }
 
-/// Other servers may run Mistral models, too. They reject a user message after a tool result, and
-/// an assistant message is inserted from then on.
+/// Other servers may run Mistral models, too. If such a server rejects a user message after a tool
+/// result, an assistant message is inserted from then on.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_after_a_rejection() {
     let rejection = rejection(

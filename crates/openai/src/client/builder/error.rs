@@ -36,7 +36,7 @@ pub enum BuildError {
     NoApiKey {
         /// The base URL of the provider.
         base_url: String,
-        /// The environment variable that is read for the key.
+        /// The name of the environment variable for the key.
         variable: &'static str,
     },
     /// The API key has characters that are forbidden in HTTP headers, such as a line break.

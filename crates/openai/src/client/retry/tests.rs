@@ -7,7 +7,7 @@ use haft_core::{
 };
 use tokio::time::Instant;
 
-use super::{MAX_WAIT, RetryPolicy, jittered};
+use super::{MAX_WAIT, RetryPolicy, with_jitter};
 use crate::{Timeouts, client::clock::Clock};
 
 fn busy(retry_after: Option<Duration>) -> ModelError {
@@ -48,10 +48,10 @@ fn waits_double_up_to_a_bound() {
 
 #[test]
 fn jitter_adds_up_to_a_half() {
-    let waits: Vec<_> = (0..100).map(|_| jittered(MAX_WAIT)).collect();
+    let waits: Vec<_> = (0..100).map(|_| with_jitter(MAX_WAIT)).collect();
     assert!(waits.iter().all(|wait| *wait >= MAX_WAIT && *wait <= MAX_WAIT.mul_f64(1.5)));
     assert_ne!(waits[0], waits[1]);
-    assert_eq!(jittered(Duration::MAX), Duration::MAX);
+    assert_eq!(with_jitter(Duration::MAX), Duration::MAX);
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ impl Input {
     /// messages after it. `None` if no response matches, or if no messages follow it.
     ///
     /// A response does not match if the messages that precede it were shortened, summarised or
-    /// changed since.
+    /// changed after it was stored.
     pub(crate) fn since_stored(&self) -> Option<(&str, Self)> {
         let mut digests = Digests::default();
         let mut last = None;
