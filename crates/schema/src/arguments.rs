@@ -1,4 +1,4 @@
-//! Normalization of the schema of a tool's arguments: its root becomes an object.
+//! Normalization of the schema of a tool's arguments. The root of the result has the type `object`.
 
 #[cfg(test)]
 mod tests;
@@ -10,12 +10,12 @@ use super::error::{SchemaError, SchemaFault};
 use super::provider::is_assertion;
 use super::reference;
 
-/// Keywords that can declare properties in another subschema. Beside them, an empty `properties`
-/// would suggest that there are none.
+/// Keywords that can declare properties in another subschema. No empty `properties` is added beside
+/// them, because it would suggest that there are no properties.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/// Returns the root with `"type": "object"` and `properties`, or `None` if it already has both.
-/// Fails if the root does not allow objects.
+/// Returns a copy of `root` with `"type": "object"` and `properties`, or `None` if `root` needs no
+/// change. Fails if `root` does not allow objects.
 pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(keywords) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);
@@ -42,8 +42,9 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
     Ok(Some(Value::Object(object)))
 }
 
-/// Moves the `$ref` into an `allOf`, because draft-07 ignores a `type` beside it. Draft-07 also
-/// ignored the assertions beside the `$ref`. They are dropped, so they do not take effect now.
+/// Adds `"type": "object"` and moves the `$ref` into an `allOf`, because draft-07 ignores a `type`
+/// beside a `$ref`. Draft-07 also ignored the assertions beside the `$ref`. They are dropped, so
+/// they do not take effect now.
 fn object_beside_reference(keywords: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
     for (key, value) in keywords {

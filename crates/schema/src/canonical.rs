@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Serializes a value as compact JSON with sorted object keys.
+/// Serializes `value` as compact JSON with sorted object keys.
 ///
 /// Use it for fingerprints and cache keys: two objects that differ only in the order of their keys
 /// have the same text. Numbers are not normalized: `3` and `3.0` differ.

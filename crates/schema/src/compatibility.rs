@@ -1,30 +1,36 @@
-//! Static check of an output schema against the input schema of a consumer.
+//! Static comparison of an output schema with the input schema of a consumer, such as the next tool
+//! of a chain.
 
 use serde_json::{Map, Value};
 
 use super::{Schema, reference, text};
 
-/// Maximum nesting of the compared schemas. Deeper levels are assumed to be compatible.
+/// The maximum nesting of the compared schemas, in levels. Deeper levels are assumed to be
+/// compatible.
 const MAX_DEPTH: usize = 16;
-/// Maximum number of compared pairs of subschemas. Further pairs are assumed to be compatible.
+/// The maximum number of compared pairs of subschemas. Further pairs are assumed to be compatible.
 const MAX_PAIRS: usize = 2_000;
 
-/// A location where the values produced by one schema are never valid for another schema.
+/// A location where no value of a producer's schema can be valid for the schema of its consumer,
+/// found by [`Schema::incompatibility`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incompatibility {
-    /// The JSON pointer of the location, in the consumed value.
+    /// The JSON pointer of the location in the consumed value, such as `/x`. The pointer of the
+    /// root is empty.
     pub pointer: String,
-    /// The reason, as text: `expected integer, produced string`.
+    /// The reason, for example `expected integer, produced string`.
     pub reason: String,
 }
 
 impl Schema {
-    /// Checks this schema, which describes produced values, against the schema of a consumer. With
-    /// `property`, the produced value becomes this property of the consumed object.
+    /// Compares this schema, which describes produced values, with the schema of their `consumer`.
+    /// If `property` is given, the produced value becomes the value of this property in the
+    /// consumed object.
     ///
     /// Returns the first location where no produced value can be valid. `None` means that a
-    /// produced value may be valid, or that the comparison is inconclusive: it stops after 16
-    /// levels or 2,000 pairs of subschemas, and does not evaluate every keyword.
+    /// produced value may be valid, that `consumer` does not declare `property`, or that the
+    /// comparison is inconclusive: it stops after 16 levels or 2,000 pairs of subschemas, and does
+    /// not evaluate every keyword.
     ///
     /// # Examples
     ///
@@ -55,23 +61,24 @@ impl Schema {
     }
 }
 
-/// A comparison in progress: the root schemas of both sides, and the remaining budget.
+/// The state of a comparison: the root schemas of the producer and the consumer, and the remaining
+/// budget.
 struct Comparison<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if produced objects contain only the declared properties.
+    /// Set if produced objects contain only the properties declared by their schema.
     is_closed: bool,
-    /// Remaining number of pairs of subschemas to compare.
+    /// The number of pairs of subschemas that may still be compared.
     remaining_pairs: usize,
 }
 
-/// The subschemas of the producer and the consumer for the same location.
+/// Two subschemas for the same location in a value: one of the producer, and one of the consumer.
 #[derive(Clone, Copy)]
 struct Pair<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if `produced` is a part of `anyOf`, `oneOf` or `allOf`, so that other subschemas may
-    /// declare further properties of the same value.
+    /// Set if `produced` is a branch of `anyOf`, `oneOf` or `allOf`. The enclosing schema or other
+    /// branches may then declare further properties of the same value.
     is_partial: bool,
 }
 
@@ -91,8 +98,8 @@ impl<'s> Comparison<'s> {
         self.compare_branches(pair, pointer, depth).or_else(|| self.compare_types(pair, pointer, depth))
     }
 
-    /// Compares the parts of `anyOf` and `oneOf`, where one part must be compatible, and the parts
-    /// of `allOf`, where all parts must be compatible.
+    /// Compares the branches of `anyOf`, `oneOf` and `allOf`. For `anyOf` and `oneOf`, one
+    /// compatible branch is enough; for `allOf`, all branches must be compatible.
     fn compare_branches(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
         for keyword in ["anyOf", "oneOf"] {
@@ -112,8 +119,8 @@ impl<'s> Comparison<'s> {
         produced.chain(consumed).find_map(|pair| self.compare(pair, pointer, depth))
     }
 
-    /// Returns `None` if any pair is compatible, and the incompatibility of the first pair
-    /// otherwise.
+    /// Returns the incompatibility of the first of `pairs`, or `None` if one of them is compatible
+    /// or `pairs` is empty.
     fn compare_any(
         &mut self,
         pairs: impl Iterator<Item = Pair<'s>>,
@@ -207,14 +214,15 @@ fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
     branches(schema, "required").filter_map(Value::as_str)
 }
 
-/// Returns `true` if a schema rejects undeclared properties.
+/// Returns `true` if `schema` has `additionalProperties: false` and no `patternProperties`, so that
+/// it rejects undeclared properties.
 fn is_closed(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
         && schema.get("patternProperties").is_none()
 }
 
-/// Returns `true` if a schema declares properties, and has no keyword that could allow other
-/// properties.
+/// Returns `true` if `schema` declares at least one property, and has no keyword that could allow
+/// undeclared properties.
 fn declares_all_members(schema: &Value) -> bool {
     const OPENING_KEYWORDS: [&str; 8] = [
         "additionalProperties",
@@ -230,13 +238,15 @@ fn declares_all_members(schema: &Value) -> bool {
         && OPENING_KEYWORDS.iter().all(|it| schema.get(it).is_none())
 }
 
-/// Returns the values listed by `const` or `enum`.
+/// Returns the value of `const`, or else the values of `enum`. Returns `None` if `schema` has
+/// neither.
 fn listed_values(schema: &Value) -> Option<Vec<&Value>> {
     let listed = schema.get("enum").and_then(Value::as_array).map(|values| values.iter().collect());
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
-/// Returns the names of the allowed types, or `None` if the schema does not restrict the type.
+/// Returns the names of the JSON types that `schema` allows by `type`, `const` or `enum`, or `None`
+/// if it does not restrict the type.
 fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),
@@ -249,8 +259,8 @@ fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns `true` if a value of the type `produced` may have one of the types in `consumed`. A
-/// `number` may be an `integer`.
+/// Returns `true` if a value of the type `produced` may have one of the types in `consumed`.
+/// `number` and `integer` match each other, because a `number` may be an integer.
 fn is_one_of(produced: &str, consumed: &[&str]) -> bool {
     let is_number = |name: &str| matches!(name, "number" | "integer");
     consumed.iter().any(|consumed| *consumed == produced || (is_number(consumed) && is_number(produced)))

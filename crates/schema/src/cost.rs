@@ -1,8 +1,8 @@
 //! The cost of validation. It is estimated before a check, or subtracted from a budget during the
 //! check.
 //!
-//! The unit of all costs is a step of a few nanoseconds. The figures are upper bounds if the work
-//! grows with the value, and rough estimates otherwise.
+//! The unit of all costs is a step of a few nanoseconds. The constants are upper bounds for work
+//! that grows with the value, and rough estimates for other work.
 
 use std::cell::Cell;
 
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::preflight::pattern;
 
-/// Minimum cost of checking one value against one subschema, without its nested subschemas.
+/// The minimum cost of checking one value against one subschema, without its nested subschemas.
 const VISIT_COST: u64 = 100;
-/// Cost per unit of [`extent`] for a keyword that reads the complete value.
+/// The cost per unit of [`extent`] for a keyword that reads the complete value, such as `enum`.
 const READ_COST: u64 = 8;
-/// Maximum number of backtracks when a regular expression with look-around or back-references is
-/// matched with one text.
+/// The maximum number of backtracks when a regular expression with look-around or back-references
+/// is matched with one text.
 pub(super) const MAX_BACKTRACKS: usize = 10_000;
-/// Cost of one backtrack.
+/// The cost of one backtrack.
 const BACKTRACK_COST: u64 = 20;
 
 /// Keywords that read the complete value, so their cost grows with its size.
@@ -29,9 +29,9 @@ const VALUE_READING_KEYWORDS: [&str; 7] =
 pub(super) struct Cost {
     /// The cost of the visit itself, independent of the size of the value.
     fixed: u64,
-    /// Cost per unit of [`extent`] of the value.
+    /// The cost per unit of [`extent`] of the value.
     per_unit: u64,
-    /// Number of regular expressions with backtracking.
+    /// The number of regular expressions in the subschema that need backtracking.
     backtracking: u64,
     /// Set if the subschema has `uniqueItems: true`.
     compares_items: bool,
@@ -74,7 +74,7 @@ impl Cost {
         is_linear.then(|| self.fixed.saturating_add(self.per_unit))
     }
 
-    /// Returns the cost of checking `value`.
+    /// Returns the cost of checking `value` against the subschema, without its nested subschemas.
     pub(super) fn of_value(&self, value: &Value) -> u64 {
         let reads = self.per_unit > 0 || self.compares_items;
         let size = if reads { extent(value) } else { 0 };
@@ -94,33 +94,36 @@ impl Cost {
         cost
     }
 
-    /// Returns `true` if the nested subschemas for the same value are evaluated more than once.
+    /// Returns `true` if nested subschemas that apply to the same value are evaluated more than
+    /// once.
     pub(super) fn reevaluates(&self) -> bool {
         self.reevaluates
     }
 }
 
 thread_local! {
-    /// Remaining budget of the check on this thread.
+    /// The remaining budget of the check in progress on this thread.
     static REMAINING_BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `check`, which subtracts its costs with [`spend`]. Returns `None` if the check used up the
-/// budget.
+/// Runs `check` with a budget, from which it subtracts its costs with [`spend`]. Returns the result
+/// of `check`, or `None` if the budget is used up.
 pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
     REMAINING_BUDGET.set(budget);
     let result = check();
     (REMAINING_BUDGET.get() > 0).then_some(result)
 }
 
-/// Subtracts a cost from the budget of the current check. Returns `false` if the budget is used up.
+/// Subtracts `cost` from the budget of the check in progress. Returns `false` if the budget is used
+/// up.
 pub(super) fn spend(cost: u64) -> bool {
     REMAINING_BUDGET.set(REMAINING_BUDGET.get().saturating_sub(cost));
     REMAINING_BUDGET.get() > 0
 }
 
-/// Returns the number of nested values of a value, including itself, plus the length of its strings
-/// and property names in bytes. The recursion is bounded, because the depth is checked before.
+/// Returns the number of values in `value`, including itself and nested values, plus the length of
+/// its strings and property names in bytes. The recursion is bounded, because the depth of `value`
+/// is checked earlier.
 pub(super) fn extent(value: &Value) -> u64 {
     1 + match value {
         Value::String(text) => text.len() as u64,

@@ -1,4 +1,4 @@
-//! Derivation of schemas from Rust types. Parts that are useless for a model are omitted.
+//! Derivation of schemas from Rust types. Keywords without information for a model are omitted.
 
 #[cfg(test)]
 mod tests;
@@ -27,9 +27,8 @@ pub(super) fn output<T: JsonSchema + ?Sized>() -> Value {
 
 fn derive<T: JsonSchema + ?Sized>(settings: SchemaSettings) -> Value {
     let mut generator = SchemaGenerator::new(settings.with(|settings| settings.inline_subschemas = true));
-    // `subschema_for` adds neither `$schema` nor a title, unlike `root_schema_for`. A recursive
-    // reference in its result points into `$defs` and not to the root, so a model adapter can wrap
-    // the root.
+    // `subschema_for` adds neither `$schema` nor a title, unlike `root_schema_for`. Its recursive
+    // references point into `$defs` and not to the root, so a model adapter can wrap the root.
     let mut schema = generator.subschema_for::<T>();
     let definitions = generator.take_definitions(false);
     if !definitions.is_empty() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Schema;
 use super::reference::join;
 
-/// A schema with references that are valid at a location in a larger document, created by
+/// A copy of a schema whose references are valid at a location in a larger document, created by
 /// [`Schema::embedded_at`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -17,13 +17,13 @@ pub struct EmbeddedSchema {
     pub schema: Value,
     /// Set if the schema contains JSON pointer references.
     pub has_references: bool,
-    /// Set if the schema defines or references anchors. They may collide with anchors elsewhere in
-    /// the larger document.
+    /// Set if the schema defines or references anchors. They may collide with anchors in the rest
+    /// of the larger document.
     pub has_names: bool,
 }
 
 impl Schema {
-    /// Rewrites the references of the schema so that it can be placed at `place` in a larger
+    /// Returns a copy of the schema with rewritten references, for the location `place` in a larger
     /// document, such as `#/$defs/tree`.
     ///
     /// This is necessary because a JSON pointer reference starts at the root of the document (JSON
@@ -48,8 +48,8 @@ impl Schema {
         EmbeddedSchema { schema, ..embedded }
     }
 
-    /// Wraps the schema in an object schema with a single required property, for protocols that
-    /// accept only objects. References are rewritten for the new location.
+    /// Returns an object schema with this schema as its single required property, for protocols
+    /// that accept only objects. References are rewritten for the new location.
     ///
     /// # Examples
     ///
@@ -71,8 +71,7 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn wrapped_in_object(&self, property: &str) -> Value {
-        // References inside a schema with an `$id` are relative to this schema, so they stay
-        // correct.
+        // References in a schema with an `$id` are relative to this `$id`, so they stay correct.
         let mut inner = match self.as_value().get("$id") {
             Some(_) => self.as_value().clone(),
             None => self.embedded_at(&join("#/properties", property)).schema,

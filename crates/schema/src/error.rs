@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The error for an unusable schema: the JSON pointer of the faulty part, and the [`SchemaFault`].
+/// The error for a rejected schema, with the JSON pointer of the faulty subschema and the
+/// [`SchemaFault`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema at {}: {fault}", PointerDisplay(pointer))]
 pub struct SchemaError {
@@ -44,14 +45,14 @@ pub enum SchemaFault {
     /// A `$ref` has no target in the document.
     #[error("reference {0:?} has no target")]
     UnresolvedReference(String),
-    /// A subschema has an `$id`, and the document contains references. Validators disagree about
-    /// the targets of such references.
+    /// A nested subschema has an `$id`, and the document contains references. Such a document is
+    /// rejected, because validators disagree about the targets of its references.
     #[error("`$id` {0:?} inside a document with references")]
     NestedId(String),
     /// Two subschemas have the same anchor.
     #[error("anchor {0:?} is defined twice")]
     DuplicateAnchor(String),
-    /// The schema is invalid according to the meta-schema of its dialect. The text is the reason.
+    /// The schema is invalid according to the meta-schema of its dialect. Contains the reason.
     #[error("{0}")]
     Invalid(String),
     /// The root of the schema does not allow objects, but the arguments of a tool are an object.

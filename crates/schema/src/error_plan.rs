@@ -1,16 +1,16 @@
-//! Estimates how many errors of a value can be listed, before they are listed.
+//! Estimates which errors of a value can be listed within the limits for time and memory.
 //!
-//! The validator lists the errors of every part of `allOf` and of every alternative of a union, and
-//! repeats them for each reference to the same subschema. This cannot be interrupted. So a cheaper
-//! walk with a budget visits the same subschemas first.
+//! The validator lists the errors of every branch of `allOf` and of every alternative of a union,
+//! and repeats them for each reference to the same subschema. This cannot be interrupted.
+//! Therefore, a cheaper walk with a budget visits the same subschemas first.
 
 use serde_json::{Map, Value};
 
 use super::cost::Cost;
 use super::preflight::{self, Graph, InstanceLocation};
 
-/// Maximum number of subschema visits for which all errors are listed. Each visit may produce an
-/// error, and an error takes a hundred times the memory of a value.
+/// The maximum number of subschema visits for which all errors are listed. Each visit may produce
+/// an error, and an error takes a hundred times the memory of a value.
 const MAX_VISITS: usize = 50_000;
 
 /// The errors of a value that can be listed within the budget.
@@ -24,8 +24,8 @@ pub(super) enum ErrorPlan {
     None,
 }
 
-/// Determines the errors to list for `value`, and subtracts the cost of this estimate from
-/// `budget`.
+/// Determines the errors of `value` that can be listed, and subtracts the cost of this estimate
+/// from `budget`.
 pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
     let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
     let costs = vec![None; graph.nodes().len()];
@@ -40,19 +40,19 @@ pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
-    /// The cost of each subschema, by the number of the subschema in the graph. It is computed at
-    /// the first visit.
+    /// The cost of each subschema, indexed by the number of the subschema in the graph. It is
+    /// computed at the first visit of the subschema.
     costs: Vec<Option<Cost>>,
     visits: usize,
-    /// Set if `anyOf` or `oneOf` was visited. The error of a union contains the errors of all
-    /// alternatives, so even a single error may be large.
+    /// Set if a subschema with `anyOf` or `oneOf` was visited. The error of a union contains the
+    /// errors of all alternatives, so even a single error may be large.
     has_union: bool,
     budget: &'g mut u64,
 }
 
 impl Walk<'_, '_> {
-    /// Visits a subschema and its nested subschemas, as the validator would for `value`. Returns
-    /// `None` if the budget is used up.
+    /// Visits the subschema with the number `node` and its nested subschemas, as the validator
+    /// would for `value`. Returns `None` if the budget is used up.
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {
@@ -93,7 +93,8 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Returns the nested values to which a subschema at this location applies.
+/// Returns the parts of `value` to which a subschema at `location` applies. Property names are not
+/// included.
 fn values_at<'v>(
     location: InstanceLocation<'_>,
     value: &'v Value,
@@ -109,15 +110,16 @@ fn values_at<'v>(
     }
 }
 
-/// Returns the `then` subschema if a simple `if` fails, because the validator skips it then.
+/// Returns the `then` subschema if `value` certainly fails the `if` subschema, because the
+/// validator then skips `then`. Returns `None` if `value` may satisfy `if`.
 /// [`union_guards`](super::union_guards) adds such conditions.
 fn skipped_branch<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
     rejects(condition, value).then_some(then)
 }
 
-/// Returns `true` if a value is certainly invalid for a simple schema. Only `type`, `const`,
-/// `enum`, `required` and `properties` are evaluated; other keywords count as satisfied.
+/// Returns `true` if `value` is certainly invalid for `schema`. Only `type`, `const`, `enum`,
+/// `required` and `properties` are evaluated; other keywords count as satisfied.
 fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
     // Draft-07 ignores all keywords beside a `$ref`.
@@ -140,8 +142,8 @@ fn rejects(schema: &Value, value: &Value) -> bool {
     })
 }
 
-/// Returns `true` if a value may have the type or one of the types in `wanted`. Every number may be
-/// an integer.
+/// Returns `true` if `value` may have the type `wanted`, or one of the types if `wanted` is an
+/// array. Every number may be an integer.
 fn may_have_type(value: &Value, wanted: &Value) -> bool {
     let is = |wanted: &Value| match (wanted.as_str(), value) {
         (Some("null"), it) => it.is_null(),

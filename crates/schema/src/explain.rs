@@ -1,4 +1,4 @@
-//! Conversion of validation errors to violations, so that a model can correct its call.
+//! Conversion of validation errors to [`Violation`]s. A model corrects its call with their text.
 
 #[cfg(test)]
 mod tests;
@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 use super::violation::{MAX_LISTED, Violation, Violations};
 use super::{reference, text, union_guards};
 
-/// Minimum Jaro-Winkler similarity between an unknown name and the suggested name, from 0 to 1.
+/// The minimum Jaro-Winkler similarity between an unknown name and the suggested name, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.8;
-/// Maximum length of the names compared for a suggestion, in bytes. The cost of a comparison is
-/// quadratic in the length.
+/// The maximum length of a name that is compared for a suggestion, in bytes. The cost of a
+/// comparison is quadratic in the length.
 const MAX_COMPARED_BYTES: usize = 64;
-/// Maximum nesting of `allOf`, `anyOf` and `oneOf` that is searched for declared properties.
+/// The maximum nesting of `allOf`, `anyOf` and `oneOf` that is searched for declared properties.
 const MAX_LEVELS: usize = 8;
 
-/// Converts the validation errors of one value to violations, without duplicates. After the first
-/// 20 violations, the other errors are only counted.
+/// Converts the validation errors of `value` to violations, without duplicates. Violations after
+/// the first 20 are only counted.
 pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Violations {
     let explainer = Explainer { schema, value };
     let lists_values =
@@ -46,38 +46,39 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         omitted += found.omitted();
         violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
-    // `is_valid` and `iter_errors` of the validator disagree if a subschema declares another
-    // dialect than the root. Then an invalid value has no errors.
+    // `errors` may be empty for an invalid value: `is_valid` and `iter_errors` of the validator
+    // disagree if a subschema declares a different dialect from the root.
     if violations.is_empty() {
         violations.push(unlisted(value));
     }
     Violations::new(violations, omitted)
 }
 
-/// Creates the violation for a value nested more than `levels` deep.
+/// Creates the violation for a value that is nested deeper than `levels` levels.
 pub(super) fn too_deep(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
 
-/// Creates the violation for a value whose check exceeds its budget.
+/// Creates the violation for `value`, whose check exceeds the cost budget.
 pub(super) fn too_costly(value: &Value) -> Violation {
     let expected = "a value that can be validated in reasonable time".to_owned();
     Violation::mismatch("", expected, text::received(value))
 }
 
-/// Creates the violation for an invalid value whose errors cannot be listed within the budget.
+/// Creates the only violation of the invalid `value` if its errors cannot be listed.
 pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
 
-/// Converts validation errors of `value` to violations, with descriptions from its schema.
+/// A converter from validation errors of `value` to violations. `schema` provides the descriptions.
 struct Explainer<'s> {
     schema: &'s Value,
     value: &'s Value,
 }
 
 impl Explainer<'_> {
-    /// Returns the number of violations in an error: one per unknown property, or a single one.
+    /// Returns the number of violations in `error`: the number of unknown properties, or 1 for any
+    /// other error.
     fn count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -102,7 +103,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Converts an error that stands for a single violation.
+    /// Converts `error`, which stands for a single violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
@@ -112,7 +113,8 @@ impl Explainer<'_> {
                     self.declared_schema(error, name).map(|schema| text::schema(self.schema, schema));
                 Violation::missing(pointer, name, described.as_deref())
             }
-            // The error of `AnyObject` does not contain the value.
+            // The validator `AnyObject` creates this error without the invalid value, which is
+            // always the root.
             Kind::Custom { message, .. } => {
                 Violation::mismatch(pointer, message.clone(), text::received(self.value))
             }
@@ -130,7 +132,7 @@ impl Explainer<'_> {
         Violations::new(inner.iter().map(name).collect(), inner.omitted())
     }
 
-    /// Describes the requirement of the failed keyword, such as `at least 1`.
+    /// Describes the requirement of the failed keyword `kind`, such as `at least 1`.
     fn expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
         match kind {
             Kind::Type { kind } => types(kind),
@@ -165,7 +167,7 @@ impl Explainer<'_> {
             Kind::ContentMediaType { content_media_type } => {
                 format!("text of media type {content_media_type}")
             }
-            Kind::FromUtf8 { .. } => "encoded text of UTF-8".to_owned(),
+            Kind::FromUtf8 { .. } => "text encoded as UTF-8".to_owned(),
             Kind::Referencing(failure) => failure.to_string(),
             Kind::AdditionalProperties { .. }
             | Kind::UnevaluatedProperties { .. }
@@ -205,14 +207,15 @@ impl Explainer<'_> {
         Violations::new(listed, names.count())
     }
 
-    /// Returns the members of the invalid object, or `None` if the invalid value is not an object.
+    /// Returns the members of the object that caused `error`, or `None` if the invalid value is not
+    /// an object.
     fn members(&self, error: &ValidationError<'_>) -> Option<&Map<String, Value>> {
         self.value.pointer(error.instance_path().as_str())?.as_object()
     }
 
-    /// Returns `true` if the failed `false` schema rejects undeclared properties or property names,
-    /// and not a single value. A `false` schema behind a reference also rejects objects without
-    /// properties.
+    /// Returns `true` if `error` comes from a `false` schema of `additionalProperties`,
+    /// `unevaluatedProperties` or `propertyNames`. If the object is empty, returns `false`: then a
+    /// reference to the `false` schema has rejected the object itself.
     fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.failed_schema(error).is_some_and(Value::is_object);
@@ -221,7 +224,8 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the schema of a property declared beside the failed keyword.
+    /// Returns the subschema of the property `name` if it is declared beside the failed keyword of
+    /// `error`, or `None` if it is not.
     fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];
@@ -231,7 +235,8 @@ impl Explainer<'_> {
         })
     }
 
-    /// Returns the subschema with the failed keyword.
+    /// Returns the subschema that contains the failed keyword of `error`, or `None` if it is not in
+    /// the schema.
     fn failed_schema(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
@@ -260,8 +265,8 @@ fn types(kind: &TypeKind) -> String {
     }
 }
 
-/// Returns the declared name most similar to `name`. Names longer than [`MAX_COMPARED_BYTES`] are
-/// not compared.
+/// Returns the name in `known` that is most similar to `name`, or `None` if no name is similar
+/// enough. Names longer than [`MAX_COMPARED_BYTES`] are not compared.
 fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     let comparable = |it: &str| it.len() <= MAX_COMPARED_BYTES;
     let known = known.iter().filter(|it| comparable(name) && comparable(it));
@@ -270,7 +275,8 @@ fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     best.map(|(_, it)| it)
 }
 
-/// Returns the names of the properties declared by a schema or by its `allOf`, `anyOf` and `oneOf`.
+/// Returns the names of the properties that `schema` declares, directly or in its `allOf`, `anyOf`
+/// and `oneOf`.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
     let mut seen_names = HashSet::new();
     let mut names = Vec::new();

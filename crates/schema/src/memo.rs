@@ -1,4 +1,5 @@
-//! Storage for values computed once from an immutable value.
+//! Storage for data that is computed once from an immutable value, such as its encoding for a
+//! provider.
 
 use std::{
     any::Any,
@@ -6,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// Maximum number of types stored in a memo. Values of further types are computed at each call.
+/// The maximum number of types stored in a memo. Values of further types are computed at each call.
 const MAX_TYPES: usize = 8;
 
 /// Values computed from an immutable value, at most one per Rust type.
@@ -16,7 +17,8 @@ const MAX_TYPES: usize = 8;
 /// adapters do not evict the entries of other adapters. The first eight types are stored; values of
 /// further types are computed at each call.
 ///
-/// A memo is not part of its owner's value: all memos are equal, and a memo is never serialized.
+/// A memo does not affect comparisons of its owner, because all memos are equal. It is never
+/// serialized.
 ///
 /// # Examples
 ///
@@ -67,7 +69,7 @@ impl fmt::Debug for TypeMemo {
     }
 }
 
-/// Always returns `true`, because the stored values can be computed again.
+/// All memos are equal, because the stored values can be computed again.
 impl PartialEq for TypeMemo {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -1,9 +1,9 @@
 //! A validator with a cost budget for each check.
 //!
 //! The validator of the `jsonschema` crate has no budget, and its cost may be exponential in the
-//! depth of a value. Here each subschema first subtracts its cost from the budget. When the budget
-//! is used up, every subschema rejects its value, so the check ends soon. A check within the budget
-//! has the same result as the original validator.
+//! depth of a value. In the validator of this module, each subschema first subtracts its cost from
+//! the budget. When the budget is used up, every subschema rejects its value, so the check ends
+//! soon. A check within the budget has the same result as the original validator.
 
 use jsonschema::{Draft, FancyRegex, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
@@ -11,11 +11,13 @@ use serde_json::{Map, Value, json};
 use super::cost::{self, Cost, MAX_BACKTRACKS};
 use super::preflight::{self, Graph, InstanceLocation, Node};
 
-/// An internal keyword that subtracts the cost of a subschema from the budget. Its value is the
-/// number of the subschema in the graph. A keyword of this name in the original schema is removed.
+/// The internal keyword that subtracts the cost of a subschema from the budget. Its value is the
+/// number of the subschema in the graph. A keyword with this name in the original schema is
+/// removed.
 const COST_KEYWORD: &str = "haft:cost";
 
-/// Compiles a schema that has passed the preflight to a validator with a budget.
+/// Compiles `schema`, which must have passed the preflight, to a validator with a budget. Returns
+/// `None` if the rewritten schema cannot be compiled.
 pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     let graph = preflight::graph(schema)?;
     let costs: Vec<_> = graph.nodes().iter().map(|node| Cost::of(node.schema)).collect();
@@ -28,7 +30,7 @@ pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     options.build(&flatten(&graph, draft)).ok()
 }
 
-/// Returns the options for regular expressions, with a limit for backtracking.
+/// Returns the options for regular expressions, with a limit of [`MAX_BACKTRACKS`] backtracks.
 pub(super) fn patterns() -> PatternOptions<FancyRegex> {
     PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)
 }
@@ -45,9 +47,9 @@ impl<'i> Keyword<'i> for CostKeyword {
     }
 }
 
-/// Rewrites a schema so that each subschema is a definition of its own, and is evaluated only after
-/// the keyword [`COST_KEYWORD`]. Unreachable subschemas are omitted: the compiler skipped them in
-/// the original schema, and might reject them here.
+/// Rewrites a schema so that each subschema is a separate definition in `$defs`, and is evaluated
+/// only after the keyword [`COST_KEYWORD`]. Unreachable subschemas are omitted: the compiler
+/// skipped them in the original schema, and might reject them as definitions.
 fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
     let mut all = Map::new();
     let mut open = vec![0];
@@ -61,8 +63,9 @@ fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
     json!({"$ref": path(0), "$defs": all})
 }
 
-/// Returns a copy of a subschema in which the nested subschemas are replaced by references to their
-/// definitions. Appends the numbers of these definitions to `open`.
+/// Returns a copy of the subschema `node` with references to definitions in place of its nested
+/// subschemas. Appends the numbers of these definitions to `open`. Returns `None` if the subschema
+/// is a boolean.
 fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut Vec<usize>) -> Option<Value> {
     let mut to = |number| {
         open.push(number);

@@ -1,7 +1,7 @@
 //! Checks of a schema before its compilation: bounded size, only local references, and no infinite
 //! recursion.
 //!
-//! The recursion of these checks is bounded, so no schema can exhaust the stack.
+//! The recursion of these checks is bounded, so no schema can overflow the stack.
 
 mod graph;
 mod measure;
@@ -19,8 +19,8 @@ pub(super) use self::measure::{drop_iteratively, exceeds_size};
 pub(super) use self::subschema::{InstanceLocation, subschemas};
 use super::error::{SchemaError, SchemaFault};
 
-/// Maximum nesting of objects and arrays in a valid value: 100 levels. The parser of `serde_json`
-/// accepts 128 levels.
+/// The maximum nesting of objects and arrays in a valid value: 100 levels. Parsed values may be
+/// deeper, because the parser of `serde_json` accepts 128 levels.
 pub const VALUE_DEPTH: usize = 100;
 
 /// The limits for a schema, checked before it is compiled.
@@ -38,17 +38,17 @@ pub const VALUE_DEPTH: usize = 100;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaLimits {
-    /// Maximum length of the schema as compact JSON, in bytes. 256 KiB by default.
+    /// The maximum length of the schema as compact JSON, in bytes. 256 KiB by default.
     pub bytes: usize,
-    /// Maximum nesting of objects and arrays in the schema. 64 by default.
+    /// The maximum nesting of objects and arrays in the schema. 64 by default.
     pub depth: usize,
-    /// Maximum number of JSON values in the schema, at all levels. 10,000 by default.
+    /// The maximum number of JSON values in the schema, at all levels. 10,000 by default.
     pub nodes: usize,
-    /// Maximum number of subschemas applied to one value, for example through `allOf` and `$ref`. A
-    /// subschema with several references counts once per reference. 10,000 by default.
+    /// The maximum number of subschemas applied to one value, for example through `allOf` and
+    /// `$ref`. A subschema with several references counts once per reference. 10,000 by default.
     pub expansion: usize,
-    /// Maximum number of states of all regular expressions in the schema, estimated before they are
-    /// compiled. 100,000 by default.
+    /// The maximum number of states of all regular expressions in the schema, estimated before they
+    /// are compiled. 100,000 by default.
     pub patterns: usize,
 }
 
@@ -58,8 +58,8 @@ impl Default for SchemaLimits {
     }
 }
 
-/// Checks a schema against the limits, so that it is safe to compile and to use. Returns its
-/// dialect.
+/// Checks `schema` against `limits`, so that it is safe to compile and to use. Returns the dialect
+/// of `schema`.
 pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
     let survey = measure::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
@@ -68,7 +68,7 @@ pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, Sc
     Ok(draft)
 }
 
-/// Returns the graph of the subschemas of a schema. `None` is possible only if the schema has not
+/// Returns the graph of the subschemas of `schema`. It is `None` only for a schema that has not
 /// passed the preflight.
 pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     let unlimited = SchemaLimits {
@@ -81,7 +81,8 @@ pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
 }
 
-/// Returns the dialect declared by the `$schema` keyword of a subschema, if any.
+/// Returns the dialect declared by the `$schema` keyword of `schema`, or `None` if `schema` has no
+/// `$schema`. Fails for an unknown dialect.
 fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
     let Some(declared) = schema.get("$schema") else { return Ok(None) };
     match declared.as_str().map(Draft::from_schema_uri) {

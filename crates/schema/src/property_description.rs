@@ -6,8 +6,8 @@ use super::error::SchemaError;
 use super::{Schema, reference};
 
 impl Schema {
-    /// Returns a copy of this schema with another description for one property of the root, or
-    /// `None` if the root does not declare the property.
+    /// Returns a copy of this schema with the given `description` for the property `name` of the
+    /// root, or `None` if the root does not declare this property.
     ///
     /// # Errors
     ///

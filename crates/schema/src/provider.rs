@@ -84,8 +84,8 @@ pub enum SchemaTarget {
 pub struct ProviderSchema {
     /// The schema to send to the provider.
     pub value: Value,
-    /// Set if the schema follows the rules of a strict mode. Otherwise it must be sent without
-    /// strict mode.
+    /// Set if `value` follows the rules of the provider's strict mode. If it is not set, `value`
+    /// must be sent without strict mode.
     pub strict: bool,
     /// All differences between the original schema and `value`.
     pub changes: Vec<SchemaChange>,
@@ -100,7 +100,7 @@ impl ProviderSchema {
 }
 
 impl Schema {
-    /// Derives the schema to send to a provider.
+    /// Derives the schema to send to the provider or model `target`.
     ///
     /// Arguments must still be validated against the original schema. If a constraint is lost in
     /// the derived schema, invalid calls become more likely, but they are still rejected. The

@@ -5,7 +5,7 @@ use std::iter;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// Maximum number of consecutive references to follow, as in `a → b → c`.
+/// The maximum number of consecutive references to follow, as in `a → b → c`.
 const MAX_HOPS: usize = 8;
 
 /// The target of a `$ref` within its own document.
@@ -20,7 +20,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Parses the value of a `$ref`. Returns `None` if it refers to another document.
+    /// Parses `text`, the value of a `$ref`. Returns `None` if it refers to another document.
     pub fn parse(text: &str) -> Option<Self> {
         let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
@@ -28,18 +28,21 @@ impl Reference {
     }
 }
 
-/// Follows the `$ref` of a schema to its target, also if the target is again a `$ref`. Only JSON
-/// pointers are followed; a schema without such a `$ref` is returned unchanged.
+/// Follows the `$ref` of `schema` within the document `root`, also if the target is again a `$ref`,
+/// and returns the last target. Only JSON pointers are followed; a schema without such a `$ref` is
+/// returned unchanged.
 pub(crate) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     steps(root, schema).last().map_or(schema, |(_, target)| target)
 }
 
-/// Returns the JSON pointer of the schema that [`follow`] returns for the root.
+/// Returns the JSON pointer of the schema that [`follow`] returns for `root`. It is empty if `root`
+/// has no `$ref`.
 pub(crate) fn root_target(root: &Value) -> String {
     steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
 }
 
-/// Iterates over the consecutive targets of a schema's `$ref`, with their JSON pointers.
+/// Returns an iterator over the consecutive targets of the `$ref` of `schema`, with their JSON
+/// pointers.
 fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String, &'s Value)> {
     let next = move |schema: &Value| {
         let reference = schema.get("$ref").and_then(Value::as_str).and_then(Reference::parse);
@@ -50,7 +53,8 @@ fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String
     iter::successors(next(schema), move |(_, schema)| next(schema)).take(MAX_HOPS)
 }
 
-/// Appends a token to a JSON pointer, and escapes `~` and `/` in the token (RFC 6901, section 3).
+/// Appends `token` to the JSON pointer `pointer`, and escapes `~` and `/` in `token` (RFC 6901,
+/// section 3).
 pub fn join(pointer: &str, token: &str) -> String {
     format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }

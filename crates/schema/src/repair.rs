@@ -1,4 +1,4 @@
-//! Repair of common mistakes of models in the arguments of tool calls.
+//! Repair of common mistakes that models make in the arguments of tool calls.
 
 mod repairer;
 #[cfg(test)]
@@ -16,10 +16,10 @@ use super::error::PointerDisplay;
 /// Keys under which some models nest the arguments, as in `{"arguments": {"x": 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// Maximum number of nested wrappers to remove from arguments.
+/// The maximum number of nested wrappers that are removed from arguments.
 const MAX_WRAPPERS: usize = 4;
 
-/// The treatment of invalid arguments.
+/// The treatment of tool call arguments that are invalid for their schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -63,15 +63,15 @@ pub struct Repair {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A string was replaced by the JSON value in it, such as `"3"` by `3`.
+    /// A string was replaced by the JSON value that it contains, for example `"3"` by `3`.
     ReadString {
-        /// The JSON type of the new value.
+        /// The JSON type of the new value, such as `integer`.
         spells: String,
     },
     /// The arguments were nested in an object with a single key, such as `{"arguments": {"x": 1}}`.
     /// They were moved to the top level.
     Unwrapped {
-        /// The key of the wrapper.
+        /// The key of the wrapper object, such as `arguments`.
         key: String,
     },
     /// An optional property with the value `null` was removed.
@@ -99,10 +99,11 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Repairs an invalid value if the policy allows it and the repair is unambiguous.
+/// Repairs `value` if it is invalid for `schema`, `policy` allows repairs, and the repair is
+/// unambiguous. Returns the value and the list of applied repairs.
 ///
-/// A valid value is never changed. If a value cannot be repaired, it is returned unchanged, with an
-/// empty list of repairs. So its violations refer to the original value.
+/// A valid value is never changed. A value that cannot be repaired is returned unchanged, with an
+/// empty list of repairs, so its violations refer to the original value.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
     if policy == RepairPolicy::Strict || schema.check(&value) != Some(false) {
         return (value, Vec::new());
@@ -122,8 +123,9 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
     (value, Vec::new())
 }
 
-/// Replaces the arguments by the value nested in them: the JSON object in a string, the value under
-/// a wrapper key, or `{}` for empty arguments. Returns `None` if there is no such value.
+/// Returns the value nested in the arguments `value`, and the kind of this repair. The nested value
+/// is the JSON object in a string, the value of one of the [`WRAPPER_KEYS`], or `{}` for empty
+/// arguments. Returns `None` if there is no nested value.
 fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),

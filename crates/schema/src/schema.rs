@@ -48,7 +48,7 @@ pub struct Property<'s> {
     pub name: &'s str,
     /// The subschema of the property. A `$ref` in it is relative to the root of the whole schema.
     pub schema: &'s Value,
-    /// Set if the `required` keyword lists the property.
+    /// Set if the `required` keyword of the schema lists the property.
     pub required: bool,
 }
 
@@ -76,7 +76,7 @@ impl Inner {
 }
 
 impl Schema {
-    /// Checks a schema against the default [`SchemaLimits`] and compiles it.
+    /// Checks the schema `value` against the default [`SchemaLimits`] and compiles it.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Schema {
         Self::with_limits(value, &SchemaLimits::default())
     }
 
-    /// Checks a schema against the given limits and compiles it.
+    /// Checks the schema `value` against the given `limits` and compiles it.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Schema {
     /// Derives the schema of the JSON from which `T` is deserialized.
     ///
     /// Subschemas are inlined, except for recursive types, which become a `$ref` into `$defs`.
-    /// Parts without information for a model are omitted: `$schema`, the title derived from the
+    /// Keywords without information for a model are omitted: `$schema`, the title derived from the
     /// name of the type, and number formats such as `int64`.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Schema {
 
     /// Derives the schema of the JSON to which `T` is serialized.
     ///
-    /// It differs from [`Schema::from_type`] if `T` has other names for its serialized form
+    /// The result differs from [`Schema::from_type`] if `T` has other names for its serialized form
     /// (`#[serde(rename(…))]`). It also differs for fields with a default: they are optional in the
     /// input, but always present in the output.
     ///
@@ -134,7 +134,8 @@ impl Schema {
     /// The same errors as [`Schema::from_type`].
     pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         let mut schema = Self::new(derive::output::<T>())?;
-        // A type serializes only its declared fields, unless its schema allows others.
+        // A Rust type serializes only its declared fields, unless its schema allows other
+        // properties.
         if let Some(inner) = Arc::get_mut(&mut schema.0) {
             inner.is_closed = true;
         }
@@ -175,8 +176,8 @@ impl Schema {
         }
     }
 
-    /// Compiles `value`, a changed copy of this schema, without another preflight. It may only have
-    /// a few more keywords than the original, so it still obeys the limits.
+    /// Compiles `value`, a changed copy of this schema, without another preflight. `value` may have
+    /// only a few more keywords than this schema, so that it still obeys the limits.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner::new(value, validator))))
@@ -261,13 +262,13 @@ impl Schema {
     }
 
     /// Returns the validation errors of `value`, or `None` if the cost of listing them exceeds
-    /// `budget`. The caller must reject too deep values first, see `is_too_deep`.
+    /// `budget`. The caller must first reject values for which `is_too_deep` returns `true`.
     pub(crate) fn errors<'v>(&'v self, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
         self.0.validator.errors(self.as_value(), value, budget)
     }
 }
 
-/// Compiles a schema like [`Schema::new`].
+/// Compiles the schema as [`Schema::new`] does.
 impl TryFrom<Value> for Schema {
     type Error = SchemaError;
 

@@ -1,4 +1,4 @@
-//! LimitedWriter descriptions of schemas and values, used in violations.
+//! Short descriptions of schemas and values, used in violations.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -7,19 +7,21 @@ use serde_json::{Map, Value};
 
 use super::{reference, union_guards};
 
-/// Maximum number of list members in a description.
+/// The maximum number of names, values or alternatives listed in a description.
 const MAX_LIST_MEMBERS: usize = 20;
-/// Maximum length of a value written in full: 80 characters of a string, or 80 bytes of JSON.
+/// The maximum length of a value that is written in full: 80 characters of a string, or 80 bytes of
+/// JSON.
 const MAX_VALUE_LENGTH: usize = 80;
-/// Maximum nesting of subschemas that are described.
+/// The maximum nesting of subschemas that are described.
 const MAX_LEVELS: usize = 3;
 
-/// Describes the values allowed by a schema: `integer or null`.
+/// Describes the values that `schema` allows, for example `integer or null`. `root` is the document
+/// for its references.
 pub(super) fn schema(root: &Value, schema: &Value) -> String {
     describe_to_level(root, schema, MAX_LEVELS)
 }
 
-/// Describes a value by its type and content: `string "abc"`.
+/// Describes `value` by its type and content, for example `string "abc"`.
 pub(super) fn received(value: &Value) -> String {
     let kind = kind(value);
     match value {
@@ -37,7 +39,7 @@ pub(super) fn received(value: &Value) -> String {
     }
 }
 
-/// Describes the values of an enum: `one of "a", "b"`.
+/// Describes the values of an `enum`, for example `one of "a", "b"`.
 pub(super) fn one_of(values: &[Value]) -> String {
     match values {
         [only] => literal(only),
@@ -45,18 +47,18 @@ pub(super) fn one_of(values: &[Value]) -> String {
     }
 }
 
-/// Formats a value as JSON. A long value is described by [`received`] instead.
+/// Formats `value` as JSON. A long value is described by [`received`] instead.
 pub(super) fn literal(value: &Value) -> String {
     short_json(value).unwrap_or_else(|| received(value))
 }
 
-/// Formats a list of quoted names: `"a", "b"`.
+/// Formats `names` as a list of quoted names, for example `"a", "b"`.
 pub(super) fn names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let total = names.len();
     list(names.map(|name| quoted(name)), total)
 }
 
-/// Formats a text in quotes: `"a"`. A long text is shortened.
+/// Formats `text` in quotes, for example `"a"`. A text of more than 80 characters is shortened.
 pub(super) fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_VALUE_LENGTH) {
         None => Value::from(text).to_string(),
@@ -67,7 +69,7 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns the text, or its first `bytes` bytes with an ellipsis if it is longer.
+/// Returns `text`, or its first `bytes` bytes with an ellipsis if it is longer.
 pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
@@ -76,7 +78,8 @@ pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…"))
 }
 
-/// Formats a number with a noun in the singular or plural: `1 item`, `3 items`.
+/// Formats `number` with the noun `thing` in the singular or plural, for example `1 item` or
+/// `3 items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     let things = match (number, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),
@@ -86,8 +89,8 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {things}")
 }
 
-/// Describes the value of a `format` keyword with an example, for models that do not know the name
-/// of the format.
+/// Describes the value `name` of a `format` keyword with an example, for models that do not know
+/// the name of the format.
 pub(super) fn format(name: &str) -> String {
     let example = match name {
         "date-time" => "2026-01-31T12:00:00Z",
@@ -105,7 +108,7 @@ pub(super) fn format(name: &str) -> String {
     format!("string of format {name}, such as {example}")
 }
 
-/// Joins descriptions of alternatives without duplicates: `integer or null`.
+/// Joins descriptions of alternatives without duplicates, for example to `integer or null`.
 pub(super) fn either(alternatives: impl Iterator<Item = String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for alternative in alternatives.take(MAX_LIST_MEMBERS) {
@@ -160,7 +163,7 @@ fn describe_type(root: &Value, keywords: &Map<String, Value>, name: &str, level:
     }
 }
 
-/// Returns the name of the JSON Schema type of a value.
+/// Returns the name of the JSON Schema type of `value`.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -179,8 +182,8 @@ fn list(names: impl Iterator<Item = String>, total: usize) -> String {
     names.join(", ") + &rest
 }
 
-/// Serializes a value as JSON. Stops and returns `None` if the text becomes longer than
-/// [`MAX_VALUE_LENGTH`].
+/// Serializes `value` as JSON. Returns `None` if the text is longer than [`MAX_VALUE_LENGTH`]
+/// bytes.
 fn short_json(value: &Value) -> Option<String> {
     let mut bytes = LimitedWriter(Vec::new());
     serde_json::to_writer(&mut bytes, value).ok()?;

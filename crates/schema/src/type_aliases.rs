@@ -6,12 +6,12 @@ use super::text;
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// Minimum Jaro-Winkler similarity between a misspelled type name and the suggested name, from 0 to
-/// 1.
+/// The minimum Jaro-Winkler similarity between a misspelled type name and the suggested name, from
+/// 0 to 1.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// Explains an invalid value of the `type` keyword. Returns `None` if the intended type cannot be
-/// guessed.
+/// Explains `value`, an invalid value of the `type` keyword. Returns `None` if the intended type
+/// cannot be guessed.
 pub(super) fn explain(value: &Value) -> Option<String> {
     let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     let name = names.iter().filter_map(Value::as_str).find(|name| !TYPES.contains(name))?;
@@ -24,8 +24,8 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     Some(format!("{quoted} is not a type of JSON Schema, expected \"{intended}\""))
 }
 
-/// Returns the JSON Schema type that a type name in lower case probably means, such as `object` for
-/// `dict`.
+/// Returns the JSON Schema type that the lower-case `name` probably means, such as `object` for
+/// `dict`, or `None` if it cannot be guessed.
 fn intended_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "dict" | "dictionary" | "hashmap" | "map" | "record" | "struct" => "object",

@@ -1,4 +1,4 @@
-//! Guards for the alternatives of unions (`anyOf` and `oneOf`), so that a mismatch is found early.
+//! Guards that reject a wrong alternative of a union (`anyOf` or `oneOf`) early.
 //!
 //! The validator lists the errors of every alternative of a union, and of nested unions. For a tree
 //! of tagged alternatives, the number of errors is exponential in the depth: eight levels of five
@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use super::preflight::subschemas;
 use super::reference::{self, Reference, join};
 
-/// Returns a copy of the schema with guards for the alternatives of all unions, or `None` if there
-/// is nothing to guard.
+/// Returns a copy of the schema `root` with guards for the alternatives of its unions, or `None` if
+/// there is nothing to guard.
 pub(super) fn with_guards(root: &Value) -> Option<Value> {
     let mut alternatives = BTreeMap::new();
     let mut references = Vec::new();
@@ -38,12 +38,14 @@ pub(super) fn with_guards(root: &Value) -> Option<Value> {
     (!alternatives.is_empty()).then(|| add_guards(root.clone(), &alternatives, &references))
 }
 
-/// Returns the original alternative from its guard. A schema without a guard is returned unchanged.
+/// Returns the alternative inside of the guard `schema`. A schema without a guard is returned
+/// unchanged.
 pub(super) fn original_alternative(schema: &Value) -> &Value {
     schema.get("then").unwrap_or(schema)
 }
 
-/// Converts the JSON pointer of a failed guard to the pointer of the guarded alternative.
+/// Converts the JSON pointer of a failed guard to the pointer of the guarded alternative. Returns
+/// `None` if `pointer` does not point to a guard.
 pub(super) fn alternative_pointer(pointer: &str) -> Option<String> {
     Some(format!("{}/then", pointer.strip_suffix("/else")?))
 }
@@ -92,8 +94,8 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     (!signature.is_empty()).then_some(Value::Object(signature))
 }
 
-/// Returns the `const` schema of a property with a single allowed value. Such a property tells
-/// alternatives apart.
+/// Returns the `const` schema of a property with a single allowed value, or `None` if `schema` may
+/// allow several values. Such a property identifies an alternative of a union.
 fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);
     let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
@@ -101,7 +103,7 @@ fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     Some(json!({"const": value}))
 }
 
-/// Rewrites a reference whose target moved into the `then` of a guard.
+/// Rewrites `reference` if its target moved into the `then` of a guard.
 fn rewrite_reference(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();

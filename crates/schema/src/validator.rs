@@ -1,4 +1,4 @@
-//! Compiled validators with bounds on time, memory and stack.
+//! Compiled schema validators with limits for time, memory and stack space.
 
 use std::sync::OnceLock;
 
@@ -13,27 +13,29 @@ use super::union_guards::with_guards;
 use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
 use crate::VALUE_DEPTH;
 
-/// Maximum number of nested values in a value for which all errors are listed. Each nested value
-/// may have several errors, and an error takes a hundred times the memory of a value.
+/// The maximum number of nested values in a value whose errors are all listed. For a larger value,
+/// only the first error is listed: each nested value may have several errors, and an error takes a
+/// hundred times the memory of a value.
 const MAX_LISTED_VALUES: usize = 10_000;
 
-/// Maximum estimated cost of a check without a budget, in the unit of [`Cost`].
+/// The maximum estimated cost of a check without a budget, in the unit of [`Cost`]. A check with a
+/// higher estimate gets a budget.
 const UNMETERED_COST: u64 = 50_000_000;
 
-/// Maximum cost of a check with a budget, in the unit of [`Cost`]. It corresponds to a fraction of
-/// a second.
+/// The maximum cost of a check with a budget, in the unit of [`Cost`]. It corresponds to a fraction
+/// of a second.
 const METERED_BUDGET: u64 = 100_000_000;
 
-/// Maximum number of nested subschema visits during a check. Each visit uses stack space.
+/// The maximum number of nested subschema visits during a check. Each visit uses stack space.
 const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 
-/// Maximum cost of listing the errors of a value, in the unit of [`Cost`].
+/// The maximum cost of listing the errors of a value, in the unit of [`Cost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
 /// A schema compiled for validation.
 pub(super) enum SchemaValidator {
-    /// Accepts every object. It is used for tools without arguments and needs no compilation, so
-    /// its creation cannot fail.
+    /// A validator that accepts every object. It is used for tools without arguments and needs no
+    /// compilation, so its creation cannot fail.
     AnyObject,
     /// A schema compiled by the `jsonschema` crate.
     Compiled(Box<CompiledValidator>),
@@ -42,27 +44,29 @@ pub(super) enum SchemaValidator {
 pub(super) struct CompiledValidator {
     draft: Draft,
     validator: Validator,
-    /// Maximum nesting of a valid value.
+    /// The maximum nesting of a value, in levels. Deeper values are rejected without a check.
     depth: usize,
-    /// Upper bound of the cost of a check per unit of [`cost::extent`]. `None` if the cost does not
-    /// grow linearly with the value.
+    /// An upper bound of the cost of a check, per unit of [`cost::extent`] of the value. `None` if
+    /// the cost does not grow linearly with the value.
     cost_per_unit: Option<u64>,
     /// The validator with a budget, see [`metered_validator`]. It is compiled at the first
-    /// expensive check.
+    /// expensive check, and `None` if this fails.
     metered: OnceLock<Option<Validator>>,
     /// The schema with guards in its unions (see [`union_guards`](super::union_guards)), and its
-    /// validator, which lists fewer errors. It is compiled when the first value is invalid.
+    /// validator, which lists fewer errors. They are created when the errors of a value are first
+    /// listed. `None` if the schema has no unions to guard.
     guarded: OnceLock<Option<(Value, Validator)>>,
 }
 
-/// The validation errors of one value, and the schema to which their paths refer.
+/// The validation errors of one value, and the schema to which the schema paths of the errors
+/// refer.
 pub(super) struct Errors<'v> {
     pub(super) schema: &'v Value,
     pub(super) errors: Vec<ValidationError<'v>>,
 }
 
 impl SchemaValidator {
-    /// Compiles a schema that has passed the preflight.
+    /// Compiles `schema`, which must have passed the preflight.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         let validator = compile(schema, draft).map_err(|error| compile_error("", schema, &error))?;
         let graph = preflight::graph(schema);
@@ -82,7 +86,7 @@ impl SchemaValidator {
         Ok(Self::Compiled(Box::new(compiled)))
     }
 
-    /// Compiles another schema with the dialect of this one.
+    /// Compiles `schema` with the dialect of this validator.
     pub(super) fn recompile(&self, schema: &Value) -> Result<Self, SchemaError> {
         Self::compile(schema, self.draft())
     }
@@ -95,7 +99,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Returns the maximum nesting of a valid value.
+    /// Returns the maximum nesting of a value, in levels. Deeper values must be rejected without a
+    /// check.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::AnyObject => VALUE_DEPTH,
@@ -103,8 +108,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Checks a value with a nesting of at most [`depth`](Self::depth). Returns `None` if the check
-    /// exceeds its budget.
+    /// Returns `true` if `value` is valid, or `None` if the check exceeds its budget. The nesting
+    /// of `value` must be at most [`depth`](Self::depth).
     pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
         match self {
             Self::AnyObject => Some(value.is_object()),
@@ -112,8 +117,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Lists all errors of a value, or only the first error if the value is large. Returns `None`
-    /// if the cost exceeds `budget`.
+    /// Lists all errors of `value`, or only the first error if the list could be too large.
+    /// Subtracts the cost from `budget`. Returns `None` if even the first error is too expensive.
     pub(super) fn errors<'v>(
         &'v self,
         schema: &'v Value,
@@ -158,7 +163,8 @@ impl CompiledValidator {
     }
 }
 
-/// Returns the cost of a check per unit of [`cost::extent`], or `None` if it is not linear.
+/// Returns an upper bound of the cost of a check per unit of [`cost::extent`], or `None` if the
+/// cost does not grow linearly with the value.
 fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
     let costs: Option<Vec<_>> =
         graph.nodes().iter().map(|node| Cost::of(node.schema).linear_rate()).collect();
@@ -167,15 +173,15 @@ fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
 }
 
 fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {
-    // All references are local, so the compiler does not need the `$id` of the document. If the
-    // `$id` is the URI of a meta-schema, the compiler would resolve references in the meta-schema.
+    // The `$id` of the root is removed, because all references are local. If it is the URI of a
+    // meta-schema, the compiler would resolve the references in the meta-schema.
     let anonymous = without_id(schema);
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
     options.with_pattern_options(metered_validator::patterns()).build(anonymous.as_ref().unwrap_or(schema))
 }
 
-/// Returns a copy of the schema without the `$id` of its root, or `None` if the root has no `$id`.
-/// An anchor, such as `"$id": "#root"`, is kept.
+/// Returns a copy of `schema` without the `$id` of its root. Returns `None` if the root has no
+/// `$id`, or if the `$id` is only an anchor, such as `"#root"`.
 fn without_id(schema: &Value) -> Option<Value> {
     let is_id = |id: &Value| id.as_str().is_none_or(|id| !id.starts_with('#'));
     let mut anonymous = schema.as_object().filter(|root| root.get("$id").is_some_and(is_id))?.clone();
@@ -183,8 +189,8 @@ fn without_id(schema: &Value) -> Option<Value> {
     Some(Value::Object(anonymous))
 }
 
-/// Validates the targets of all `$ref`s against the meta-schema. A `$ref` may point to a value
-/// below a keyword that is unknown to the dialect, which the compiler does not check.
+/// Validates the targets of all `$ref`s against the meta-schema. The compiler does not check a
+/// target below a keyword that is unknown to the dialect.
 fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> {
     let is_checked = |pointer: &str| {
         let definition = pointer.strip_prefix("/definitions/");
@@ -203,16 +209,16 @@ fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> 
     Ok(())
 }
 
-/// Converts an error of the compiler. Such an error is a violation of the meta-schema by the value
-/// at the pointer `at`.
+/// Converts an error of the schema compiler to a [`SchemaError`]. The error is a violation of the
+/// meta-schema by `schema`, the subschema at the JSON pointer `at`.
 fn compile_error(at: &str, schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
     let Some(first) = violations.as_slice().first() else {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         return SchemaError::new(pointer, SchemaFault::Invalid(error.to_string()));
     };
-    // The meta-schema lists the type names only for the keyword `type`, not for a property with the
-    // name `type`.
+    // The meta-schema expects one of the type names only for the keyword `type`, not for a property
+    // with the name `type`.
     let is_type = first.expected.starts_with("one of \"array\"");
     let alias = schema.pointer(&first.pointer).filter(|_| is_type).and_then(type_aliases::explain);
     let reason = alias.unwrap_or_else(|| first.message().to_owned());

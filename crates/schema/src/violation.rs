@@ -1,42 +1,43 @@
-//! Violations of a schema by a value, as text for a model.
+//! Violations of a schema by a value, and their text for a model.
 
 use std::fmt;
 
 use super::error::PointerDisplay;
 use super::text;
 
-/// Maximum number of listed violations. Only the number of further violations is kept.
+/// The maximum number of listed violations. Further violations are only counted.
 pub(super) const MAX_LISTED: usize = 20;
-/// Maximum length of a displayed violation, in bytes. The names and values in it have no limit of
-/// their own.
+/// The maximum length of one displayed violation, in bytes. JSON pointers and patterns, for
+/// example, may be longer.
 const MAX_LINE_BYTES: usize = 2_000;
-/// Maximum length of the displayed list of violations, in bytes.
+/// The maximum length of the displayed list of violations, in bytes.
 const MAX_TEXT_BYTES: usize = 4_000;
 
 /// A violation of a schema at one location of a value.
 ///
-/// `Display` writes one line for a model: `/x: expected integer, received string "abc"`.
+/// `Display` writes one line for a model, for example
+/// `/x: expected integer, received string "abc"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Violation {
     /// The JSON pointer of the invalid value. The pointer of the root is empty, and displayed as
     /// `/`.
     pub pointer: String,
-    /// Description of the allowed values, such as `integer`.
+    /// A description of the allowed values, such as `integer`.
     pub expected: String,
-    /// Description of the invalid value, such as `string "abc"`. Long values are shortened.
+    /// A description of the invalid value, such as `string "abc"`. Long values are shortened.
     pub received: String,
     message: String,
 }
 
 impl Violation {
-    /// Creates the violation for a value of the wrong type or with a wrong content.
+    /// Creates the violation for the invalid value at `pointer`.
     pub(super) fn mismatch(pointer: &str, expected: String, received: String) -> Self {
         let message = format!("expected {expected}, received {received}");
         Self { pointer: pointer.to_owned(), expected, received, message }
     }
 
-    /// Creates the violation for a missing required property. `described` describes the schema of
-    /// the property.
+    /// Creates the violation for the missing required property `name`. `described` is a description
+    /// of the property's schema, if it is declared.
     pub(super) fn missing(pointer: &str, name: &str, described: Option<&str>) -> Self {
         let described = described.map(|words| format!(" ({words})")).unwrap_or_default();
         let name = text::quoted(name);
@@ -48,8 +49,8 @@ impl Violation {
         }
     }
 
-    /// Creates the violation for an undeclared property. `suggestion` is the most similar declared
-    /// name, and `known` lists the declared names.
+    /// Creates the violation for the undeclared property `name`. `suggestion` is the most similar
+    /// declared name, and `known` is a text with the declared names.
     pub(super) fn unknown(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
         let hint = suggestion
             .map(|suggestion| format!(", did you mean {}?", text::quoted(suggestion)))
@@ -64,7 +65,7 @@ impl Violation {
         }
     }
 
-    /// Returns the displayed line without the pointer.
+    /// Returns the text that `Display` writes after the JSON pointer.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
@@ -80,7 +81,8 @@ impl fmt::Display for Violation {
 
 /// The violations in one value: the first 20 violations, and the number of further violations.
 ///
-/// `Display` writes one violation per line, in at most 4 KiB.
+/// `Display` writes one violation per line, in at most 4 KiB. If there are more violations, the
+/// last line is `and N more`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,
@@ -88,7 +90,7 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Creates a list of violations. `omitted` counts further violations, which are not in
+    /// Creates a list of violations. `omitted` is the number of violations that are not in
     /// `listed`.
     pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
         let omitted = omitted + listed.len().saturating_sub(MAX_LISTED);
@@ -106,7 +108,7 @@ impl Violations {
         self.listed.iter()
     }
 
-    /// Returns the number of violations beyond the listed ones.
+    /// Returns the number of violations that are not listed.
     pub fn omitted(&self) -> usize {
         self.omitted
     }

@@ -25,8 +25,8 @@ enum Nearness {
 }
 
 impl Explainer<'_> {
-    /// Explains the errors of the most similar alternative. If several alternatives are equally
-    /// similar, lists their tags, or describes all alternatives.
+    /// Explains `error` by the errors of the most similar alternative. If several alternatives are
+    /// equally similar, lists their tags or describes all alternatives.
     pub(super) fn union(
         &self,
         error: &ValidationError<'_>,
@@ -58,7 +58,8 @@ impl Explainer<'_> {
         Violations::new(vec![violation], 0)
     }
 
-    /// Explains an object with a wrong tag by listing the allowed values of each tag.
+    /// Creates the violations for an object with a wrong tag, such as `{"type": "circle"}`. Each
+    /// violation lists the allowed values of one tag.
     fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
         let errors =
             alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
@@ -80,7 +81,7 @@ impl Explainer<'_> {
     }
 }
 
-/// Returns the most similar alternatives, as their errors, and their similarity to the value.
+/// Returns the similarity of the most similar alternatives, and the errors of each of them.
 fn nearest<'e>(
     pointer: &str,
     alternatives: &'e [Vec<ValidationError<'static>>],

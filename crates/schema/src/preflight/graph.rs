@@ -1,4 +1,4 @@
-//! The graph of subschemas. Its edges are nesting and references.
+//! The graph of the subschemas of a schema. Its edges lead to nested and to referenced subschemas.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,16 +9,16 @@ use super::super::reference::Reference;
 use super::measure::Survey;
 use super::subschema::{self, InstanceLocation};
 
-/// Maximum length of a chain of subschemas that apply to the same value. The validator uses stack
-/// space for each.
+/// The maximum length of a chain of subschemas that apply to the same value. The validator uses
+/// stack space for each subschema.
 const MAX_CHAIN_LENGTH: usize = 500;
 
-/// Number of nested references that the compiler of `jsonschema` follows before it defers the
+/// The number of nested references that the compiler of `jsonschema` follows before it defers the
 /// compilation of a target.
 const NESTED_REFERENCES: usize = 8;
 
-/// Maximum nesting of subschemas during compilation. The compiler uses stack space for each: in a
-/// debug build, 400 levels overflow a thread with a stack of 2 MiB.
+/// The maximum nesting of subschemas during compilation. The compiler uses stack space for each
+/// level: in a debug build, 400 levels overflow a thread with a stack of 2 MiB.
 const MAX_NESTING: usize = 300;
 
 /// The graph of all subschemas that are reachable from the root. The root is the first node.
@@ -76,8 +76,8 @@ impl Frame {
 }
 
 impl<'s> Graph<'s> {
-    /// Collects the subschemas of a document. Fails if a reference has no target, or points to
-    /// another document.
+    /// Collects the subschemas of the document `root`. Fails if a `$schema` is unknown, or if a
+    /// reference has no target or points to another document.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
         let mut graph = Self { nodes: Vec::new(), index: HashMap::new() };
         graph.add_node(root, String::new());
@@ -107,12 +107,12 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// Returns all subschemas. [`Edge::node`] is an index into this list.
+    /// Returns the nodes of all subschemas. [`Edge::node`] is an index into this list.
     pub(crate) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
     }
 
-    /// Returns the subschemas that are the target of a reference, without duplicates.
+    /// Returns the nodes of the subschemas that are the target of a reference, without duplicates.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Node<'s>> {
         let edges = self.nodes.iter().flat_map(|node| &node.edges);
         let targets: BTreeSet<_> =
@@ -120,17 +120,19 @@ impl<'s> Graph<'s> {
         targets.into_iter().filter_map(|target| self.nodes.get(target))
     }
 
-    /// Returns the node with this number, which is its index in [`nodes`](Self::nodes).
+    /// Returns the node with the number `node`, its index in [`nodes`](Self::nodes), or `None` if
+    /// there is no such node.
     pub(crate) fn node_at(&self, node: usize) -> Option<&Node<'s>> {
         self.nodes.get(node)
     }
 
-    /// Returns the number of a subschema, which is its index in [`nodes`](Self::nodes).
+    /// Returns the number of the subschema `schema`, its index in [`nodes`](Self::nodes). Returns
+    /// `None` if `schema` is not in the graph.
     pub(crate) fn number_of(&self, schema: &Value) -> Option<usize> {
         self.index.get(&std::ptr::from_ref(schema)).copied()
     }
 
-    /// Returns the number of a subschema. A new subschema is added to the graph.
+    /// Returns the number of the subschema `schema`. A new subschema is added to the graph first.
     fn add_node(&mut self, schema: &'s Value, pointer: String) -> usize {
         let nodes = &mut self.nodes;
         *self.index.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
@@ -181,8 +183,8 @@ impl<'s> Graph<'s> {
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
-    /// Returns the sum of `own` over the root and all reachable nodes. A node counts once per path
-    /// that leads to it. `None` if a cycle makes the sum infinite.
+    /// Returns the sum of `own` over the root and all nodes that are reachable from it. A node
+    /// counts once per path that leads to it. Returns `None` if a cycle makes the sum infinite.
     pub(crate) fn sum_over_paths(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
         let counts = self
             .fold_depth_first(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own)
@@ -190,9 +192,9 @@ impl<'s> Graph<'s> {
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
-    /// Computes a count for each node from its own count and the combined counts of its children.
-    /// Only edges accepted by `follows` are followed. The result lists children before their
-    /// parents. Fails with a node on a cycle.
+    /// Computes a count for each node: `own` plus the counts of its children, folded with
+    /// `combined`. Only edges accepted by `follows` are followed. Returns the numbers of the nodes
+    /// with their counts, children before parents. Fails with the number of a node on a cycle.
     fn fold_depth_first(
         &self,
         follows: fn(&Edge<'_>) -> bool,
@@ -237,13 +239,13 @@ impl<'s> Graph<'s> {
     }
 }
 
-/// Returns the references of a subschema, with their keywords.
+/// Returns the reference keywords of `schema`, each with its value.
 fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &str)> {
     ["$ref", "$dynamicRef"].into_iter().filter_map(|keyword| Some((keyword, schema.get(keyword)?.as_str()?)))
 }
 
-/// Returns the target of a reference, and the JSON pointer of the target. For an anchor, this is
-/// `#` with its name.
+/// Returns the target of the reference `text`, and the JSON pointer of the target. For an anchor,
+/// the pointer is `#` with the name of the anchor.
 fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s Value, String), SchemaFault> {
     let reference = Reference::parse(text).ok_or_else(|| SchemaFault::RemoteReference(text.to_owned()))?;
     if let Some(id) = survey.nested_id {

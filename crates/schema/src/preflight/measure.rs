@@ -13,13 +13,13 @@ use super::{SchemaLimits, pattern};
 pub(super) struct Survey<'s> {
     /// The subschemas with an anchor, by the name of the anchor.
     pub(super) anchors: HashMap<&'s str, &'s Value>,
-    /// The first `$id` that was found below the root.
+    /// The first `$id` that was found below the root, if any.
     pub(super) nested_id: Option<&'s str>,
-    /// Estimated number of states of all regular expressions.
+    /// The estimated number of states of all regular expressions in the schema.
     patterns: usize,
 }
 
-/// Collects the facts about a schema and checks them against the limits.
+/// Collects the facts about `schema` and checks them against `limits`.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 0;
@@ -76,7 +76,7 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// A writer that discards its input, and fails when the given number of bytes is exceeded.
+/// A writer that discards its input, and fails after the given number of bytes.
 struct ByteLimit(usize);
 
 impl Write for ByteLimit {
@@ -101,7 +101,7 @@ pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Returns `true` if a value contains more than `limit` nested values.
+/// Returns `true` if `value` contains more than `limit` nested values at all levels together.
 pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];
@@ -115,8 +115,8 @@ pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     false
 }
 
-/// Drops a value without recursion. The `Drop` implementation of `Value` recurses, so a deep value
-/// would exhaust the stack.
+/// Drops `value` without recursion. The `Drop` implementation of `Value` recurses, so a deep value
+/// would overflow the stack.
 pub(crate) fn drop_iteratively(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {

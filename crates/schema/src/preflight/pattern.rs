@@ -1,19 +1,20 @@
 //! Estimates of the compiled size of regular expressions.
 //!
-//! The compiler of the regular expressions has a size limit per expression. But it takes up to half
-//! a second to reach this limit, and a schema may contain thousands of expressions.
+//! The compiler of the regular expressions limits the size of each expression. But it takes up to
+//! half a second to reach this limit, and a schema may contain thousands of expressions.
 
-/// Number of states of a Unicode class such as `\p{L}`, which has hundreds of ranges.
+/// The number of states of a Unicode class such as `\p{L}`, which has hundreds of ranges.
 const UNICODE_CLASS_STATES: usize = 500;
 
-/// Number of states of a class that spans all of UTF-8, such as `.` or `\D`.
+/// The number of states of a class that spans all of UTF-8, such as `.` or `\D`.
 const WIDE_CLASS_STATES: usize = 12;
 
-/// Number of states of `\S`, whose ranges are the gaps between the many Unicode spaces.
+/// The number of states of `\S`. Its ranges are the gaps between the many Unicode whitespace
+/// characters.
 const NON_SPACE_STATES: usize = 22;
 
-/// Estimates the number of states of a regular expression, which determines its compiled size. For
-/// an invalid expression the result is arbitrary.
+/// Estimates the number of states of the regular expression `pattern`, which determines its
+/// compiled size. For an invalid expression, the result is arbitrary.
 pub(crate) fn states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
     let mut rest = pattern;
@@ -36,8 +37,8 @@ pub(crate) fn states(pattern: &str) -> usize {
     counter.sum.saturating_add(counter.atom)
 }
 
-/// Returns `true` if a regular expression needs a backtracking engine, because it contains
-/// look-around, back-references or similar constructs. In doubt it returns `true`.
+/// Returns `true` if the regular expression `pattern` needs a backtracking engine, because it
+/// contains look-around, back-references or similar constructs. In doubt, returns `true`.
 pub(crate) fn backtracks(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['(', '\\', '+', '}']) {
@@ -60,14 +61,14 @@ pub(crate) fn backtracks(pattern: &str) -> bool {
     false
 }
 
-/// A counter of states, used by [`states`]. Its methods return the number of bytes that they
-/// consumed.
+/// A counter of states, used by [`states`]. Its methods return the number of bytes of the pattern
+/// that they consumed.
 struct Counter {
-    /// For each open group, the number of states before the group.
+    /// For each open group, the number of states that precede it in the enclosing group.
     groups: Vec<usize>,
-    /// Number of states in the current group, without the last atom.
+    /// The number of states in the current group, without the last atom.
     sum: usize,
-    /// Number of states of the last atom. A repetition such as `{3}` multiplies it.
+    /// The number of states of the last atom. A repetition such as `{3}` multiplies it.
     atom: usize,
 }
 
@@ -106,7 +107,8 @@ impl Counter {
         self.atom(states.saturating_add(length.max(WIDE_CLASS_STATES)), length)
     }
 
-    /// Parses `{3}`, `{3,}` or `{1,3}`. Other braces are literals.
+    /// Counts a repetition (`{3}`, `{3,}` or `{1,3}`) at the start of `rest`. Other braces are
+    /// literals.
     fn repeat(&mut self, rest: &str) -> usize {
         let bounds = rest.get(1..).and_then(|after| after.split_once('}')).map(|(bounds, _)| bounds);
         let Some(bounds) = bounds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))

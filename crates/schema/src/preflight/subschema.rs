@@ -4,15 +4,14 @@ use serde_json::Value;
 
 use super::super::reference::join;
 
-/// The part of a value to which a subschema applies. It is relative to the value of the enclosing
-/// schema.
+/// The part of a value to which a subschema applies, relative to the value of the enclosing schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InstanceLocation<'s> {
     /// The value of the enclosing schema itself, as for `allOf`.
     Current,
-    /// The object member with this name.
+    /// The value of the object member with this name.
     Member(&'s str),
-    /// Any object member.
+    /// The value of any object member.
     Members,
     /// The array item at this index.
     Item(usize),
@@ -31,7 +30,7 @@ pub(crate) struct Subschema<'s> {
     pub(crate) schema: &'s Value,
 }
 
-/// The JSON form in which a keyword holds its subschemas.
+/// The JSON form in which a keyword contains its subschemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubschemaContainer {
     /// An object with one subschema per member, as for `properties`.
@@ -40,8 +39,9 @@ enum SubschemaContainer {
     List,
 }
 
-/// Returns the subschemas held by a keyword of the schema at `pointer`. Values that are not objects
-/// are skipped; the compiler checks them.
+/// Returns the subschemas in `value`, the value of `keyword` in the schema at the JSON pointer
+/// `pointer`. Boolean subschemas and other values that are not objects are skipped; the compiler
+/// checks them.
 pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> Vec<Subschema<'s>> {
     let Some((location, container)) = location_of(keyword) else { return Vec::new() };
     let pointer = join(pointer, keyword);
@@ -69,9 +69,9 @@ pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> 
     found
 }
 
-/// Returns the location and the form of the subschemas of a keyword, or `None` if the keyword has
-/// no subschemas. Keywords of draft 2020-12 and draft-07 are treated alike: a keyword that the
-/// dialect ignores does no harm here.
+/// Returns the location and the form of the subschemas of `keyword`, or `None` if it has no
+/// subschemas. The keywords of draft 2020-12 and draft-07 are treated alike, because a keyword that
+/// the dialect ignores does no harm in the preflight.
 fn location_of(keyword: &str) -> Option<(InstanceLocation<'static>, SubschemaContainer)> {
     Some(match keyword {
         "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {

@@ -12,7 +12,7 @@ pub struct SchemaChange {
     /// The JSON pointer of the changed subschema in the original schema. The pointer of the root is
     /// empty.
     pub pointer: String,
-    /// The changed keyword.
+    /// The name of the changed keyword, such as `minLength`.
     pub keyword: String,
     /// The kind of change.
     #[serde(flatten)]
@@ -28,19 +28,19 @@ pub enum SchemaChangeKind {
     Dropped,
     /// The keyword was removed, and its constraint is stated in the description instead.
     Described,
-    /// The keyword became `anyOf`, so a value may match several alternatives.
+    /// The keyword, such as `oneOf`, became `anyOf`, so a value may match several alternatives.
     AnyOf,
     /// The alternatives were merged into a single object with the properties of all alternatives.
     Flattened,
-    /// The schema had no type. It was derived from the other keywords.
+    /// The schema had no `type`, so its type was derived from the other keywords.
     TypeAssumed,
-    /// The property was optional and nullable. It became required, and a `null` means that it is
-    /// absent.
+    /// The property was optional and nullable. It became required, and `null` stands for an absent
+    /// property.
     NullForAbsent,
-    /// The property was optional and nullable. `null` is no longer allowed; the property must be
+    /// The property was optional and nullable. `null` is no longer allowed, so the property must be
     /// absent instead.
     AbsentForNull,
-    /// Some valid values are no longer allowed.
+    /// Some values that are valid for the original schema are no longer allowed.
     Narrowed,
     /// The text of the keyword was shortened.
     Shortened,
@@ -50,7 +50,7 @@ pub enum SchemaChangeKind {
     /// The keyword has no counterpart in strict mode, so the whole schema is sent without strict
     /// mode.
     NotStrict {
-        /// The reason, as text.
+        /// A description of the reason.
         reason: String,
     },
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, is_assertion};
 
-/// Maximum length of the text of one constraint, in bytes.
+/// The maximum length of the text of one constraint, in bytes. Longer constraints are dropped.
 const MAX_NOTE_BYTES: usize = 200;
 
 /// Constraints, such as `minLength: 1`, to append to the description of a schema.
@@ -13,8 +13,8 @@ const MAX_NOTE_BYTES: usize = 200;
 pub(super) struct DescriptionNotes(Vec<String>);
 
 impl DescriptionNotes {
-    /// Adds a constraint as a note, if it is short and contains no references. Returns the change
-    /// to report.
+    /// Adds the constraint `keyword: value` as a note if it is short and contains no references.
+    /// Returns the change to report: the constraint is described or dropped.
     pub(super) fn add(&mut self, at: &str, keyword: &str, value: &Value) -> SchemaChange {
         let text = format!("{keyword}: {value}");
         // A model cannot read a reference in a note, because its target is not in the note.
@@ -27,7 +27,7 @@ impl DescriptionNotes {
         )
     }
 
-    /// Appends the notes to the description of `schema`.
+    /// Appends the notes to the `description` of `schema`.
     pub(super) fn describe(self, schema: &mut Map<String, Value>) {
         if self.0.is_empty() {
             return;
@@ -41,8 +41,8 @@ impl DescriptionNotes {
     }
 }
 
-/// Returns the annotations of a schema: its title, and its description with the notes. Other
-/// annotations, such as `default`, become notes.
+/// Returns the annotations of `flat`: its `title`, and its `description` with `notes`. Other
+/// annotations, such as `default`, become notes and are added to `changes`.
 pub(super) fn annotations(
     flat: &FlatSchema<'_>,
     mut notes: DescriptionNotes,
@@ -60,7 +60,7 @@ pub(super) fn annotations(
     annotations
 }
 
-/// Returns `true` for keywords that describe the schema itself and not its values, such as `$id`.
+/// Returns `true` if `keyword` describes the schema itself and not its values, such as `$id`.
 pub(super) fn is_schema_metadata(keyword: &str) -> bool {
     matches!(keyword, "$schema" | "$id" | "$comment" | "$anchor" | "$dynamicAnchor" | "$vocabulary")
 }

@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::super::reference::{Reference, join};
 use super::change::{SchemaChange, SchemaChangeKind};
 
-/// Maximum number of subschemas to read for a provider schema. A subschema counts once per
-/// reference to it.
+/// The maximum number of subschemas that are read for a provider schema. A subschema counts once
+/// per reference to it.
 const MAX_SUBSCHEMAS: usize = 20_000;
 
-/// Maximum number of subschemas to read if references are inlined. Further references are dropped.
+/// The maximum number of subschemas that are read if references are inlined. Further references are
+/// dropped.
 const MAX_INLINED_SUBSCHEMAS: usize = 12_000;
 
 /// Assertions: the keywords that restrict the valid values. All other keywords are annotations.
@@ -61,26 +62,27 @@ const ASSERTIONS: [&str; 42] = [
     "uniqueItems",
 ];
 
-/// Keywords about "all other properties". Their meaning depends on the properties declared beside
-/// them.
+/// Keywords with a meaning that depends on the properties declared beside them. For example,
+/// `additionalProperties` applies to all other properties.
 const PROPERTY_DEPENDENT_KEYWORDS: [&str; 3] =
     ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
-/// Keywords about "all other items". Their meaning depends on the tuple items declared beside them.
+/// Keywords with a meaning that depends on the tuple items declared beside them. For example,
+/// `items` of draft 2020-12 applies to all items after the tuple.
 const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
-/// A keyword or a declared property, with its value.
+/// A keyword or a declared property of a schema, with its value.
 #[derive(Clone)]
 pub(super) struct Entry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
-    /// For a keyword, the JSON pointer of its schema. For a property, the JSON pointer of the
-    /// property's schema.
+    /// For a keyword, the JSON pointer of the schema that contains it. For a property, the JSON
+    /// pointer of the property's schema.
     pub(super) at: Rc<str>,
 }
 
-/// A merged subschema. It is either a reference with annotations only, or a schema without a
-/// reference.
+/// A subschema merged with its `allOf`. It is either a reference with annotations only, or a schema
+/// without a reference.
 #[derive(Clone, Default)]
 pub(super) struct FlatSchema<'s> {
     pub(super) at: Rc<str>,
@@ -92,39 +94,40 @@ pub(super) struct FlatSchema<'s> {
     pub(super) targets: Vec<Rc<str>>,
 }
 
-/// Merges each subschema of the document `root` with its `allOf` and with the target of its `$ref`.
+/// A converter for the subschemas of the document `root`. It merges a subschema with its `allOf`
+/// and with the target of its `$ref`.
 pub(super) struct Flattener<'s> {
     root: &'s Value,
-    /// Set for draft-07, which ignores all keywords beside a `$ref`.
+    /// Set if the document uses draft-07, which ignores all keywords beside a `$ref`.
     is_draft_7: bool,
-    /// Number of subschemas that may still be read.
+    /// The number of subschemas that may still be read.
     budget: Cell<usize>,
-    /// Keywords that were dropped because they cannot be merged exactly. `None` if such a keyword
-    /// is an error.
+    /// The changes for keywords that were dropped because they cannot be merged exactly. `None` if
+    /// the converter fails for such keywords.
     dropped: Option<RefCell<Vec<SchemaChange>>>,
 }
 
-/// Returns `true` for keywords that restrict the valid values, unlike annotations such as `title`.
+/// Returns `true` if `keyword` restricts the valid values, unlike an annotation such as `title`.
 pub(crate) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
 
-/// Returns `true` if `required` is the only assertion of a schema.
+/// Returns `true` if `schema` is an object without assertions other than `required`.
 pub(super) fn is_requirement(schema: &Value) -> bool {
     let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
 }
 
 impl<'s> Flattener<'s> {
-    /// Creates a flattener that fails if parts of a schema cannot be merged exactly.
+    /// Creates a flattener that fails if subschemas cannot be merged exactly.
     pub(super) fn exact(root: &'s Value) -> Self {
         let dialect = root.get("$schema").and_then(Value::as_str);
         let is_draft_7 = dialect.is_some_and(|uri| uri.contains("draft-07"));
         Self { root, is_draft_7, budget: Cell::new(MAX_SUBSCHEMAS), dropped: None }
     }
 
-    /// Creates a flattener that drops keywords that cannot be merged. The first occurrence of a
-    /// keyword is kept.
+    /// Creates a flattener that drops keywords if they cannot be merged exactly. The first
+    /// occurrence of a keyword is kept.
     pub(super) fn lossy(root: &'s Value) -> Self {
         Self {
             budget: Cell::new(MAX_INLINED_SUBSCHEMAS),
@@ -133,13 +136,14 @@ impl<'s> Flattener<'s> {
         }
     }
 
-    /// Returns the keywords that were dropped since the last call.
+    /// Removes and returns the changes for the keywords that were dropped since the previous call.
+    /// An exact flattener drops none.
     pub(super) fn changes(&self) -> Vec<SchemaChange> {
         self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// Merges a subschema with its `allOf`. A `$ref` is merged too, unless all other keywords are
-    /// annotations: then it is kept.
+    /// Merges `schema`, the subschema at the JSON pointer `at`, with its `allOf`. Its `$ref` is
+    /// merged too, unless all other keywords are annotations. In this case, the reference is kept.
     pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
         self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
@@ -178,7 +182,8 @@ impl<'s> Flattener<'s> {
         Ok(flat)
     }
 
-    /// Merges `other` into `flat`. Both apply to the same value; `keyword` combines them.
+    /// Merges `other` into `flat`. Both apply to the same value. `keyword` is the keyword that
+    /// combines them; it is named in the error of an exact flattener.
     pub(super) fn merge(
         &self,
         flat: &mut FlatSchema<'s>,
@@ -223,13 +228,14 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Merges a subschema with its `allOf` and with the target of its `$ref`.
+    /// Merges `schema`, the subschema at the JSON pointer `at`, with its `allOf` and with the
+    /// target of its `$ref`.
     pub(super) fn resolve(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         self.resolve_reference(self.flatten(at, schema)?)
     }
 
-    /// Returns the target of a reference and its JSON pointer. A target that is only a `$ref` is
-    /// followed.
+    /// Returns the JSON pointer of the target of `reference`, and the target. If the target is only
+    /// a `$ref`, this `$ref` is followed.
     pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
         let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
@@ -259,7 +265,8 @@ impl<'s> Flattener<'s> {
         Ok(described)
     }
 
-    /// Subtracts `cost` from the budget. Fails if the budget is used up.
+    /// Subtracts `cost` from the budget. Fails for the subschema at the JSON pointer `at` if the
+    /// budget is used up.
     fn spend(&self, at: &str, cost: usize) -> Result<(), SchemaChange> {
         let left = self.budget.get().checked_sub(cost);
         self.budget.set(left.ok_or_else(|| {
@@ -268,8 +275,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// An exact flattener fails with `obstacle`. A lossy flattener records the lost keyword, given
-    /// with its JSON pointer.
+    /// Fails with `obstacle` if this flattener is exact. If it is lossy, records `lost`, the JSON
+    /// pointer and the name of a dropped keyword.
     fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,
@@ -307,20 +314,20 @@ impl<'s> FlatSchema<'s> {
         self.keywords.iter().find(|it| it.name == name)
     }
 
-    /// Removes a keyword and returns it.
+    /// Removes and returns the keyword `name`, or returns `None` if this schema does not have it.
     pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
         let index = self.keywords.iter().position(|it| it.name == name)?;
         Some(self.keywords.remove(index))
     }
 
-    /// Returns a copy without annotations.
+    /// Returns a copy of this schema without annotations.
     pub(super) fn assertions_only(&self) -> Self {
         let mut bare = self.clone();
         bare.keywords.retain(|it| is_assertion(it.name));
         bare
     }
 
-    /// Returns `true` if the schema accepts every value.
+    /// Returns `true` if this schema has no assertions, so that it accepts every value.
     pub(super) fn has_no_assertions(&self) -> bool {
         let has_only_annotations = self.keywords.iter().all(|it| !is_assertion(it.name));
         has_only_annotations && self.properties.is_empty() && self.required.is_empty()

@@ -10,7 +10,8 @@ use super::flatten::{Entry, FlatSchema, is_assertion, is_requirement};
 use super::inline::{Inliner, any_value};
 use super::json_types::{constants, constrained_type, is_of, types};
 
-/// The supported values of `format`, by type. Gemini rejects a request with any other format.
+/// The supported values of `format`, each with its JSON type. Gemini rejects a request with any
+/// other format.
 const FORMATS: [(&str, &str); 5] = [
     ("string", "date-time"),
     ("integer", "int32"),
@@ -19,7 +20,7 @@ const FORMATS: [(&str, &str); 5] = [
     ("number", "double"),
 ];
 
-/// Derives the schema for Gemini and the list of changes.
+/// Derives the schema for Gemini from `root`, and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut flat = inline.read("", root);
@@ -28,8 +29,8 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     (Value::Object(output), inline.into_changes())
 }
 
-/// Merges the alternatives of the root into one object with the properties of all alternatives. A
-/// property is required if all alternatives require it.
+/// Merges the alternatives of the root `flat` into one object with the properties of all
+/// alternatives. A property is required if all alternatives require it.
 fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     let mut notes = Vec::new();
     while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
@@ -122,13 +123,14 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     output
 }
 
-/// Returns `true` if the declared type is `object`.
+/// Returns `true` if the declared type of `flat` is `object`.
 fn is_object(flat: &FlatSchema<'_>) -> bool {
     flat.keyword("type").is_some_and(|it| it.value == "object")
 }
 
-/// Derives the alternatives of `union`. Each is merged with the keywords in `flat`, which apply to
-/// all alternatives.
+/// Derives a schema from the alternatives of `union`. Each alternative is merged with the
+/// assertions in `flat`, because they apply to all alternatives. A `null` alternative becomes
+/// `nullable`.
 fn derive_any_of<'s>(
     inline: &mut Inliner<'s>,
     mut flat: FlatSchema<'s>,
@@ -168,7 +170,7 @@ fn derive_any_of<'s>(
     output
 }
 
-/// Returns `true` if a schema accepts only `null`, and contains no other assertions.
+/// Returns `true` if `schema` accepts only `null`, and contains no other assertions.
 fn is_null(schema: &Value) -> bool {
     let allows_null = |(name, value): (&String, &Value)| match name.as_str() {
         "type" => value == "null",
@@ -190,8 +192,8 @@ fn null_schema(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, V
     output
 }
 
-/// Derives a schema for a value of any type. Gemini requires a type, so it becomes an `anyOf` of
-/// several types.
+/// Derives the schema for a value of any type from `flat`. Gemini requires a type, so the result is
+/// an `anyOf` of several types.
 fn any_value_schema<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -210,7 +212,7 @@ fn any_value_schema<'s>(
     output
 }
 
-/// Derives a schema for values of the single type `name`.
+/// Derives the form of `flat` for values of the single type `name`.
 fn derive_single_type<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -242,12 +244,12 @@ fn derive_single_type<'s>(
     output
 }
 
-/// The treatment of a keyword in a schema for a single type.
+/// The treatment of a keyword in a Gemini schema for a single type.
 enum KeywordAction {
-    /// The keyword is copied.
+    /// The keyword is copied to the Gemini schema.
     Keep,
-    /// The keyword is omitted without a report, because it has no effect here or is handled
-    /// elsewhere.
+    /// The keyword is omitted without a report, because it has no effect, or because other code
+    /// derives it.
     Skip,
     /// The keyword is omitted and reported.
     Drop,
@@ -266,7 +268,8 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
             match entry.value {
                 Value::Bool(true) => KeywordAction::Skip,
-                // A note would only distract the model: models seldom write undeclared properties.
+                // No note is added: models seldom write undeclared properties, and the note would
+                // distract them.
                 Value::Bool(false) => KeywordAction::Drop,
                 _ => KeywordAction::Describe,
             }
@@ -275,8 +278,8 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
     }
 }
 
-/// Adds the values of `enum` or `const`. Gemini supports them for non-empty strings only; other
-/// values are omitted or moved to the description.
+/// Adds the values of `enum` or `const` to `rules`. Gemini supports only non-empty strings. Other
+/// values are omitted; if there are no non-empty strings, the keyword is moved to the description.
 fn add_enum(
     inline: &mut Inliner<'_>,
     flat: &FlatSchema<'_>,
@@ -302,8 +305,8 @@ fn add_enum(
     rules.insert("enum".to_owned(), json!(texts));
 }
 
-/// Derives the `items` of an array, which Gemini requires. The items of a tuple become
-/// alternatives.
+/// Derives the `items` of the array schema `flat`, which Gemini requires. The items of a tuple
+/// become alternatives, because Gemini has no tuples.
 fn items_schema<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     let tuple =
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
@@ -365,8 +368,8 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
     }
 }
 
-/// Appends an alternative to `each`. Alternatives must not be nested, so the parts of a nested
-/// `anyOf` are appended instead, each with the annotations of `part`.
+/// Appends the alternative `part` to `each`. Alternatives must not be nested, so the alternatives
+/// of an `anyOf` in `part` are appended instead, each with the annotations of `part`.
 fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));
@@ -382,8 +385,8 @@ fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     }
 }
 
-/// Returns a schema for the values that either of two schemas accepts. Two enums are merged into
-/// one.
+/// Returns a schema for the values that `one` or `other` accepts. Two enums are merged into one
+/// enum.
 fn union_of(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<String, Value> {
     if one == other {
         return one;

@@ -9,24 +9,26 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, Flattener, is_assertion};
 use super::json_types::types;
 
-/// Maximum nesting of subschemas. Models do not write values with more levels.
+/// The maximum nesting of subschemas in the derived schema. Deeper subschemas are reduced to their
+/// type, because models do not write values with more levels.
 const MAX_NESTING: usize = 16;
 
-/// Maximum size of the derived schema. The unit is one subschema, or 32 bytes of text in a
-/// subschema. Only a schema that inlines the same targets many times reaches this size.
+/// The maximum size of the derived schema. The unit is one subschema, or 32 bytes of text in a
+/// subschema. Only a schema that inlines the same reference targets many times reaches this size.
 const MAX_SIZE: usize = 16_000;
 
 /// A function that derives one subschema. It calls [`Inliner::schema`] or [`Inliner::emit`] for the
 /// nested subschemas.
 pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
 
-/// Derives a schema without references. Unsupported keywords are dropped and added to `changes`.
+/// The derivation of a schema without references. Unsupported keywords are dropped and added to
+/// `changes`.
 pub(super) struct Inliner<'s> {
     pub(super) changes: Vec<SchemaChange>,
     flattener: Flattener<'s>,
     derive: Derive,
-    /// The JSON pointers of the reference targets that enclose the current subschema. A reference
-    /// to one of them is recursive.
+    /// The JSON pointers of the reference targets that contain the current subschema. A reference
+    /// to any of these targets is recursive.
     enclosing_targets: Vec<Rc<str>>,
     nesting: usize,
     /// The part of [`MAX_SIZE`] that is still available.
@@ -46,13 +48,14 @@ impl<'s> Inliner<'s> {
         }
     }
 
-    /// Derives the subschema at the JSON pointer `at`.
+    /// Returns the derived form of `schema`, the subschema at the JSON pointer `at`.
     pub(super) fn schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
         let flat = self.read(at, schema);
         self.emit(flat)
     }
 
-    /// Derives a subschema that is already merged with its references and `allOf`.
+    /// Returns the derived form of `flat`, a subschema that is already merged with its reference
+    /// and its `allOf`.
     pub(super) fn emit(&mut self, mut flat: FlatSchema<'s>) -> Map<String, Value> {
         let targets = std::mem::take(&mut flat.targets);
         if targets.iter().any(|target| self.enclosing_targets.contains(target)) {
@@ -72,7 +75,7 @@ impl<'s> Inliner<'s> {
         output
     }
 
-    /// Merges the subschema at the JSON pointer `at` with its `allOf` and its reference.
+    /// Merges `schema`, the subschema at the JSON pointer `at`, with its `allOf` and its reference.
     pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
         let flat = self.flattener.resolve(at, schema);
         self.changes.extend(self.flattener.changes());
@@ -82,7 +85,8 @@ impl<'s> Inliner<'s> {
         })
     }
 
-    /// Merges `other` into `flat`. Both apply to the same value; `keyword` combines them.
+    /// Merges `other` into `flat`. Both apply to the same value. `keyword` is the keyword that
+    /// combines them; it is named in the reported changes.
     pub(super) fn merge(&mut self, flat: &mut FlatSchema<'s>, other: FlatSchema<'s>, keyword: &str) {
         let size = |it: &FlatSchema<'_>| it.properties.len() + it.keywords.len() + 1;
         if !self.spend(size(flat) * size(&other) / 64) {
@@ -94,21 +98,21 @@ impl<'s> Inliner<'s> {
         self.changes.extend(merged.err());
     }
 
-    /// Returns the changes without duplicates. A subschema that was inlined twice has reported its
-    /// changes twice.
+    /// Returns the reported changes without duplicates. A subschema that is inlined twice reports
+    /// its changes twice.
     pub(super) fn into_changes(self) -> Vec<SchemaChange> {
         let mut known = HashSet::new();
         self.changes.into_iter().filter(|change| known.insert(change.clone())).collect()
     }
 
-    /// Subtracts `cost` from the available size. Returns `false` if the maximum size is exceeded.
+    /// Subtracts `cost` from the remaining size. Returns `false` if the maximum size is exceeded.
     fn spend(&mut self, cost: usize) -> bool {
         let left = self.remaining_size.checked_sub(cost);
         self.remaining_size = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Reports all assertions that are lost because the subschema is reduced to its type.
+    /// Reports all assertions of `flat` that are lost because the subschema is reduced to its type.
     fn report_unexpanded(&mut self, flat: &FlatSchema<'s>) {
         let rules = flat.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
         self.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Unexpanded)));
@@ -126,13 +130,15 @@ impl<'s> Inliner<'s> {
     }
 }
 
-/// Returns a schema for any value, for providers that require a type.
+/// Returns a schema for strings, numbers, booleans and objects. It stands for any value in schemas
+/// for providers that require a type.
 pub(super) fn any_value() -> Value {
     let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
     json!({"anyOf": each})
 }
 
-/// Returns a schema for any value of the same type, in place of a subschema that is not inlined.
+/// Returns a schema for any value of the type of `flat`. It replaces a subschema that is not
+/// inlined.
 fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
     let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
     let mut output: Map<_, _> = described.into_iter().collect();
@@ -152,7 +158,7 @@ fn any_of_type(name: &str) -> Value {
     if name == "array" { json!({"type": name, "items": any_value()}) } else { json!({"type": name}) }
 }
 
-/// Returns the size of a subschema without its nested subschemas, in the unit of [`MAX_SIZE`].
+/// Returns the size of `flat` without its nested subschemas, in the unit of [`MAX_SIZE`].
 fn size_of(flat: &FlatSchema<'_>) -> usize {
     let is_text = |name: &str| {
         matches!(name, "enum" | "const" | "default" | "examples" | "description" | "title" | "pattern")
@@ -161,7 +167,7 @@ fn size_of(flat: &FlatSchema<'_>) -> usize {
     1 + texts.sum::<usize>() / 32
 }
 
-/// Returns the approximate length of a value as JSON, in bytes.
+/// Returns the approximate length of `value` as JSON, in bytes.
 fn json_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,

@@ -6,27 +6,28 @@ use serde_json::{Map, Value};
 
 use super::change::SchemaChange;
 
-/// Maximum number of properties of all objects together.
+/// The maximum number of properties of all objects together.
 const MAX_PROPERTIES: usize = 5_000;
 
-/// Maximum number of nested objects and arrays, including the root.
+/// The maximum number of nested objects and arrays, including the root.
 const MAX_LEVELS: usize = 10;
 
-/// Maximum number of values of all enums together.
+/// The maximum number of values of all enums together.
 const MAX_ENUM_VALUES: usize = 1_000;
 
-/// Maximum total number of characters in the names of properties and definitions, in enum values
-/// and in constants.
+/// The maximum total number of characters in the names of properties and definitions, in enum
+/// values and in constants.
 const MAX_CHARACTERS: usize = 120_000;
 
-/// Number of values above which an enum must also stay within [`MAX_LARGE_ENUM_CHARACTERS`].
+/// The number of values above which an enum must also stay within [`MAX_LARGE_ENUM_CHARACTERS`].
 const LARGE_ENUM_VALUES: usize = 250;
 
-/// Maximum total number of characters in the values of an enum with more than [`LARGE_ENUM_VALUES`]
-/// values.
+/// The maximum total number of characters in the values of an enum with more than
+/// [`LARGE_ENUM_VALUES`] values.
 const MAX_LARGE_ENUM_CHARACTERS: usize = 15_000;
 
-/// Checks a strict schema against the size limits. Fails with the limit that it exceeds.
+/// Checks the strict schema `root` against the size limits. Fails with a change that names the
+/// exceeded limit.
 pub(super) fn check(root: &Value) -> Result<(), SchemaChange> {
     let mut size = Size::default();
     size.add(root);
@@ -81,11 +82,12 @@ impl Size {
     }
 }
 
-/// Computes the maximum nesting of the values of a schema. A recursive reference is followed once.
+/// A computation of the maximum nesting of objects and arrays. A recursive reference is followed
+/// once.
 struct Depth<'s> {
     root: &'s Value,
-    /// The nesting of each definition by name. It is 0 while it is being computed, which ends a
-    /// recursion.
+    /// The nesting of each definition in `$defs`, by name. It is 0 while it is being computed,
+    /// which ends a recursion.
     known: HashMap<&'s str, usize>,
 }
 
@@ -115,7 +117,7 @@ fn characters(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// Returns the nested subschemas of a strict schema, without those in `$defs`.
+/// Returns the nested subschemas of the strict schema `schema`, except those in `$defs`.
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {
     let properties = members(schema, "properties").into_iter().flat_map(Map::values);
     let alternatives = schema.get("anyOf").and_then(Value::as_array);

@@ -10,10 +10,12 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::description_notes::DescriptionNotes;
 use super::flatten::is_assertion;
 
-/// Keywords that OpenAI rejects at the root, or that may lead to such a keyword.
+/// Keywords that OpenAI rejects at the root, and `$ref`, because its target may contain such
+/// keywords.
 const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
-/// Derives the schema and appends to the given changes. A boolean root is returned unchanged.
+/// Derives the schema for OpenAI from `root`, and appends the differences to `changes`. A boolean
+/// `root` and a `root` without [`REJECTED_KEYWORDS`] are returned unchanged.
 pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     let as_given = |changes| ProviderSchema { value: root.clone(), strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };
@@ -44,7 +46,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     }
 }
 
-/// An object with the properties of all alternatives of the root.
+/// The object schema in progress, with the properties of all alternatives of the root.
 struct Union<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
@@ -55,8 +57,8 @@ struct Union<'s> {
 }
 
 impl<'s> Union<'s> {
-    /// Adds the keywords of a subschema of the root. `is_certain` is set outside of alternatives;
-    /// only then `required` applies to the whole object.
+    /// Adds the keywords of `schema`, a part of the root at the JSON pointer `at`. `is_certain` is
+    /// set outside of alternatives; only there, `required` applies to the whole object.
     fn add(&mut self, at: &str, schema: &'s Map<String, Value>, is_certain: bool) {
         for (keyword, value) in schema {
             match (keyword.as_str(), value) {
@@ -104,8 +106,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Adds the target of a reference. The preflight has already rejected unresolved and recursive
-    /// references.
+    /// Adds the keywords of the target of `reference`. The preflight has already rejected
+    /// unresolved and recursive references.
     fn add_target(&mut self, reference: &str, is_certain: bool) {
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else {
             self.changes.push(SchemaChange::new("", "$ref", SchemaChangeKind::Dropped));
@@ -135,8 +137,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Drops `additionalProperties` if the root now also has properties that come from
-    /// alternatives.
+    /// Drops `additionalProperties` from `output` if alternatives added properties that `root` does
+    /// not declare.
     fn drop_additional_properties(&mut self, root: &Map<String, Value>, output: &mut Map<String, Value>) {
         let own = root.get("properties").and_then(Value::as_object);
         let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));
@@ -147,7 +149,7 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Returns the root with the collected properties and without [`REJECTED_KEYWORDS`].
+    /// Returns a copy of `root` with the collected properties and without [`REJECTED_KEYWORDS`].
     fn object(&self, root: &Map<String, Value>) -> Map<String, Value> {
         let property = |(name, schemas): &(&str, Vec<&Value>)| {
             let schema =
@@ -167,7 +169,7 @@ impl<'s> Union<'s> {
     }
 }
 
-/// Returns `true` if the value of a `type` keyword allows objects.
+/// Returns `true` if `types`, the value of a `type` keyword, allows objects.
 fn is_object(types: &Value) -> bool {
     types == "object" || types.as_array().is_some_and(|types| types.iter().any(|it| it == "object"))
 }

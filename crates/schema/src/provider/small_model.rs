@@ -8,14 +8,14 @@ use super::description_notes::is_schema_metadata;
 use super::flatten::{Entry, FlatSchema};
 use super::inline::Inliner;
 
-/// Maximum length of a description, in bytes. Longer descriptions are cut.
+/// The maximum length of a description, in bytes. Longer descriptions are cut.
 const MAX_DESCRIPTION_BYTES: usize = 300;
 
-/// Appended to a description that is cut within a sentence.
+/// The text appended to a description that is cut within a sentence.
 const ELLIPSIS: &str = "…";
 
-/// Keywords that are copied, because they help small models or because constrained decoding
-/// enforces them.
+/// Keywords that are copied unchanged, because they help small models or because constrained
+/// decoding enforces them.
 const KEPT_KEYWORDS: [&str; 17] = [
     "type",
     "enum",
@@ -36,7 +36,7 @@ const KEPT_KEYWORDS: [&str; 17] = [
     "uniqueItems",
 ];
 
-/// Derives the reduced schema and the list of changes.
+/// Derives the reduced form of `root`, and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut output = inline.schema("", root);
@@ -51,8 +51,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
     let mut output = Map::new();
     for entry in &flat.keywords {
         if let Some(value) = derive_keyword(inline, entry) {
-            // Draft-07 calls the tuple keyword `items`. The derived schema has no `$schema`, so it
-            // needs the name of draft 2020-12.
+            // Draft-07 uses `items` for tuples. The derived schema has no `$schema`, so it needs
+            // the keyword of draft 2020-12.
             let is_tuple = entry.name == "items" && value.is_array();
             output.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
         }
@@ -67,7 +67,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
     output
 }
 
-/// Derives the value of a keyword. Returns `None` if the keyword is omitted.
+/// Derives the value of the keyword `entry`. Returns `None` if the keyword is omitted.
 fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
     let at = join(&entry.at, entry.name);
     match (entry.name, entry.value) {
@@ -94,14 +94,14 @@ fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Val
     }
 }
 
-/// Returns `true` for a `format` that is the width of a number, such as `int64`.
+/// Returns `true` if `entry` is a `format` for the width of a number, such as `int64`.
 fn is_machine_format(entry: &Entry<'_>) -> bool {
     let kinds = ["int", "uint", "float", "double"];
     entry.name == "format"
         && entry.value.as_str().is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
 }
 
-/// Shortens a description to the sentences that fit into [`MAX_DESCRIPTION_BYTES`].
+/// Shortens the description `text` to the sentences that fit into [`MAX_DESCRIPTION_BYTES`].
 fn shorten_description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
     if text.len() <= MAX_DESCRIPTION_BYTES {
         return Value::from(text);
@@ -133,8 +133,8 @@ fn derive_properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map
     properties
 }
 
-/// Removes `null` from the allowed values, unless it is the only one. Returns `true` if it was
-/// removed.
+/// Removes `null` from the values that `schema` allows, unless it is the only one. Returns `true`
+/// if `null` was removed.
 fn remove_null(schema: &mut Map<String, Value>) -> bool {
     let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
     let options = schema.get("enum").and_then(Value::as_array);
@@ -162,7 +162,7 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list under `key` by its only element.
+/// Replaces the list of types or alternatives under `key` by its only element `only`.
 fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -13,12 +13,12 @@ use super::flatten::{Entry, FlatSchema, Flattener, is_requirement};
 use super::json_types::{Types, types};
 use super::limits;
 
-/// Maximum nesting of subschemas during the derivation. OpenAI allows only 10 levels of objects,
+/// The maximum nesting of subschemas during the derivation. OpenAI's limit is 10 levels of objects,
 /// but `anyOf` nests without adding a level.
 const MAX_NESTING: usize = 32;
 
-/// Derives the strict schema and the list of changes. If there is no strict form, the error is the
-/// change that prevents it.
+/// Derives the strict form of `root`, and the list of changes. If there is no strict form, fails
+/// with the change that prevents it.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
     let mut output = strict.root(root)?;
@@ -40,7 +40,7 @@ struct Strict<'s> {
     changes: Vec<SchemaChange>,
     /// The names of the definitions, by the JSON pointers of the original subschemas.
     names: HashMap<String, String>,
-    /// The names of definitions that are in use.
+    /// The definition names that are already in use.
     taken: HashSet<String>,
     /// The definitions that are referenced but not derived yet: name, JSON pointer and original
     /// subschema.
@@ -60,7 +60,7 @@ impl<'s> Strict<'s> {
         }
     }
 
-    /// Derives the root, which must be a single object.
+    /// Derives the root schema, which must be a single object.
     fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let mut flat = self.flattener.resolve("", root)?;
         let mut notes = DescriptionNotes::default();
@@ -115,8 +115,9 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Derives a schema that is a reference. A `$ref` must not have other keywords beside it, so
-    /// annotations enclose it in an `anyOf`.
+    /// Derives the strict form of `flat`, which is a reference. Strict mode allows no other
+    /// keywords beside a `$ref`, so a reference with annotations becomes an `anyOf` with one
+    /// alternative.
     fn derive_reference(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -134,8 +135,9 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Returns the name of the definition for a reference target, and schedules its derivation. The
-    /// name is the last token of the JSON pointer, made unique.
+    /// Returns the name of the definition for `target`, the reference target at the JSON pointer
+    /// `pointer`. The first call schedules the derivation of the definition. The name is the last
+    /// token of `pointer`, made unique.
     fn definition_name(&mut self, pointer: String, target: &'s Value) -> String {
         if let Some(name) = self.names.get(&pointer) {
             return name.clone();
@@ -155,10 +157,11 @@ impl<'s> Strict<'s> {
         name
     }
 
-    /// Removes and returns the `anyOf` or `oneOf` keyword, with its alternatives.
+    /// Removes `anyOf` or `oneOf` from `flat`, and returns it with its alternatives. Returns `None`
+    /// if `flat` has neither.
     ///
-    /// If the alternatives consist of `required` only, `anyOf` becomes a note in the description
-    /// instead, because a strict schema requires all properties anyway.
+    /// If all alternatives consist of `required` only, `anyOf` becomes one of the `notes` instead,
+    /// because a strict schema requires all properties anyway. A `oneOf` of this kind is an error.
     fn take_union(
         &mut self,
         flat: &mut FlatSchema<'s>,
@@ -179,8 +182,8 @@ impl<'s> Strict<'s> {
         Ok(None)
     }
 
-    /// Derives the alternatives of `union`. Each is merged with the keywords in `flat`, which apply
-    /// to all alternatives.
+    /// Derives an `anyOf` from the alternatives of `union`. Each alternative is merged with the
+    /// assertions in `flat`, because they apply to all alternatives.
     fn derive_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -207,12 +210,12 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Moves a keyword to the description.
+    /// Moves the keyword `entry` to the description.
     fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
         self.changes.push(notes.add(&entry.at, entry.name, entry.value));
     }
 
-    /// Reports a type that was derived from other keywords.
+    /// Reports the type of `flat` as a change if it was derived from other keywords.
     fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
         if is_assumed {
             self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));

@@ -1,4 +1,4 @@
-//! Repairs of nested values. They are derived from the validation errors.
+//! Repairs of nested values, derived from their validation errors.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
@@ -8,15 +8,15 @@ use super::super::validator::ERROR_BUDGET;
 use super::super::{Schema, text};
 use super::{Repair, RepairKind};
 
-/// Maximum number of validations for the repair of one value. Each attempt to repair an alternative
-/// of a union takes at least one of them.
+/// The maximum number of validations for the repair of one value. Each attempt to repair an
+/// alternative of a union takes at least one validation.
 const MAX_ATTEMPTS: usize = 100;
 
 /// A search for the repairs that make one value valid.
 pub(super) struct Repairer<'s> {
     schema: &'s Schema,
     attempts: usize,
-    /// The remaining cost budget for all validations together.
+    /// The remaining cost budget of all validations together, in the unit of `Cost`.
     budget: u64,
 }
 
@@ -32,7 +32,8 @@ enum Fix {
 /// A possible way to repair one validation error.
 enum Remedy<'e> {
     Fix(Fix),
-    /// The errors of each alternative of a union. The errors of one alternative must be repaired.
+    /// A union (`anyOf` or `oneOf`) without a valid alternative. `alternatives` contains the errors
+    /// of each alternative. All errors of one alternative must be repaired.
     Union {
         pointer: &'e str,
         alternatives: &'e [Vec<ValidationError<'static>>],
@@ -44,8 +45,8 @@ impl<'s> Repairer<'s> {
         Self { schema, attempts: MAX_ATTEMPTS, budget: ERROR_BUDGET }
     }
 
-    /// Repairs all errors at or below the JSON pointer `scope`. Returns the repaired value, or
-    /// `None` if an error cannot be repaired.
+    /// Repairs all errors of `value` at or below the JSON pointer `scope`. Returns the repaired
+    /// value and its repairs, or `None` if an error cannot be repaired.
     pub(super) fn repair(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
         self.attempts = self.attempts.checked_sub(1)?;
         if self.schema.is_too_deep(&value) {
@@ -64,8 +65,9 @@ impl<'s> Repairer<'s> {
         self.apply_and_repair(value.clone(), scope, fixes)
     }
 
-    /// Repairs the first union in `remedies`, for the first alternative that can be repaired. Then
-    /// repairs the remaining errors in the scope.
+    /// Repairs the first union in `remedies`, using its first alternative that can be repaired.
+    /// Then repairs the remaining errors at or below `scope`. Returns the repaired value and its
+    /// repairs, or `None` if no alternative can be repaired.
     fn repair_union(
         &mut self,
         value: &Value,
@@ -86,7 +88,8 @@ impl<'s> Repairer<'s> {
         None
     }
 
-    /// Applies the fixes, then repairs the errors that remain.
+    /// Applies `fixes` to `value`, then repairs the remaining errors at or below `scope`. Returns
+    /// the repaired value and its repairs, or `None` if an error cannot be repaired.
     fn apply_and_repair(
         &mut self,
         mut value: Value,
@@ -119,7 +122,7 @@ impl<'e> Remedy<'e> {
     }
 }
 
-/// Returns the way to repair an error, or `None` if there is none.
+/// Returns the remedy for `error`, or `None` if it cannot be repaired.
 fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
     let pointer = error.instance_path().as_str();
     match (value.pointer(pointer)?, error.kind()) {
@@ -137,8 +140,8 @@ fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remed
     }
 }
 
-/// Returns the fixes for all errors of one alternative, or `None` if an error cannot be repaired.
-/// For a nested union, the fixes of its first repairable alternative are used.
+/// Returns the fixes for `errors`, all errors of one alternative, or `None` if an error cannot be
+/// repaired. For a nested union, the fixes of its first repairable alternative are used.
 fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
@@ -152,8 +155,8 @@ fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     Some(all)
 }
 
-/// Applies a fix to the value. Returns `None` if the fix has already been applied, which happens if
-/// two keywords need the same fix.
+/// Applies `fix` to `value` and returns the repair. Returns `None` if the same fix was already
+/// applied, which happens if two keywords need it.
 fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
         Fix::Read { pointer, parsed } => {
@@ -171,8 +174,8 @@ fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     }
 }
 
-/// Parses the text of a string as JSON. Returns `None` if the result is again a string, or an
-/// integer that would lose precision.
+/// Parses `text` as JSON. Returns `None` if it is not JSON, if the result is again a string, or if
+/// it is an integer that would lose precision.
 fn parse_non_string(text: &str) -> Option<Value> {
     let text = text.trim();
     let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
@@ -180,7 +183,8 @@ fn parse_non_string(text: &str) -> Option<Value> {
     (!(is_whole && parsed.is_f64())).then_some(parsed)
 }
 
-/// Returns `true` if the failed keyword `kind` accepts the new value.
+/// Returns `true` if `value` satisfies the failed keyword `kind`. Only `type`, `enum` and `const`
+/// are evaluated; the result is `false` for other keywords.
 fn satisfies_keyword(value: &Value, kind: &Kind) -> bool {
     match kind {
         Kind::Type { kind: TypeKind::Single(wanted) } => has_type(value, JsonTypeSet::from(*wanted)),

@@ -13,21 +13,21 @@ const FORMATS: [&str; 9] =
 pub(super) enum KeywordAction {
     /// The keyword is copied to the strict schema.
     Keep,
-    /// The keyword is omitted without a report, because it has no effect here or is handled
-    /// elsewhere.
+    /// The keyword is omitted without a report, because it has no effect on the given types, or
+    /// because other code derives it.
     Skip,
     /// The keyword is moved to the description. The derived schema then allows more values than the
     /// original, never fewer.
     Describe,
-    /// The schema has no strict form, because the keyword cannot be omitted without a change of its
-    /// meaning.
+    /// The keyword has no strict form and cannot be omitted without changing the meaning of the
+    /// schema, so the schema has no strict form.
     Reject,
 }
 
-/// Returns the treatment of a keyword in a schema for values of the given types.
+/// Returns the treatment of the keyword `entry` in a schema for values of the given `types`.
 ///
-/// If `has_optional` is set, absent properties are sent as `null`. A constraint on the number of
-/// properties would count these too, so it has no strict form.
+/// If `has_optional` is set, absent optional properties are sent as `null`. `maxProperties` and
+/// `dependentRequired` would count these properties, so they are rejected.
 pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
     if constrained_type(entry.name).is_some_and(|name| !is_about(name)) {
@@ -37,7 +37,7 @@ pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bo
     match entry.name {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minItems"
         | "maxItems" => KeywordAction::Keep,
-        // Strict mode supports no look-around.
+        // The regular expressions of strict mode have no look-around.
         "pattern" if !backtracks(text) => KeywordAction::Keep,
         "format" if FORMATS.contains(&text) => KeywordAction::Keep,
         "not" if types.iter().any(|name| matches!(*name, "object" | "array")) => KeywordAction::Reject,

@@ -11,7 +11,8 @@ use super::Strict;
 use super::keywords::{KeywordAction, keyword_action};
 
 impl<'s> Strict<'s> {
-    /// Derives a schema without alternatives. `types` contains one type, or several scalar types.
+    /// Derives the strict form of `flat`, a schema without alternatives. `types` contains one type,
+    /// or several scalar types.
     pub(super) fn without_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -44,7 +45,8 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Adds the `items` of an array. Fails for tuples and for arrays without `items`.
+    /// Adds the `items` of the array schema `flat` to `output`. Fails for tuples and for arrays
+    /// without `items`.
     fn fill_array(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -58,8 +60,8 @@ impl<'s> Strict<'s> {
         Ok(())
     }
 
-    /// Adds the properties, makes them all required, and closes the object with
-    /// `additionalProperties: false`.
+    /// Adds the properties of `flat` to `output`, makes them all required, and closes the object
+    /// with `additionalProperties: false`.
     fn fill_object(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -89,8 +91,9 @@ impl<'s> Strict<'s> {
     }
 }
 
-/// Fails for an object that deliberately allows undeclared properties. An object without declared
-/// properties counts as a map, except at the root, where it stands for a tool without arguments.
+/// Fails if `flat` deliberately allows or requires undeclared properties. An object without
+/// declared properties counts as a map, except at the root, where it is the schema of a tool
+/// without arguments.
 fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaChange> {
     const ANY_NAME: &str = "its properties may have any name";
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
@@ -112,7 +115,8 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
     Ok(())
 }
 
-/// Adds `enum` or `const`, without the values of other types than `types`. They are invalid anyway.
+/// Adds `enum` or `const` to `output`, without the values of other types than `types`. They are
+/// invalid anyway.
 fn add_enum(
     flat: &FlatSchema<'_>,
     types: &[&str],
@@ -130,8 +134,8 @@ fn add_enum(
     Ok(())
 }
 
-/// Returns `true` if a strict schema accepts `null`. References are not followed, because adding
-/// `null` a second time does no harm.
+/// Returns `true` if the strict form `schema` accepts `null`. References are not followed, because
+/// adding `null` a second time does no harm.
 fn accepts_null(schema: &Map<String, Value>) -> bool {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
         return alternatives.iter().filter_map(Value::as_object).any(accepts_null);
@@ -149,7 +153,7 @@ fn accepts_null(schema: &Map<String, Value>) -> bool {
     is_typed && is_option
 }
 
-/// Returns a schema that also accepts `null`.
+/// Returns a copy of `schema` that also accepts `null`.
 fn make_nullable(mut schema: Map<String, Value>) -> Map<String, Value> {
     let nothing = json!({"type": "null"});
     if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
