@@ -15,7 +15,7 @@ use haft_core::{
     usage::Usage,
 };
 
-/// The name of the only argument of the tool.
+/// The name of the tool's only argument, which contains the task for the agent.
 const TASK: &str = "task";
 
 /// An extension trait that converts agents to tools.
@@ -23,12 +23,12 @@ pub trait AgentExt: Agent + Sized {
     /// Converts the agent to a tool. The argument of the tool is a task in natural language, and
     /// its result is the agent's answer.
     ///
-    /// Each call starts a child run of the agent. It has the same principal and state as the call,
-    /// and is cancelled together with the call. If the child run is suspended, the call is
+    /// Each call starts a child run of the agent. The child run has the same principal and state as
+    /// the call, and is cancelled together with it. If the child run is suspended, the call is
     /// suspended too. To decide the child's pending calls, resume the parent run with decisions for
     /// their call ids.
     ///
-    /// If the tool is given another [input schema](ToolDefinition::with_input_schema), the task of
+    /// If the tool gets a different [input schema](ToolDefinition::with_input_schema), the task of
     /// the child run is the arguments as JSON.
     ///
     /// # Examples
@@ -78,8 +78,8 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        // The agent and its tools can read all state of the run, so caches must not store the
-        // result of the call.
+        // The agent and its tools can read all state of the run, so the call is marked: caches must
+        // not store its result.
         cx.record_undeclared_read();
         let mut reporter = UsageReporter { cx, reported: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
@@ -112,7 +112,8 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 }
 
-/// Runs the agent to its end, and reports its usage after each model request.
+/// Runs `agent` to its end, and reports its usage to the parent run after each model request.
+/// Returns the output of the child run.
 async fn run_agent(
     agent: &impl Agent,
     input: RunInput,
@@ -129,8 +130,8 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// Reports the usage of the child run to the parent run after each model request. This usage counts
-/// even if the child run is dropped later.
+/// A reporter of the child run's usage to the parent run. It reports after each model request, so
+/// the usage counts even if the child run is dropped later.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -142,7 +143,7 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the usage that is not part of a reported model request, for example of summaries.
+    /// Reports the part of `total` that was not reported yet, for example the usage of summaries.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.without(self.reported));
     }
@@ -159,12 +160,13 @@ struct SavedChild {
 
 impl SavedChild {
     fn from_state(state: Value) -> Self {
-        // Runs saved by older versions contain only the state of the child run.
+        // Runs saved by older versions of this crate contain only the state of the child run.
         Self::deserialize(&state).unwrap_or(Self { child: state, reported: Usage::default() })
     }
 }
 
-/// Returns the task of the child run: the text of the argument `task`, or other arguments as JSON.
+/// Returns the task of the child run: the text of the argument `task`, or all arguments as JSON if
+/// there are others.
 fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
@@ -212,8 +214,8 @@ fn tool_error(error: AgentError) -> ToolError {
     }
 }
 
-/// Returns the pending calls, at all levels of nesting, with their ids rewritten by `id`. It adds
-/// the prefix that makes an id unique in the parent run, or removes this prefix.
+/// Returns `pending` with all call ids rewritten by `id`, at all levels of nesting. `id` adds or
+/// removes the prefix that makes a call id unique in the parent run.
 fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
     let calls = pending.iter().cloned().map(|mut pending_call| {
         pending_call.call.id = id(&pending_call.call.id);
@@ -225,7 +227,8 @@ fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<P
     calls.collect()
 }
 
-/// Converts a call id in the parent run to the call id in the child run.
+/// Converts `id`, a call id in the parent run, to the call id in the child run. `call_id` is the id
+/// of the call that started the child run.
 fn child_id(call_id: &str, id: &str) -> String {
     let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(id).to_owned()

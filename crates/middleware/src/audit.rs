@@ -44,18 +44,18 @@ pub struct Audit {
     /// The id of the call, unique in its run. The id of a nested call starts with the id of the
     /// enclosing call.
     pub call_id: String,
-    /// The principal of the call, with its scopes at the time of the call.
+    /// The principal of the call, if any, with its scopes at the time of the call.
     pub principal: Option<Principal>,
-    /// The name of the tool, as the model or other caller wrote it.
+    /// The name of the tool, as written by the model or another caller.
     pub tool: String,
-    /// The redacted arguments, after repairs and after changes made by the approver.
+    /// The redacted arguments, after repairs and after changes by the person who approved the call.
     pub arguments: Value,
     /// The outcome of the call, without its result or error message.
     pub outcome: AuditOutcome,
     /// Set if the call returned a cached result and the tool did not run.
     #[serde(rename = "cached", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cached: bool,
-    /// Set if the call was suspended before and has been resumed by a decision.
+    /// Set if the call was suspended earlier and has been resumed by a decision.
     #[serde(rename = "resumed", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
 }
@@ -69,7 +69,7 @@ pub enum AuditOutcome {
     Done,
     /// The call failed or was rejected.
     Failed {
-        /// The kind of the failure.
+        /// The kind of failure.
         kind: FailureKind,
     },
     /// The call was suspended. A later record with the same call id contains the final outcome.
@@ -92,12 +92,12 @@ pub enum PendingReason {
     External,
     /// The call waits for suspended calls nested in it.
     Nested,
-    /// A reason that has no variant in this version of the crate.
+    /// The call waits for a reason without a variant in this version of the crate.
     Other,
 }
 
 impl Audit {
-    /// Creates the audit record from the call record that the pipeline has made.
+    /// Creates the audit record from `record`, the call record of the pipeline.
     pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {
@@ -142,8 +142,9 @@ impl fmt::Display for Audit {
     }
 }
 
-/// A [`Recorder`] that passes the [`Audit`] record of each call to a function, exactly once per
-/// call. The function runs as a part of the call, so it must return quickly.
+/// A [`Recorder`] that passes the [`Audit`] record of each call to a function. The function runs as
+/// a part of the call, so it must return quickly. A suspended call gets another record when it is
+/// resumed.
 ///
 /// # Examples
 ///
@@ -175,7 +176,7 @@ impl fmt::Display for Audit {
 pub struct AuditLog<F>(F);
 
 impl<F: Fn(Audit) + Send + Sync> AuditLog<F> {
-    /// Creates a log that calls `write` with each record.
+    /// Creates a recorder that calls `write` with each audit record.
     pub fn new(write: F) -> Self {
         Self(write)
     }

@@ -16,7 +16,8 @@ use haft_core::{
     tool::{Annotations, InvalidToolName, ToolPolicy, Tools},
 };
 
-/// Combines tools into one tool. The result of each tool becomes the arguments of the next.
+/// Combines `tools` into one tool with the name `name`. The result of each tool becomes the
+/// arguments of the next tool.
 ///
 /// The new tool has the input schema of the first tool and the output schema of the last tool. Its
 /// description joins the descriptions of all tools with `Then:`. To change its name or description,
@@ -34,7 +35,7 @@ use haft_core::{
 /// arguments, and recorded under an id such as `call_1/2`. An approval, if the tool requires one,
 /// shows these arguments too. If an inner call is suspended, the chain is suspended too, and later
 /// resumes at that call. The first failure ends the chain. Its message lists the tools that ran
-/// before.
+/// before the failed tool.
 ///
 /// # Policy
 ///
@@ -117,7 +118,7 @@ pub struct Chain {
     tools: Arc<[Arc<dyn Tool>]>,
 }
 
-/// The error of [`chain`].
+/// The error returned by [`chain`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChainError {
@@ -130,9 +131,9 @@ pub enum ChainError {
     /// A tool cannot be used, because its definition has a [defect](ToolDefinition::defect).
     #[error("tool \"{tool}\" cannot be used: {reason}")]
     Defect {
-        /// The name of the tool.
+        /// The name of the unusable tool.
         tool: ToolName,
-        /// The defect, as text.
+        /// A description of the defect.
         reason: String,
     },
     /// The output of a tool can never be the arguments of the next tool.
@@ -142,7 +143,7 @@ pub enum ChainError {
         tool: ToolName,
         /// The tool that receives the output.
         next: ToolName,
-        /// JSON pointer of the mismatch, in the arguments of `next`. The root is `/`.
+        /// The JSON pointer of the mismatch in the arguments of `next`. The root is `/`.
         pointer: String,
         /// The mismatch, such as `expected integer, produced string`.
         reason: String,
@@ -152,10 +153,10 @@ pub enum ChainError {
 /// The progress of a suspended chain, saved with the run.
 #[derive(Serialize, Deserialize)]
 struct Checkpoint {
-    /// Index of the tool to call next.
+    /// The index of the tool to call next.
     step: usize,
     arguments: Value,
-    /// The warnings of the finished calls.
+    /// The warnings of the finished inner calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -201,8 +202,8 @@ impl Tool for Chain {
     }
 }
 
-/// Returns the pending state of the chain if none of the decisions concerns one of its calls, so it
-/// remains suspended.
+/// Returns the pending state of a resumed chain if no decision concerns its inner call, so the
+/// chain stays suspended. Returns `None` if the chain can run.
 fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
@@ -212,8 +213,8 @@ fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     (!is_decided).then_some(pending)
 }
 
-/// Returns the decision for a pending call. If there is none, the decisions are for calls nested in
-/// it, and all of them are passed on.
+/// Returns the decision for the pending inner call. If there is none for its id, the decisions are
+/// for calls nested in it, and all of them are passed on.
 fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     match decisions.get(&pending.call.id) {
         Some(decision) => decision.clone(),
@@ -221,7 +222,7 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
-/// Suspends the chain together with an inner call.
+/// Suspends the chain together with its inner call `call`. `checkpoint` is saved with the run.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let state = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
@@ -229,8 +230,8 @@ fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, T
 }
 
 impl Chain {
-    /// Returns the step at which this call starts: the first tool for a new call, or the suspended
-    /// tool, with its decision, for a resumed call.
+    /// Returns the checkpoint at which this call of the chain starts, and the inner call to resume,
+    /// if any. A new call starts at the first tool, and a resumed call at the suspended tool.
     fn starting_point(
         &self,
         arguments: Value,
@@ -260,7 +261,7 @@ impl Chain {
         Ok((checkpoint, Some(resumed)))
     }
 
-    /// Converts the failure of the inner call at `step` to the failure of the chain.
+    /// Converts the failure of the inner call at index `step` to the failure of the chain.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =
@@ -282,7 +283,8 @@ impl Chain {
     }
 }
 
-/// Converts a result to the arguments of the next tool, with the input schema `schema`.
+/// Converts the output of one tool to the arguments of the next tool. `schema` is the input schema
+/// of the next tool.
 fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     let value = output.to_value();
     if schema.is_valid(&value) {
@@ -304,8 +306,8 @@ fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
-/// Returns the name of the argument for a whole result: the only required argument, or the only
-/// argument.
+/// Returns the name of the argument that receives a whole result: the only required argument, or
+/// the only argument if none is required. Returns `None` if there is no such argument.
 fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
         let mut names = schema.properties().filter(|it| it.required || !required).map(|it| it.name);
@@ -317,7 +319,7 @@ fn single_argument(schema: &Schema) -> Option<&str> {
     }
 }
 
-/// Checks that the output of one tool can be the arguments of the next tool.
+/// Checks that the output of the tool `before` can become the arguments of the tool `after`.
 fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
     let (Some(output), input) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
     let Some(as_object) = output.incompatibility(input, None).filter(|_| input.properties().next().is_some())
@@ -336,14 +338,14 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
     Err(ChainError::Misfit { tool, next, pointer, reason: misfit.reason })
 }
 
-/// Derives the definition of the chain from the definitions of its tools.
+/// Derives the definition of the chain from `parts`, the definitions of its tools.
 fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
     let ([first, ..], [.., last]) = (parts, parts) else { return Err(ChainError::Empty) };
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
     let policy = ToolPolicy {
         timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
-        // Each tool requests an approval of its own, with its actual arguments.
+        // Each tool requests its own approval, with its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
         // The resources touched by later tools depend on their arguments, and these are not known

@@ -132,7 +132,7 @@ impl<S: ToolSource + Sized + 'static> ToolsetMiddleware for S {}
 
 /// An extension trait that applies wrappers and `tower` layers to a model.
 pub trait ModelMiddleware: ChatModel + Sized {
-    /// Adds a model that is tried if a request to this model fails. See [`FallbackModel`].
+    /// Adds `model` as a fallback for failed requests to this model. See [`FallbackModel`].
     fn with_fallback(self, model: impl ChatModel + 'static) -> FallbackModel
     where
         Self: 'static,
@@ -140,7 +140,7 @@ pub trait ModelMiddleware: ChatModel + Sized {
         FallbackModel::new(self).with_fallback(model)
     }
 
-    /// Caches the replies of this model. See [`ReplyCache`].
+    /// Caches the replies of this model in `cache`. See [`ReplyCache`].
     fn cached(self, cache: &ReplyCache) -> CachedModel<Self> {
         CachedModel::new(self, cache)
     }

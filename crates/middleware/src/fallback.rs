@@ -78,7 +78,8 @@ pub struct FallbackModel {
 }
 
 impl FallbackModel {
-    /// Creates a model that has no fallback yet. Add one by [`with_fallback`](Self::with_fallback).
+    /// Creates a model without a fallback. Add fallbacks with
+    /// [`with_fallback`](Self::with_fallback).
     pub fn new(model: impl ChatModel + 'static) -> Self {
         let profile = model.profile().clone();
         Self {
@@ -88,7 +89,7 @@ impl FallbackModel {
         }
     }
 
-    /// Adds a model that is tried after all models added before it have failed.
+    /// Adds a model. It is tried if all models that were added earlier have failed.
     #[must_use]
     pub fn with_fallback(mut self, model: impl ChatModel + 'static) -> Self {
         self.profile = common_profile(self.profile, model.profile());
@@ -96,8 +97,8 @@ impl FallbackModel {
         self
     }
 
-    /// Sets the condition for a fallback: the next model is tried if it returns `true` for an
-    /// error. The default is [`ModelError::allows_fallback`].
+    /// Sets the condition for a fallback. The next model is tried if `should_fall_back` returns
+    /// `true` for the error of the current model. The default is [`ModelError::allows_fallback`].
     ///
     /// # Examples
     ///
@@ -124,7 +125,7 @@ impl FallbackModel {
     }
 
     /// Calls `attempt` with each model in order, until one succeeds or its error does not allow a
-    /// fallback.
+    /// fallback. Returns the first success, or the combined errors.
     async fn try_each<'a, T>(
         &'a self,
         mut attempt: impl FnMut(&'a dyn ChatModel) -> BoxFuture<'a, Result<T, ModelError>>,
@@ -150,7 +151,7 @@ impl FallbackModel {
     }
 }
 
-/// Returns a profile with the common features of two profiles.
+/// Returns a profile with the features that both `one` and `other` support.
 fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {
         name: format!("{} or {}", one.name, other.name),
@@ -163,13 +164,13 @@ fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     }
 }
 
-/// Sets the model name of a response, unless it already has one.
+/// Sets the model name of `response` to the name of `model`, unless it already has one.
 fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }
 
-/// Starts a stream and waits for its first event. Fails if the stream fails or ends before this
-/// event.
+/// Starts the streamed reply to `request` and waits for its first event. The returned stream
+/// includes this event. Fails if the stream fails or ends before it.
 async fn start_stream<'a>(
     model: &'a dyn ChatModel,
     request: &'a ChatRequest,
@@ -214,7 +215,7 @@ impl fmt::Debug for FallbackModel {
 #[cfg(test)]
 mod tests;
 
-/// Returns the error of a single model unchanged, and combines the errors of several models.
+/// Combines the errors of several models. The error of a single model is returned unchanged.
 fn combine_errors(mut failures: Vec<ModelFailure>) -> ModelError {
     match failures.pop() {
         Some(only) if failures.is_empty() => only.error,

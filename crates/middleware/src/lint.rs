@@ -45,8 +45,8 @@ use choices::choices;
 pub struct Lint {
     /// The name of the tool.
     pub tool: ToolName,
-    /// The JSON pointer of the argument. Empty for the tool itself. In the pointer, `-` stands for
-    /// the items of an array.
+    /// The JSON pointer of the argument, or an empty string for the tool itself. A `-` in the
+    /// pointer stands for the items of an array.
     pub argument: String,
     /// The kind of weakness.
     pub kind: LintKind,
@@ -60,19 +60,21 @@ pub enum LintKind {
     MissingDescription,
     /// The description only repeats the name of the tool or argument.
     RepeatedName,
-    /// The description is the same as the description of this other tool or argument.
+    /// The description is the same as that of another tool or argument. Contains the name of the
+    /// other tool or argument.
     DuplicateDescription(String),
-    /// The description has more than this number of characters, so a provider may truncate it.
+    /// The description is too long, so a provider may truncate it. Contains the maximum number of
+    /// characters.
     LongDescription(usize),
     /// The name is not specific, for example `data` or `run`.
     VagueName,
-    /// The argument accepts any text, but its description lists these values as the allowed ones.
-    /// They should be an `enum`.
+    /// The argument accepts any text, but its description lists the allowed values. They should be
+    /// an `enum`. Contains the allowed values.
     MissingEnum(Vec<String>),
 }
 
-/// Maximum length of a description, in characters. It is the limit of OpenAI's API, and all other
-/// providers accept it too.
+/// The maximum length of a description, in characters. It is the limit of OpenAI's API, and all
+/// other providers accept descriptions of this length too.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// Names that do not describe the purpose of a tool or an argument.
@@ -82,8 +84,8 @@ const VAGUE_NAMES: [&str; 28] = [
     "test", "thing", "tool", "val",
 ];
 
-/// Checks the descriptions and input schemas of tools. The command `haft tools --check` prints the
-/// result.
+/// Checks the descriptions and input schemas of `tools`. The command `haft tools --check` prints
+/// the result.
 ///
 /// The lints are returned in the order of the tools.
 pub fn lint(tools: &ToolList) -> Vec<Lint> {
@@ -106,7 +108,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// Maximum nesting of the arguments that are checked.
+/// The maximum nesting of the arguments that are checked.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {
@@ -126,7 +128,8 @@ impl Linter<'_> {
         }
     }
 
-    /// Checks a description. If `name` is given, the description must contain more than this name.
+    /// Checks the description of `argument`, or of the tool if `argument` is empty. If `name` is
+    /// given, the description must contain more than this name.
     fn check_description(&mut self, argument: &str, name: Option<&str>, description: &str) {
         let text = split_words(description);
         let articles = ["the", "a", "an"];
@@ -147,7 +150,7 @@ impl Linter<'_> {
         for (name, schema) in properties {
             let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            // If the type is not plain text, a description that repeats the name is accepted,
+            // If the argument is not plain text, a description that repeats its name is accepted,
             // because the type adds information to it.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
             let text = split_words(description).join(" ");
@@ -177,13 +180,13 @@ impl Linter<'_> {
     }
 }
 
-/// Returns `true` if a schema accepts any string.
+/// Returns `true` if `schema` accepts any string.
 fn accepts_any_text(schema: &Value) -> bool {
     let narrows = ["enum", "const", "pattern", "format"];
     schema.get("type").is_some_and(|it| it == "string") && narrows.iter().all(|it| schema.get(*it).is_none())
 }
 
-/// Splits a text or a name into words, in lower case.
+/// Splits `text` into words, in lower case.
 fn split_words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()

@@ -37,7 +37,7 @@ pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 pub struct ModelService(Arc<dyn ChatModel>);
 
 impl ModelService {
-    /// Creates a service that sends requests to the given model.
+    /// Creates a service that sends requests to `model`.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self(model)
     }
@@ -64,8 +64,8 @@ impl Service<ChatRequest> for ModelService {
     }
 }
 
-/// Streams a reply, and owns the model and the request. It spawns no task: polling the stream
-/// drives the request, and dropping the stream cancels it.
+/// Returns the reply to `request` as a stream that owns the model and the request. It spawns no
+/// task: polling the stream drives the request, and dropping the stream cancels it.
 fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {

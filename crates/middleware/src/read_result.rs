@@ -15,10 +15,10 @@ use haft_core::{
     tool::{Annotations, ToolPolicy, from_arguments},
 };
 
-/// The name of the tool, unless the host renames it.
+/// The name of the tool, unless the host program renames it.
 const NAME: &str = "read_result";
 
-/// Maximum number of handles listed in an error message.
+/// The maximum number of handles listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
 
 /// A tool that lets models read truncated results, page by page or from an occurrence of a text.
@@ -123,7 +123,7 @@ fn store_error(error: haft_core::call::BoxError) -> ToolError {
     ToolError::Failed { message: "cannot read stored results".to_owned(), source: Some(error) }
 }
 
-/// Returns the error for an unknown handle. It lists the newest handles of the caller.
+/// Returns the error for the unknown `handle`. It lists the newest handles of the caller, if any.
 async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
@@ -136,7 +136,7 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns the requested page, preceded by its position in the text.
+/// Returns the requested page of `text`, preceded by its position in `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {
@@ -157,7 +157,8 @@ fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     Ok(format!("[characters {start} to {end} of {all}]\n{read}"))
 }
 
-/// Returns the text after the given number of characters, or `None` if the text has fewer.
+/// Returns the rest of `text` after the first `characters` characters, or `None` if `text` is
+/// shorter.
 fn skip_characters(text: &str, characters: usize) -> Option<&str> {
     let mut chars = text.chars();
     match characters.checked_sub(1) {

@@ -9,8 +9,8 @@ use haft_core::{ToolDefinition, limits};
 /// The replacement text for a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// A name that contains one of these texts is secret. Names are compared in lower case and without
-/// separators.
+/// Texts that make a name secret if they are any part of it. Names are compared in lower case and
+/// without separators.
 const SECRET_SUBSTRINGS: &[&str] = &[
     "password",
     "passwd",
@@ -38,26 +38,28 @@ const SECRET_SUBSTRINGS: &[&str] = &[
     "databaseurl",
 ];
 
-/// A name that contains one of these as a separate word is secret. As a mere part of a word, such
+/// Words that make a name secret if they are a separate word in it. As a mere part of a word, such
 /// as `pin` in `shopping`, they are harmless.
 const SECRET_WORDS: &[&str] = &[
     "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
     "totp",
 ];
 
-/// A name that ends with one of these texts is secret, such as `accesstoken` or `dbpwd`.
+/// Texts that make a name secret if it ends with them, such as `accesstoken` or `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// A number under a name with this suffix is a count, such as `max_tokens`, and is not redacted.
+/// The suffix of the names of counts. A number under such a name, for example `max_tokens`, is not
+/// redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys that hold the name in a name-value pair: `{"name": "Authorization", "value": "…"}`.
+/// Keys that contain the name in an object for a name and its value, such as
+/// `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
-/// Redacts the secrets in the arguments of a call.
+/// Returns the arguments of a call with redacted secrets.
 ///
-/// `text` contains the arguments as text, and `value` the parsed arguments, if there are any. If
-/// the text is not a JSON object, only its length is returned.
+/// `text` contains the arguments as text, and `value` the parsed arguments, if any. If `text` is
+/// not a JSON object, only its length is returned.
 pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
@@ -102,7 +104,7 @@ impl Redactor {
         members.collect()
     }
 
-    /// Returns `true` if the value with this name must be redacted.
+    /// Returns `true` if `value`, found under `name`, must be redacted.
     fn must_redact(&self, name: &str, value: &Value) -> bool {
         self.names.contains(&normalized(name)) || is_secret(name, value)
     }
@@ -116,8 +118,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts JSON inside of strings, since models often write such arguments. Truncated JSON is
-    /// replaced by its length.
+    /// Redacts secrets in JSON inside of a string, because models often write such arguments.
+    /// Truncated JSON is replaced by its length.
     fn redact_text(&self, text: String) -> String {
         let mut start = text.trim_start().chars();
         let is_json = match start.next() {
@@ -138,7 +140,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts secrets in header lines, settings and URLs: `Authorization: Bearer …`,
+    /// Redacts secrets in a header line, a setting or URLs, such as `Authorization: Bearer …` or
     /// `DB_PASSWORD=…`.
     fn redact_line(&self, text: String) -> String {
         if let Some((name, value)) = text.split_once([':', '='])
@@ -157,7 +159,7 @@ impl Redactor {
         words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// Redacts the credentials and the secret query parameters in a URL.
+    /// Redacts the credentials and the secret query parameters in `word` if it is a URL.
     fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -175,8 +177,8 @@ impl Redactor {
     }
 }
 
-/// Returns `true` if the name is typical of secrets. `null`, booleans and counts such as
-/// `max_tokens` are never secret.
+/// Returns `true` if `name` is typical of secrets. `null`, booleans and counts such as `max_tokens`
+/// are never secret.
 fn is_secret(name: &str, value: &Value) -> bool {
     if matches!(value, Value::Null | Value::Bool(_)) {
         return false;
@@ -191,17 +193,18 @@ fn is_secret(name: &str, value: &Value) -> bool {
         || words.iter().any(|word| SECRET_WORDS.contains(&without_number(word)) || word == "token")
 }
 
-/// Removes the digits at the end of a name, as in `cvv2` and `token1`.
+/// Removes the digits at the end of `name`, as in `cvv2` and `token1`.
 fn without_number(name: &str) -> &str {
     name.trim_end_matches(|char: char| char.is_ascii_digit())
 }
 
-/// Removes the separators from a name and converts it to lower case.
+/// Removes the separators from `name` and converts it to lower case.
 fn normalized(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Splits a name of any style into words: `api_key`, `api-key`, `apiKey`, `APIKey`.
+/// Splits `name` into words in lower case. All styles are supported: `api_key`, `api-key`, `apiKey`
+/// and `APIKey`.
 fn split_words(name: &str) -> Vec<String> {
     let chars: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];

@@ -13,9 +13,9 @@ use haft_core::{
 
 /// A tool source whose tools can be added and removed while agents run.
 ///
-/// Clones share the tools: give one clone to the toolset, and keep another one to change the tools.
-/// A running agent lists the tools at each step, so it uses a change from its next step on. Calls
-/// in progress continue with their original tool.
+/// Clones share the tools: give one clone to the toolset, and keep a second clone to change the
+/// tools. A running agent lists the tools at each step, so it uses a change from its next step on.
+/// Calls in progress continue with their original tool.
 ///
 /// # Examples
 ///
@@ -52,17 +52,17 @@ struct Shared {
 #[derive(Default)]
 struct Entries {
     tools: Vec<Arc<dyn Tool>>,
-    /// The snapshot of the tools, created by the first listing after a change.
+    /// The snapshot of the tools. It is created when the tools are first listed after a change.
     list: Option<ToolList>,
 }
 
 impl ToolRegistry {
-    /// Creates an empty registry. The label identifies the registry in errors and logs.
+    /// Creates an empty registry. `label` identifies the registry in errors and logs.
     pub fn new(label: impl Into<String>) -> Self {
         Self(Arc::new(Shared { label: label.into(), entries: Mutex::default() }))
     }
 
-    /// Adds a tool to the registry.
+    /// Adds `tool` to the registry.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Replaces the tool with the same name, and returns the old tool. If there is none, the tool
-    /// is added.
+    /// Replaces the registered tool with the same name as `tool`, and returns the old tool. If
+    /// there is none, adds `tool` and returns `None`.
     ///
     /// # Errors
     ///
@@ -101,12 +101,12 @@ impl ToolRegistry {
         }
     }
 
-    /// Removes the tool with this name and returns it.
+    /// Removes and returns the tool with the name `name`.
     ///
     /// # Errors
     ///
     /// Returns an error if the registry contains no tool with this name. The error lists the
-    /// existing names.
+    /// registered names.
     pub fn unregister(&self, name: &str) -> Result<Arc<dyn Tool>, ToolsetError> {
         let mut entries = self.entries();
         match entries.position(name) {
@@ -125,7 +125,7 @@ impl Entries {
         self.tools.iter().position(|tool| tool.definition().name() == name)
     }
 
-    /// Returns mutable access to the tools, and discards the snapshot.
+    /// Returns a mutable reference to the tools, and discards the snapshot.
     fn tools_mut(&mut self) -> &mut Vec<Arc<dyn Tool>> {
         self.list = None;
         &mut self.tools

@@ -24,8 +24,8 @@ use crate::ttl_lru::{Ticket, TtlLru};
 /// format and settings are equal. Messages include call ids and provider data. Timestamps and
 /// metadata are ignored.
 ///
-/// Replies are cached at any temperature, even if each reply to the request would be different.
-/// Entries expire after the time to live, counted from the start of the request.
+/// Replies are cached at any temperature, even if the model would reply differently to each
+/// request. Entries expire after the time to live, counted from the start of the request.
 ///
 /// # Not cached
 ///
@@ -44,14 +44,14 @@ use crate::ttl_lru::{Ticket, TtlLru};
 ///
 /// The cache key contains no principal, so all users share the cache. A cached reply reveals only
 /// information from an equal request. But its short response time reveals that the request was made
-/// before. If this matters, use one cache per tenant.
+/// earlier. If this matters, use one cache per tenant.
 ///
 /// # Placement
 ///
-/// Each call of [`cached`](crate::ModelMiddleware::cached) creates a model with entries of its own,
+/// Each call of [`cached`](crate::ModelMiddleware::cached) creates a model with its own entries,
 /// even if two models have the same name. Therefore wrap a model once, and share the clones. Wrap
-/// each model of a [`FallbackModel`](super::FallbackModel) separately: a cache around the whole
-/// would still return replies of the fallback model after the first model has recovered.
+/// each model of a [`FallbackModel`](super::FallbackModel) separately: a cache around the
+/// `FallbackModel` would still return replies of the fallback after the first model has recovered.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ use crate::ttl_lru::{Ticket, TtlLru};
 #[derive(Clone, Debug)]
 pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
-/// The number of the model, and the SHA-256 hash of the request.
+/// The cache key of a reply: the number of the model, and the SHA-256 hash of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     model: u64,
@@ -149,7 +149,7 @@ impl ReplyCache {
 pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
-    /// Number of this model, unique in the cache.
+    /// The number of this model, unique in the cache.
     owner: u64,
 }
 
@@ -163,15 +163,15 @@ impl<M: ChatModel> CachedModel<M> {
         Key { model: self.owner, request: Sha256::digest(text).into() }
     }
 
-    /// Returns the cached reply to a request. If there is none, the error contains the key and the
-    /// ticket needed to cache a new reply.
+    /// Returns the cached reply to `request`. If there is none, the error contains the key and the
+    /// ticket that are needed to cache a new reply.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// Returns the data that is sent to the server, but omitted or replaced by
+/// Returns the data of `request` that is sent to the server, but omitted or replaced by
 /// [`ChatRequest::to_canonical_json`]: call ids, provider data, and the text of results with media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {

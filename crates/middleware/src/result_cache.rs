@@ -88,10 +88,10 @@ use haft_core::{
 #[derive(Clone, Debug)]
 pub struct ResultCache(TtlLru<Key, ToolOutput>);
 
-/// The data on which a cached result depends.
+/// The cache key of a result, with all data on which the result depends.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    /// Number of the tool instance, unique in the cache.
+    /// The number of the tool instance, unique in the cache.
     tool: u64,
     arguments: String,
     principal: Option<Principal>,
@@ -154,7 +154,7 @@ pub struct CachedService<S> {
 }
 
 impl<S> CachedService<S> {
-    /// Returns the cache key of a call, or `None` if the call must not be cached.
+    /// Returns the cache key of the call `request`, or `None` if its result must not be cached.
     fn key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
         let state = &context.run().state;

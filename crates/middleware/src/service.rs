@@ -1,4 +1,4 @@
-//! Calls of `tower` services with layers, used for tools and models.
+//! Calls of layered `tower` services, used for tools and models.
 
 use std::{
     error::Error,
@@ -11,11 +11,11 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A `tower` service that is cloned for each request. The mutex makes the template `Sync`, so the
-/// service does not have to be.
+/// A `tower` service that is cloned for each request. The mutex makes the template `Sync`, even if
+/// the service is not.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
-/// An error of a service with layers. `E` is the error type of the innermost service.
+/// An error of a layered service. `E` is the error type of the innermost service.
 pub(crate) enum LayerError<E> {
     /// An error of type `E`, returned by the innermost service or by a layer.
     Typed(E),
@@ -30,7 +30,7 @@ impl<S> ServiceTemplate<S> {
         Self(Mutex::new(service))
     }
 
-    /// Clones the service, waits until the clone is ready, and calls it.
+    /// Clones the service, waits until the clone is ready, and calls it with `request`.
     pub(crate) fn call<R, E>(
         &self,
         request: R,
@@ -62,7 +62,8 @@ impl<E: Error + 'static> LayerError<E> {
     }
 }
 
-/// Returns `true` for the timeout error of tokio and, with the feature `tower`, of `tower`.
+/// Returns `true` if `error` is the timeout error of tokio or, with the feature `tower`, of
+/// `tower`.
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "tower")]
     if error.is::<tower::timeout::error::Elapsed>() {

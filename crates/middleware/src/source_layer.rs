@@ -19,7 +19,7 @@ pub(crate) struct LayerAdaptor<L: Layer<ToolService>> {
     services: Mutex<HashMap<ToolName, Vec<DefinedService<L::Service>>>>,
 }
 
-/// A tool definition with its layered service. The service lives as long as a tool uses it.
+/// A tool definition and its layered service. The service lives as long as any tool uses it.
 type DefinedService<S> = (ToolDefinition, Weak<ServiceTemplate<S>>);
 
 impl<L: Layer<ToolService>> LayerAdaptor<L> {
@@ -27,8 +27,8 @@ impl<L: Layer<ToolService>> LayerAdaptor<L> {
         Self { layer, services: Mutex::default() }
     }
 
-    /// Returns the service for a tool definition, and creates it at the first call. The service
-    /// does not contain the tool, since different callers may have different tools with equal
+    /// Returns the layered service for `definition`, and creates it at the first call. The service
+    /// does not contain the tool, because different callers may have different tools with equal
     /// definitions.
     fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,8 +51,9 @@ impl<L> Adaptor for LayerAdaptor<L>
 where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
-    /// Wraps a tool in the layer. If a tool is recreated with an equal definition, it gets the same
-    /// service, so that for example a rate limit does not restart when the list of tools changes.
+    /// Wraps `tool` in the layer. A tool that was recreated with an equal definition gets the same
+    /// service. Therefore a rate limit, for example, does not restart when the list of tools
+    /// changes.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
         Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))

@@ -39,7 +39,8 @@ pub struct CallRequest {
     /// The tool to call. `None` if the service itself contains the tool, as in
     /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// Number of calls of the tool in progress for this request. Clones of the request share it.
+    /// The number of calls of the tool that are in progress for this request. Clones of the request
+    /// share it.
     in_flight: Arc<AtomicUsize>,
 }
 
@@ -67,12 +68,13 @@ impl fmt::Debug for CallRequest {
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
 impl ToolService {
-    /// Creates a service that calls the given tool.
+    /// Creates a service that calls `tool`.
     pub fn new(tool: Arc<dyn Tool>) -> Self {
         Self(Some(tool))
     }
 
-    /// Creates a service that calls the tool contained in each request. Several tools can share it.
+    /// Creates a service that calls the tool contained in each request. Several tools can share the
+    /// service.
     pub(crate) fn shared() -> Self {
         Self(None)
     }
@@ -141,7 +143,7 @@ impl<S: CallService> LayeredTool<S> {
         Self { definition, service: Arc::new(ServiceTemplate::new(service)), tool: None }
     }
 
-    /// Wraps a tool in a service that other tools [share](ToolService::shared).
+    /// Wraps `tool` in a service that several tools [share](ToolService::shared).
     pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }

@@ -22,10 +22,10 @@ pub(crate) struct TtlLru<K, V> {
 
 struct Shared<K, V> {
     entries: LruCache<K, Entry<V>>,
-    /// Total size of all entries, in bytes.
+    /// The total size of all entries, in bytes.
     bytes: usize,
-    /// The number of calls to [`TtlLru::clear`] so far. A ticket of an earlier generation is not
-    /// valid any more.
+    /// The number of calls to [`TtlLru::clear`] so far. A ticket from an earlier generation is no
+    /// longer valid.
     generation: u64,
     /// The number of owners created by [`TtlLru::next_owner`].
     owners: u64,
@@ -37,8 +37,8 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// The time at which the work for a value started, and the generation of the cache at this time.
-/// [`TtlLru::insert`] requires it.
+/// The permission to insert a value: the time when the work for the value started, and the
+/// generation of the cache at this time.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     started: Instant,
@@ -82,7 +82,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         Ticket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
     }
 
-    /// Returns a value and its age, or `None` if there is no entry or the entry has expired.
+    /// Returns the value of `key` and its age, or `None` if there is no entry or the entry has
+    /// expired.
     pub(crate) fn get(&self, key: &K) -> Option<(Arc<V>, Duration)> {
         self.with_shared(|shared| {
             let entry = shared.entries.get(key)?;
@@ -95,8 +96,9 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Inserts a value with a size of `bytes`, and evicts the least recently used entries until all
-    /// bounds hold. A value larger than the bound of the cache is neither created nor inserted.
+    /// Inserts the result of `value` with a size of `bytes`, and evicts the least recently used
+    /// entries until all bounds hold. A value larger than the whole cache is neither created nor
+    /// inserted.
     pub(crate) fn insert(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
         if bytes > self.max_bytes {
             return;

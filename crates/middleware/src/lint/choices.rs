@@ -1,6 +1,7 @@
-/// Extracts the list of allowed values from a description. The list has at least two values in
-/// quotes, separated only by commas, `or` and the like, or the form `a|b|c`. Examples ("such as …")
-/// are not allowed values, because other values are allowed too.
+/// Returns the allowed values that `description` lists, or an empty list if it lists none. A list
+/// has at least two values: in the form `a|b|c`, or in quotes and separated only by punctuation,
+/// `or` and `and`. Quoted examples ("such as …") do not count, because other values are allowed
+/// too.
 pub(super) fn choices(description: &str) -> Vec<String> {
     let piped = description.split_whitespace().find_map(piped);
     piped
@@ -17,10 +18,10 @@ fn piped(word: &str) -> Option<Vec<String>> {
 fn quoted(description: &str, quote: char) -> Option<Vec<String>> {
     let pieces: Vec<_> = description.split(quote).collect();
     let lead = pieces.first()?.to_lowercase();
-    // The quoted values are only examples, so they are not the allowed values.
+    // Quoted values after these words are only examples of the allowed values.
     let are_examples =
         ["such as", "like", "e.g.", "example", "for instance"].iter().any(|it| lead.contains(it));
-    // The odd pieces are inside quotes, the even pieces between them.
+    // The pieces with an odd index are inside quotes, the other pieces are between them.
     let inside: Vec<_> = pieces.iter().skip(1).step_by(2).copied().collect();
     let between = pieces.iter().skip(2).step_by(2).take(inside.len().saturating_sub(1));
     let is_list = between.into_iter().all(|text| is_separator(text));
