@@ -10,7 +10,7 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Checks the text of the violations in a value, as a model reads it.
+/// Checks the text of the violations in `value`, as a model reads it.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
@@ -54,7 +54,8 @@ fn integer_accepts_numbers_without_fraction() {
     assert!(!schema.is_valid(&json!({"x": "3"})));
 }
 
-/// Behaviour B14: the violation for a missing argument contains its name and its type.
+/// Behaviour B14: the violation for a missing argument contains the name and the type of the
+/// argument.
 #[test]
 fn missing_property_is_named_with_type() {
     check(add(), json!({"y": 1}), expect![[r#"/: missing required property "x" (integer)"#]]);
@@ -138,8 +139,8 @@ fn references_within_the_document_are_followed() {
     assert!(encoded.is_valid(&json!(["a"])));
 }
 
-/// The limit of 100 levels is below the 128 levels of `serde_json`, so each valid value can be
-/// parsed again from its JSON text.
+/// A value nested deeper than 100 levels must be invalid. This limit is below the 128 levels of
+/// `serde_json`, so each valid value can be parsed again from its JSON text.
 #[test]
 fn value_deeper_than_100_levels_is_invalid() {
     let tree = schema(json!({"additionalProperties": {"$ref": "#"}}));

@@ -1,5 +1,5 @@
-//! Behaviour A1, A6, A8: Rust types have schemas, with inlined nested types, and with `$ref` only
-//! for recursive types.
+//! Behaviour A1, A6, A8: schemas are derived from Rust types. Nested types are inlined; only
+//! recursive types become a `$ref`.
 
 #![allow(dead_code, reason = "only the schemas of the types are used")]
 

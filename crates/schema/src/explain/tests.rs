@@ -7,7 +7,7 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Checks the text of the violations in a value, as a model reads it.
+/// Checks the text of the violations in `value`, as a model reads it.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
@@ -57,7 +57,7 @@ fn unknown_property_is_listed_with_known_properties() {
 }
 
 /// A schema `false` behind a reference rejects the value itself, and not its properties. There must
-/// be a violation even for an empty object.
+/// be a violation even if the value is an empty object.
 #[test]
 fn value_rejected_by_false_is_a_violation() {
     check(
@@ -94,7 +94,7 @@ fn allowed_values_are_listed() {
     );
 }
 
-/// Behaviour B16: all keywords of a schema are enforced, and each has a message of its own.
+/// Behaviour B16: all keywords of a schema are enforced, and each keyword has its own message.
 #[test]
 fn every_keyword_has_a_message() {
     let cases = [
@@ -292,8 +292,8 @@ fn pointers_escape_property_names() {
     );
 }
 
-/// If a subschema declares another dialect than the root, the validator may reject a value without
-/// listing an error. The caller must still get a violation.
+/// If a subschema declares a different dialect from the root, the validator may reject a value
+/// without listing an error. The caller must still get a violation.
 #[test]
 fn invalid_value_always_has_a_violation() {
     let other = "https://json-schema.org/draft/2020-12/schema";

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use super::super::Schema;
 use super::{Repair, RepairPolicy, repair};
 
-/// Checks the repaired value and the repairs under the default policy. The strict policy must not
-/// change the value.
+/// Repairs `value` under the default policy, and checks the repaired value and the repairs. The
+/// strict policy must not change `value`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: &Value, value: Value, expected: Expect) {
     let schema = Schema::new(schema.clone()).unwrap();
@@ -17,7 +17,7 @@ fn check(schema: &Value, value: Value, expected: Expect) {
     expected.assert_eq(&format!("{repaired}{lines}"));
 }
 
-/// Checks that an invalid value is returned unchanged and without repairs, because no repair is
+/// Checks that the invalid `value` is returned unchanged and without repairs, because no repair is
 /// possible.
 fn check_not_repaired(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
@@ -25,14 +25,14 @@ fn check_not_repaired(schema: &Value, value: Value) {
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
-/// Checks that a valid value is returned unchanged and without repairs.
+/// Checks that the valid `value` is returned unchanged and without repairs.
 fn check_valid(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
     assert!(schema.is_valid(&value), "{value}");
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
-/// Returns the schema of an object with one required property.
+/// Returns the schema of an object with the required property `name`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn object_with(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
@@ -121,7 +121,7 @@ fn string_is_parsed_for_other_types() {
     check_not_repaired(&object_with("x", json!({"type": "string", "minLength": 2})), json!({"x": "3"}));
 }
 
-/// A string that contains a JSON object is parsed first, then the strings in this object are
+/// A string that contains a JSON object is parsed first. Then the strings in this object must be
 /// repaired too.
 #[test]
 fn parsed_strings_are_repaired_recursively() {

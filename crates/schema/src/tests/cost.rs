@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// Maximum time of a check in these tests. It is much longer than a bounded check takes, and much
-/// shorter than an unbounded one, even on a slow machine.
+/// The maximum time of a check in these tests. It is much longer than a bounded check takes, and
+/// much shorter than an unbounded check takes, even on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Validates and repairs a value, and panics if this takes longer than [`TIMEOUT`]. Returns the
+/// Validates and repairs `value`, and panics if this takes longer than [`TIMEOUT`]. Returns the
 /// violations as text, or `valid`.
 fn validate_in_time(schema: Value, value: &Value) -> String {
     let schema = Schema::new(schema).unwrap();
@@ -59,8 +59,8 @@ fn errors_of_untagged_nested_unions_are_bounded() {
     );
 }
 
-/// Each definition refers twice to the next one, so the cost doubles with each level of the value.
-/// The schema itself is not recursive.
+/// Each definition refers twice to the next definition, so the cost doubles with each level of the
+/// value, although the schema is not recursive. The check must stop when its budget is used up.
 #[test]
 fn doubled_references_per_value_level_exceed_the_budget() {
     let mut definitions = Map::new();
@@ -193,8 +193,8 @@ fn long_names_are_shortened() {
     assert!(violations.to_string().len() <= 4_096);
 }
 
-/// The text has at most 4 KiB, even for 20 long violations. It ends with the number of omitted
-/// violations.
+/// The displayed text has at most 4 KiB, even for 20 long violations. It ends with the number of
+/// omitted violations.
 #[test]
 fn text_of_violations_is_bounded() {
     let names: Vec<_> = (0..20).map(|number| format!("{number:0>300}")).collect();
@@ -208,7 +208,7 @@ fn text_of_violations_is_bounded() {
 }
 
 /// The validator uses stack space for each subschema on the path to the innermost value, so a long
-/// chain of references reduces the allowed depth of a value.
+/// chain of references reduces the allowed depth of a value. No check may overflow the stack.
 #[test]
 fn long_reference_chains_do_not_exhaust_the_stack() {
     let chain = |length: usize| {
@@ -253,7 +253,7 @@ fn deep_parts_with_references_to_each_other_are_rejected() {
 }
 
 /// The validator with a budget must ignore the same keywords as the original validator: those that
-/// belong only to the other dialect.
+/// only the other dialect defines.
 #[test]
 fn metered_validator_ignores_keywords_of_the_other_dialect() {
     let no_schema = json!({"properties": {"a": 1}});

@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
-/// Checks the schema derived for OpenAI's strict mode, and its changes.
+/// Checks the schema that is derived for OpenAI's strict mode, and the reported changes.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);
@@ -272,7 +272,7 @@ fn recursive_references_are_kept() {
     );
 }
 
-/// Behaviour S4: a schema exactly at a size limit of strict mode is strict; a larger one is not.
+/// Behaviour S4: a schema exactly at a size limit of strict mode is strict; a larger schema is not.
 #[test]
 fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {

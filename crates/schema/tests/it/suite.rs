@@ -1,7 +1,8 @@
 //! Tests with the official JSON-Schema-Test-Suite.
 //!
-//! For each schema of the suite that compiles, every value must have the result that the suite
-//! lists. The snapshots list the schemas that are rejected on purpose, by the reason:
+//! For each schema of the suite that compiles, the validation of every value must have the result
+//! that the suite lists. The snapshots list the schemas that are rejected on purpose, by the
+//! reason:
 //!
 //! - `RemoteReference`: a reference to another document, or to a part of the same document by the
 //!   URI of its `$id`. Only `#`, `#/...` and `#name` are followed. So nothing is fetched, and
@@ -41,7 +42,8 @@ struct Test {
     valid: bool,
 }
 
-/// The results of the suite: the rejected schemas by reason, and the values with a wrong result.
+/// The results of the suite: the rejected schemas by reason, the values that were validated
+/// incorrectly, and the number of values that were validated correctly.
 #[derive(Default)]
 struct Report {
     rejected: BTreeMap<String, Vec<String>>,
@@ -106,7 +108,7 @@ impl Report {
     }
 }
 
-/// Returns the name of the fault's variant, without its fields.
+/// Returns the name of the variant of `fault`, without its fields.
 fn kind(fault: &SchemaFault) -> String {
     let text = format!("{fault:?}");
     text.split(|it: char| !it.is_alphanumeric()).next().unwrap_or_default().to_owned()

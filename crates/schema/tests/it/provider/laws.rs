@@ -49,8 +49,8 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns keywords that distinguish between a property with the value `null` and an absent
-/// property.
+/// Returns keywords with their values. They distinguish between a property with the value `null`
+/// and an absent property.
 fn null_sensitive_keywords() -> Vec<(&'static str, Value)> {
     vec![
         ("anyOf", json!([{"required": ["a"]}, {"required": ["b"]}])),
@@ -75,7 +75,8 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
         let properties: Map<_, _> =
             properties.into_iter().map(|(name, part, _)| (name.to_owned(), part)).collect();
         let mut schema = json!({"type": "object", "properties": properties, "required": required});
-        // Most schemas do not contain `additionalProperties`, so it is usually absent here too.
+        // Most real schemas do not contain `additionalProperties`, so it is usually absent in these
+        // schemas too.
         if others == Some(false) {
             schema["additionalProperties"] = json!(false);
         }
@@ -83,8 +84,8 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
     })
 }
 
-/// Generates a value for a schema, as a model would write it. The keywords `allOf` and `not` are
-/// ignored, so the value may be invalid.
+/// A generator of values for a schema, as a model would write them. The objects for the parts of an
+/// `allOf` are merged, and `not` is ignored, so a value may be invalid.
 struct Writer<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
@@ -150,8 +151,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the ways to write a value for a strict schema, with `null` for absent properties. The
-/// list may be empty.
+/// Returns the ways to write `value` for the strict schema `schema`, with `null` for absent
+/// properties. The list may be empty.
 fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_forms(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -181,8 +182,8 @@ fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     }
 }
 
-/// Adds `additionalProperties: false` to all objects with declared properties, except in the parts
-/// of an `allOf`.
+/// Returns a copy of `schema` with `additionalProperties: false` in all objects with declared
+/// properties, except in the parts of an `allOf`.
 fn close_objects(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -200,7 +201,7 @@ fn close_objects(schema: &Value) -> Value {
     }
 }
 
-/// Adds each form to each value with `add`. Returns at most 50 combinations.
+/// Combines each of `values` with each of `forms` by `add`. Returns at most 50 combinations.
 fn combine(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)
@@ -293,7 +294,7 @@ proptest! {
     }
 }
 
-/// Returns the reason why Gemini would reject a schema, or `None` if it would accept it.
+/// Returns the reason why Gemini would reject `schema`, or `None` if it would accept it.
 fn gemini_error(schema: &Value) -> Option<String> {
     const ALWAYS: [&str; 5] = ["title", "description", "nullable", "type", "anyOf"];
     let about = |name: &str| match name {

@@ -275,7 +275,7 @@ fn keywords_that_depend_on_siblings_are_dropped() {
 }
 
 /// A property without valid values is dropped. A root without valid values becomes a plain object.
-/// Both are reported.
+/// Both changes must be reported.
 #[test]
 fn contradictions_are_dropped_or_replaced() {
     let never = json!({"properties": {"a": {"type": "string"}, "b": false}});
@@ -310,7 +310,8 @@ fn contradictions_are_dropped_or_replaced() {
     );
 }
 
-/// Other assertions in a schema of the type `null` have no effect.
+/// Assertions such as `not` have no effect in a schema of the type `null`. They must be dropped and
+/// reported.
 #[test]
 fn assertions_about_null_are_dropped() {
     let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
@@ -323,7 +324,8 @@ fn assertions_about_null_are_dropped() {
     );
 }
 
-/// JSON Schema forbids duplicate names in `required`.
+/// Two parts of an `allOf` may require the same property. It must be listed once, because JSON
+/// Schema forbids duplicate names in `required`.
 #[test]
 fn property_required_by_several_parts_is_listed_once() {
     let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});

@@ -1,5 +1,5 @@
-//! Derives provider schemas from the schemas of the official JSON-Schema-Test-Suite, each used as
-//! an argument of a tool.
+//! Tests that derive provider schemas from the schemas of the official JSON-Schema-Test-Suite. Each
+//! schema is used as an argument of a tool.
 
 use std::{fs, path::Path};
 
@@ -7,8 +7,7 @@ use expect_test::expect;
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
-/// The number of schemas, the number of schemas with a strict form, and the number of those without
-/// any change.
+/// The number of schemas, of schemas with a strict form, and of strict forms without any change.
 #[derive(Default)]
 struct Count {
     all: usize,
@@ -19,8 +18,8 @@ struct Count {
 impl Count {
     fn add(&mut self, case: &Value) {
         let argument = &case["schema"];
-        // References are relative to the root of the schema, but here the tested schema is nested
-        // in an argument.
+        // Schemas with references are skipped. References start at the root of the schema, but here
+        // the tested schema is nested in an argument.
         if argument.to_string().contains("Ref\"") || argument.to_string().contains("$ref\"") {
             return;
         }
