@@ -79,7 +79,7 @@ async fn reply_streams_through_layers() {
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "one two");
 }
 
-/// Layers can change model requests, and observe the single events of replies.
+/// Layers can change model requests, and observe each event of a reply.
 #[tokio::test]
 async fn layers_map_requests_and_observe_events() {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -101,7 +101,7 @@ async fn layers_map_requests_and_observe_events() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// A retry policy with a number of retries for transient errors.
+/// A retry policy for transient errors, with the maximum number of retries.
 #[derive(Clone)]
 struct RetryTransient(u32);
 
@@ -156,7 +156,7 @@ async fn timeout_applies_to_the_first_event() {
     assert!(events.try_collect::<Vec<_>>().await.is_ok());
 }
 
-/// Dropping the stream of a reply releases its permit of a concurrency limit.
+/// Dropping the stream of a reply must release its permit of the concurrency limit.
 #[tokio::test]
 async fn dropped_reply_releases_its_permit() {
     let (model, permits) = slow();
@@ -173,7 +173,7 @@ async fn dropped_reply_releases_its_permit() {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Wraps a model in a limit of requests per minute, with a queue for eight requests.
+/// Wraps `model` in a limit of `requests` requests per minute, with a queue for eight requests.
 fn limited(model: ScriptedModel, requests: u64) -> impl ChatModel {
     model.layer(ServiceBuilder::new().buffer(8).rate_limit(requests, MINUTE))
 }

@@ -133,7 +133,8 @@ fn tools(description: &str) -> ToolList {
     )
 }
 
-/// Creates a conversation with one tool call. `signature` is the provider data of the reply.
+/// Creates a model request with a conversation that contains one tool call. `signature` is the
+/// provider data of the assistant message with the call.
 fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
     let mut reply =
         AssistantMessage { tool_calls: vec![ToolCall::new(id, "add", "{}")], ..AssistantMessage::default() };
@@ -227,7 +228,7 @@ async fn each_model_has_its_own_replies() {
     }
 }
 
-/// A request never waits for an equal request in progress, which may hang.
+/// A request must never wait for an equal request in progress, because that request may hang.
 #[tokio::test]
 async fn concurrent_equal_requests_are_not_coalesced() {
     let scripted = ScriptedModel::new().hang().text("one").text("two");

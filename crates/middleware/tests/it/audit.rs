@@ -28,7 +28,7 @@ use tracing::{
 
 const CANARY: &str = "c4n4ry";
 
-/// Collects the audit records of a pipeline.
+/// A collection of the audit records of a pipeline.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Audit>>>);
 
@@ -57,7 +57,7 @@ fn ann() -> ToolContext {
     ToolContext::new(Arc::new(run), "call_1")
 }
 
-/// Formats a record as JSON. Time and duration are set to 0, so that the text is reproducible.
+/// Formats `entry` as JSON. Time and duration are set to 0, so that the text is reproducible.
 fn line(mut entry: Audit) -> String {
     (entry.started_at, entry.duration_ms) = (Timestamp::from_unix_millis(0), 0);
     entry.to_string()
@@ -124,8 +124,8 @@ async fn every_call_has_one_record() {
     assert_eq!(line(again), lines[0]);
 }
 
-/// A call that is suspended and resumed has two records. The second record contains the approved
-/// arguments and is marked as resumed. A record of a cached result is marked too.
+/// A call that is suspended and resumed must have two records. The second record contains the
+/// approved arguments and is marked as resumed. A record of a cached result must be marked too.
 #[tokio::test]
 async fn resumed_and_cached_calls_are_marked() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -158,7 +158,7 @@ async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
     expected.assert_eq(&recorded(definition, arguments).await.to_string());
 }
 
-/// Calls a tool and returns the arguments in its audit record.
+/// Calls a tool with the given `definition`, and returns the arguments in its audit record.
 async fn recorded(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
@@ -190,7 +190,7 @@ async fn members_with_secret_names_are_redacted() {
     )
     .await;
     // Secrets in a JSON string are redacted. If the JSON in a string is invalid, the whole string
-    // is withheld.
+    // is replaced by its length.
     check(
         named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
@@ -199,7 +199,8 @@ async fn members_with_secret_names_are_redacted() {
     .await;
 }
 
-/// Names of secrets are recognised in any style, without separators, and with a number at the end.
+/// Names of secrets must be recognised in any style, without separators, and with a number at the
+/// end.
 #[tokio::test]
 async fn secret_names_match_in_any_style() {
     let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
@@ -215,8 +216,8 @@ async fn secret_names_match_in_any_style() {
     .await;
 }
 
-/// The name of a secret may also be the value of a member next to it (`{"name": …, "value": …}`),
-/// or a part of the same text.
+/// The name of a secret may also be the value of another member (`{"name": …, "value": …}`), or a
+/// part of the same text. The secret must be redacted in all these forms.
 #[tokio::test]
 async fn name_value_pairs_headers_and_urls_are_redacted() {
     check(
@@ -279,7 +280,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;
 }
 
-/// `#[tool(format = "password")]` marks a parameter as secret.
+/// The argument of a parameter with `#[tool(format = "password")]` must be redacted.
 #[tokio::test]
 async fn parameter_with_password_format_is_redacted() {
     /// Opens a door.
@@ -342,7 +343,7 @@ async fn secret_arguments_are_never_logged() {
     struct Refused(#[source] std::io::Error);
     let trace = Trace::default();
     // With only one subscriber, `tracing` caches the interest of the thread that reaches a callsite
-    // first, which may belong to another test. A second subscriber disables this cache.
+    // first. This thread may belong to another test. A second subscriber disables the cache.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _guard = tracing::subscriber::set_default(trace.clone());
     let message = |arguments: &Value| format!("bad password {}", arguments["password"]);

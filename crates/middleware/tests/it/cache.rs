@@ -24,8 +24,8 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Creates an idempotent tool that calls `act` with the number of the run. Also returns the number
-/// of runs so far.
+/// Creates an idempotent tool that calls `act` with the number of the run, from 1. Returns the tool
+/// and the counter of its runs.
 fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
     F: Fn(usize) -> Result<ToolResponse, ToolError> + Send + Sync + 'static,
@@ -42,7 +42,7 @@ where
     (tool, runs)
 }
 
-/// Creates an idempotent tool that returns the number of the run, such as `run 1`.
+/// Creates an idempotent tool that returns the number of the run, from `run 1`.
 fn nth() -> DynamicTool {
     counting(|run| Ok(format!("run {run}").into())).0
 }
@@ -104,8 +104,8 @@ async fn results_are_not_shared_between_principals_or_states() {
     }
 }
 
-/// State values that a tool does not declare are not part of the cache key, so a change of them
-/// does not make a result stale.
+/// State values that the tool does not declare are not part of the cache key. A change of such a
+/// value must not prevent a cache hit.
 #[tokio::test]
 async fn only_declared_state_is_in_the_key() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
@@ -156,7 +156,8 @@ async fn call_that_started_before_clear_is_not_cached() {
     assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from"));
 }
 
-/// Two tools with equal names and definitions do not share results, but clones of a tool do.
+/// Two tools with equal names and definitions must not share results, but clones of a tool must
+/// share them.
 #[tokio::test]
 async fn each_tool_has_its_own_results() {
     let cache = ResultCache::new(MINUTE);
@@ -202,7 +203,7 @@ async fn failures_and_invalid_results_are_not_cached() {
 }
 
 /// A suspended call has no result yet, and its decision applies to this call only. The next call
-/// must ask again.
+/// must be suspended again.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -261,7 +262,7 @@ async fn long_result_is_cached_untruncated() {
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
 
-/// Concurrent equal calls all run. The cache keeps the result of the call that started last.
+/// Concurrent equal calls must all run. The cache keeps the result of the call that started last.
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
@@ -270,7 +271,7 @@ async fn concurrent_calls_are_not_coalesced() {
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
-            // The first call ends last.
+            // The first call takes longer than the second call, so it ends last.
             sleep(Duration::from_secs(if run == 1 { 5 } else { 1 })).await;
             format!("run {run}")
         }
@@ -286,8 +287,8 @@ async fn concurrent_calls_are_not_coalesced() {
     assert!(text(&tool, json!({}), &cx).await.starts_with("run 2\nWarning: from the result cache, 4 s old"));
 }
 
-/// A call with a cached result does not wait for a concurrency limit, and its record is marked as
-/// cached.
+/// A call with a cached result must not wait for a concurrency limit, and its record must be marked
+/// as cached.
 #[tokio::test]
 async fn cached_result_is_recorded_and_bypasses_limits() {
     #[derive(Clone, Default)]

@@ -73,7 +73,7 @@ fn named(name: &str) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), Schema::object())
 }
 
-/// Creates a tool that returns a constant value.
+/// Creates a tool that always returns `value`.
 fn constant(value: Value) -> DynamicTool {
     DynamicTool::new(named("constant"), move |_, _| {
         let output = ToolOutput::structured(value.clone());
@@ -118,8 +118,8 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     .assert_eq(&call_text(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
 }
 
-/// An output schema need not list all members of an object. Unlisted members must reach the next
-/// tool.
+/// The output schema of a tool need not list all members of an object. Unlisted members must reach
+/// the next tool.
 #[tokio::test]
 async fn members_beyond_the_output_schema_are_passed_on() {
     let user = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});
@@ -127,7 +127,7 @@ async fn members_beyond_the_output_schema_are_passed_on() {
     assert_eq!(call_text(&chain("a_b", (found, Greet)).unwrap(), json!({})).await, "Hello Ann, number 7");
 }
 
-/// A result of 1 MiB reaches the next tool without truncation.
+/// A result of 1 MiB must reach the next tool without truncation.
 #[tokio::test]
 async fn results_are_passed_on_untruncated() {
     let long = DynamicTool::new(named("long"), |_, _| async { "x".repeat(1 << 20) });
@@ -237,7 +237,8 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         ]],
     );
     check_fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
-    // References are resolved. An `anyOf` is a mismatch only if all its alternatives are.
+    // References are resolved. An `anyOf` is a mismatch only if all its alternatives are
+    // mismatches.
     let mut referred = object(json!({"id": {"$ref": "#/$defs/id"}, "at": {}}), json!(["id", "at"]));
     referred["$defs"] = json!({"id": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}});
     check_fit(
@@ -279,7 +280,8 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
     check_fit(tree.clone(), tree, expect!["fits"]);
 }
 
-/// Policy, annotations and description of a chain are derived from those of its tools.
+/// The policy, the annotations and the description of a chain are derived from the definitions of
+/// its tools.
 #[test]
 fn definition_is_derived_from_the_parts() {
     let part = |name: &str, policy: ToolPolicy, annotations: Annotations| {
@@ -331,8 +333,8 @@ fn definition_is_derived_from_the_parts() {
     );
 }
 
-/// Creates a chain of three tools. The first has the policy `first`, and the second fails with the
-/// error from `fail`.
+/// Creates a chain of three tools. The first tool has the policy `first`, and the second tool fails
+/// with the error from `fail`.
 fn failing(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
     let fails = DynamicTool::new(named("second"), move |_, _| async move { Err::<(), _>(fail()) });
     let first = Now.with_definition(|it| it.with_policy(first));
@@ -497,7 +499,7 @@ async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
     .assert_eq(&lines(&entries));
 }
 
-/// Serializes and deserializes a suspended call, as if another process resumed it.
+/// Serializes and deserializes `suspended`, as if another process resumed the call.
 fn reloaded(suspended: PendingCall) -> PendingCall {
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
@@ -513,8 +515,8 @@ async fn answer(
     call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
-/// The approval of an inner call shows its actual arguments. After the decision, the chain resumes
-/// at this call and does not repeat earlier calls.
+/// The approval of an inner call shows its actual arguments. After the decision, the chain must
+/// resume at this call and must not repeat earlier calls.
 #[tokio::test]
 async fn suspended_chain_resumes_at_the_same_call() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -565,8 +567,8 @@ async fn suspended_chain_resumes_at_the_same_call() {
     .assert_eq(&lines(&entries));
 }
 
-/// Behaviour D36: a decision reaches the call with its id in a nested chain, even if this call asks
-/// for several decisions one after the other.
+/// Behaviour D36: a decision reaches the call with its id in a nested chain, even if this call is
+/// suspended several times in a row.
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
@@ -599,7 +601,7 @@ async fn decision_reaches_a_nested_chain() {
     assert_eq!(suspended.leaves()[0].pending.kind, PendingKind::input("Sure?"));
     let done = answer(&pipeline, &outer, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(done.model_text(), "\"yes\" after [2,\"this\"]".len().to_string());
-    // A suspended call is not resumed by a different chain with the same name.
+    // A different chain with the same name must not resume a suspended call.
     let other = chain("outer", (Now, Greet, Count)).unwrap();
     let lost = answer(&pipeline, &other, &suspended, [("call_1/2/2", input("yes"))]).await.into_result();
     assert_eq!(lost.model_text(), "the chain has changed since it was suspended");
@@ -608,7 +610,7 @@ async fn decision_reaches_a_nested_chain() {
     assert_eq!(again.leaves()[0].call.id, "call_1/2/2");
 }
 
-/// The progress and the warnings of inner calls are reported as those of the chain.
+/// The progress and the warnings of inner calls must be reported as those of the chain.
 #[tokio::test]
 async fn progress_and_warnings_are_forwarded() {
     #[derive(Default)]
@@ -634,7 +636,7 @@ async fn progress_and_warnings_are_forwarded() {
     assert_eq!(*sink.0.lock().unwrap(), [("call_1".to_owned(), 1.0), ("call_1".to_owned(), 2.0)]);
 }
 
-/// If a tool returns the failure of another tool that it called, the kind of the failure is kept.
+/// If a tool calls another tool and returns its failure, the kind of the failure must be kept.
 #[tokio::test]
 async fn nested_failure_keeps_its_kind() {
     let outer = DynamicTool::new(named("outer"), |_, _| async {

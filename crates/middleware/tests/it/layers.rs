@@ -54,8 +54,8 @@ fn hang() -> DynamicTool {
     DynamicTool::new(named("hang"), |_, _| pending::<()>())
 }
 
-/// Creates a tool that fails in its first `failures` calls. Also returns its number of calls so
-/// far.
+/// Creates a tool that fails in its first `failures` calls. Returns the tool and the counter of its
+/// calls.
 fn flaky(failures: usize, policy: ToolPolicy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -128,7 +128,7 @@ async fn concurrency_limit_bounds_parallel_calls() {
     assert_eq!(started.elapsed().as_secs(), 3);
 }
 
-/// A call that times out or is dropped releases its permit of a concurrency limit.
+/// A call that times out or is dropped must release its permit of the concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn aborted_calls_release_their_permit() {
     let policy = ToolPolicy { timeout: SECOND, ..ToolPolicy::default() };
@@ -162,7 +162,7 @@ async fn load_shed_rejects_excess_calls() {
     assert_eq!(call_text(&tool).await, "done");
 }
 
-/// A retry policy with a number of retries, for idempotent tools only.
+/// A retry policy for idempotent tools, with the maximum number of retries.
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 
@@ -201,8 +201,8 @@ async fn only_idempotent_tools_are_retried() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// A service that is `Send` but not `Sync`. It panics if it is called before `poll_ready` of the
-/// same clone.
+/// A service that is `Send` but not `Sync`. Its `call` panics unless `poll_ready` was called first
+/// on the same clone.
 #[derive(Clone)]
 struct Strict<S> {
     inner: S,
@@ -233,7 +233,7 @@ async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
-/// A way in which a layer can misbehave.
+/// A kind of misbehaviour of a layer.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     PanicInPollReady,
@@ -285,8 +285,8 @@ impl Recorder for Count {
     }
 }
 
-/// A call through a faulty layer still has one result and one record, within its deadline. The next
-/// call is not affected.
+/// A call through a faulty layer must still have one result and one record, within its deadline.
+/// The next call must not be affected.
 #[tokio::test(start_paused = true)]
 async fn faulty_layer_affects_only_its_call() {
     for (fault, text) in [
@@ -312,8 +312,9 @@ async fn faulty_layer_affects_only_its_call() {
     }
 }
 
-/// If a layer drops a call that has started, its work may have happened, so the failure is
-/// `Unconfirmed`. For an idempotent tool this makes no difference.
+/// If a layer drops a call that has started, its side effects may have happened, so the failure
+/// must be `Unconfirmed`. The failure of an idempotent tool keeps its kind, because the call can be
+/// repeated.
 #[tokio::test]
 async fn call_dropped_by_a_layer_is_unconfirmed() {
     let give_up = || {
@@ -372,7 +373,8 @@ async fn layers_see_only_permitted_and_resumed_calls() {
     assert_eq!(seen.load(Ordering::Relaxed), 2);
 }
 
-/// A layer can replace the result. The pipeline must check it against the output schema.
+/// A layer can replace the result of a tool. The pipeline must check the new result against the
+/// output schema.
 #[tokio::test]
 async fn result_of_a_layer_is_checked() {
     let number = named("number").with_output_schema(json!({"type": "integer"}));
@@ -435,7 +437,7 @@ async fn recreated_tool_keeps_its_layer() {
 }
 
 /// Two callers may have different tools with equal definitions, for example tools with their own
-/// connections. They share the layer, but each must reach its own tool.
+/// connections. They share the layer, but each caller must reach its own tool.
 #[tokio::test]
 async fn shared_layer_calls_the_listed_tool() {
     struct PerRun;

@@ -108,8 +108,8 @@ async fn offset_limit_and_find_select_a_page() {
     .assert_eq(&read(json!({"offset": -1, "limit": 0, "from": 3})).await);
 }
 
-/// A page is itself a result, but must never be stored again, for any characters and any output
-/// limit.
+/// A page is itself a result, but it must never be stored again, for any characters in it and any
+/// output limit of the tool.
 #[tokio::test]
 async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
@@ -137,7 +137,7 @@ async fn pages_are_not_stored_again() {
     assert_eq!(store.handles(&ann).await.unwrap(), [handle]);
 }
 
-/// `read_result` cannot read omitted media, so the result must not suggest it.
+/// `read_result` cannot read omitted media, so the end of the result must not suggest it.
 #[tokio::test]
 async fn omitted_media_has_no_hint() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object());
@@ -199,7 +199,7 @@ async fn hint_names_only_a_listed_tool() {
     let renamed = Toolset::new().with_source(Toolset::new().with(list())).with_source(readers);
     let shown = text(&renamed, "list", json!({})).await;
     assert!(shown.contains("; read on with x_read_result {\"handle\":"), "{shown}");
-    // Long error messages have the same hint.
+    // A truncated error message ends with the same hint.
     let fails = DynamicTool::new(
         ToolDefinition::new(ToolName::new("fail").unwrap(), Schema::object()),
         |_, _| async { Err::<(), _>(ToolError::failed("ä".repeat(100_000))) },
@@ -209,7 +209,7 @@ async fn hint_names_only_a_listed_tool() {
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
-/// The parts of a result are read in their order. Media is replaced by its description.
+/// The parts of a result must be read in their order. Media is replaced by its description.
 #[tokio::test]
 async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
@@ -239,7 +239,7 @@ async fn without_a_store_reading_fails() {
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
-/// Numbered handles are the same in each run, so recorded conversations can be replayed.
+/// Numbered handles must be the same in each run, so that recorded conversations can be replayed.
 #[tokio::test]
 async fn numbered_handles_are_reproducible() {
     let shown = async || {
