@@ -63,7 +63,7 @@ const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "var
 pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
-        return Value::String(placeholder(text));
+        return Value::String(length_marker(text));
     };
     // For an unknown tool, no schema marks the secrets, so all values are redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
@@ -72,10 +72,10 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
         return redact_all(arguments);
     }
     let names = definition.policy().redacted.iter().chain(&secrets.names);
-    Redactor { names: names.map(|name| normalized(name)).collect() }.redact_members(arguments)
+    Redactor { names: names.map(|name| normalize(name)).collect() }.redact_members(arguments)
 }
 
-fn placeholder(text: &str) -> String {
+fn length_marker(text: &str) -> String {
     format!("[{} bytes that are no JSON object]", text.len())
 }
 
@@ -91,12 +91,12 @@ struct Redactor {
 impl Redactor {
     fn redact_members(&self, members: Map<String, Value>) -> Value {
         let is_secret_name = |(name, value): (&String, &Value)| {
-            NAME_KEYS.contains(&normalized(name).as_str())
+            NAME_KEYS.contains(&normalize(name).as_str())
                 && value.as_str().is_some_and(|it| self.must_redact(it, &Value::from(it)))
         };
         let names_a_secret = members.iter().any(is_secret_name);
         let members = members.into_iter().map(|(name, value)| {
-            let is_value = names_a_secret && matches!(normalized(&name).as_str(), "value" | "values");
+            let is_value = names_a_secret && matches!(normalize(&name).as_str(), "value" | "values");
             let is_secret = is_value || self.must_redact(&name, &value);
             let value = if is_secret { Value::from(REDACTED) } else { self.redact_value(value) };
             (name, value)
@@ -106,7 +106,7 @@ impl Redactor {
 
     /// Returns `true` if `value`, found under `name`, must be redacted.
     fn must_redact(&self, name: &str, value: &Value) -> bool {
-        self.names.contains(&normalized(name)) || is_secret(name, value)
+        self.names.contains(&normalize(name)) || is_secret(name, value)
     }
 
     fn redact_value(&self, value: Value) -> Value {
@@ -136,7 +136,7 @@ impl Redactor {
                 if redacted == value { text } else { redacted.to_string() }
             }
             Err(_) if text.trim_start().starts_with('"') => text,
-            Err(_) => placeholder(&text),
+            Err(_) => length_marker(&text),
         }
     }
 
@@ -183,7 +183,7 @@ fn is_secret(name: &str, value: &Value) -> bool {
     if matches!(value, Value::Null | Value::Bool(_)) {
         return false;
     }
-    let (normalized, words) = (normalized(name), split_words(name));
+    let (normalized, words) = (normalize(name), split_words(name));
     let normalized = without_number(&normalized);
     if normalized.ends_with(COUNT_SUFFIX) && value.is_number() {
         return false;
@@ -199,7 +199,7 @@ fn without_number(name: &str) -> &str {
 }
 
 /// Removes the separators from `name` and converts it to lower case.
-fn normalized(name: &str) -> String {
+fn normalize(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 

@@ -158,7 +158,7 @@ impl<M: ChatModel> CachedModel<M> {
         Self { model, cache: cache.clone(), owner: cache.0.next_owner() }
     }
 
-    fn key(&self, request: &ChatRequest) -> Key {
+    fn cache_key(&self, request: &ChatRequest) -> Key {
         let text = json!([request.to_canonical_json(), provider_parts(request)]).to_string();
         Key { model: self.owner, request: Sha256::digest(text).into() }
     }
@@ -166,7 +166,7 @@ impl<M: ChatModel> CachedModel<M> {
     /// Returns the cached reply to `request`. If there is none, the error contains the key and the
     /// ticket that are needed to cache a new reply.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
-        let key = self.key(request);
+        let key = self.cache_key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }

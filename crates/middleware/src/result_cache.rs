@@ -155,7 +155,7 @@ pub struct CachedService<S> {
 
 impl<S> CachedService<S> {
     /// Returns the cache key of the call `request`, or `None` if its result must not be cached.
-    fn key(&self, request: &CallRequest) -> Option<Key> {
+    fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
         let state = &context.run().state;
         // Reads of undeclared state are detected only inside a pipeline.
@@ -184,7 +184,7 @@ where
     }
 
     fn call(&mut self, request: CallRequest) -> Self::Future {
-        let key = self.key(&request);
+        let key = self.cache_key(&request);
         let cache = self.cache.clone();
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);

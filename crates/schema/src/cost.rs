@@ -44,16 +44,16 @@ impl Cost {
     pub(super) fn of(schema: &Value) -> Self {
         let mut cost = Self { fixed: VISIT_COST, ..Self::default() };
         for (keyword, value) in schema.as_object().into_iter().flatten() {
-            cost.fixed += 1 + width(value);
+            cost.fixed += 1 + child_count(value);
             match keyword.as_str() {
-                "pattern" => cost.matches(value.as_str().into_iter()),
+                "pattern" => cost.add_patterns(value.as_str().into_iter()),
                 "patternProperties" => {
-                    cost.matches(value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
+                    cost.add_patterns(value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
                 }
                 "uniqueItems" => cost.compares_items = value == &Value::Bool(true),
                 "unevaluatedProperties" | "unevaluatedItems" => cost.reevaluates = true,
                 _ if VALUE_READING_KEYWORDS.contains(&keyword.as_str()) => {
-                    cost.per_unit += READ_COST + width(value)
+                    cost.per_unit += READ_COST + child_count(value)
                 }
                 _ => {}
             }
@@ -61,7 +61,7 @@ impl Cost {
         cost
     }
 
-    fn matches<'p>(&mut self, patterns: impl Iterator<Item = &'p str>) {
+    fn add_patterns<'p>(&mut self, patterns: impl Iterator<Item = &'p str>) {
         for pattern in patterns {
             self.per_unit = self.per_unit.saturating_add(pattern::states(pattern) as u64);
             self.backtracking += u64::from(pattern::backtracks(pattern));
@@ -78,7 +78,7 @@ impl Cost {
     pub(super) fn of_value(&self, value: &Value) -> u64 {
         let reads = self.per_unit > 0 || self.compares_items;
         let size = if reads { extent(value) } else { 0 };
-        let mut cost = self.fixed + width(value) + self.per_unit.saturating_mul(size);
+        let mut cost = self.fixed + child_count(value) + self.per_unit.saturating_mul(size);
         if self.backtracking > 0 && size > 0 {
             // Each attempt to match may read the whole text, and there is one attempt per
             // character.
@@ -135,7 +135,7 @@ pub(super) fn extent(value: &Value) -> u64 {
     }
 }
 
-fn width(value: &Value) -> u64 {
+fn child_count(value: &Value) -> u64 {
     match value {
         Value::Array(items) => items.len() as u64,
         Value::Object(members) => members.len() as u64,

@@ -44,7 +44,7 @@ impl Schema {
     pub fn embedded_at(&self, place: &str) -> EmbeddedSchema {
         let mut embedded = EmbeddedSchema { schema: Value::Null, has_references: false, has_names: false };
         let mut schema = self.as_value().clone();
-        embedded.keywords(&mut schema, place);
+        embedded.rewrite_keywords(&mut schema, place);
         EmbeddedSchema { schema, ..embedded }
     }
 
@@ -86,14 +86,14 @@ impl Schema {
 }
 
 impl EmbeddedSchema {
-    fn keywords(&mut self, schema: &mut Value, place: &str) {
+    fn rewrite_keywords(&mut self, schema: &mut Value, place: &str) {
         let Value::Object(keywords) = schema else { return };
         for (keyword, value) in keywords {
-            self.keyword(keyword, value, place);
+            self.rewrite_keyword(keyword, value, place);
         }
     }
 
-    fn keyword(&mut self, keyword: &str, value: &mut Value, place: &str) {
+    fn rewrite_keyword(&mut self, keyword: &str, value: &mut Value, place: &str) {
         match (keyword, value) {
             ("$ref" | "$dynamicRef", Value::String(reference)) => {
                 match reference.strip_prefix('#').filter(|it| it.is_empty() || it.starts_with('/')) {
@@ -112,9 +112,11 @@ impl EmbeddedSchema {
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",
                 Value::Object(schemas),
-            ) => schemas.values_mut().for_each(|schema| self.keywords(schema, place)),
-            (_, Value::Array(schemas)) => schemas.iter_mut().for_each(|schema| self.keywords(schema, place)),
-            (_, schema) => self.keywords(schema, place),
+            ) => schemas.values_mut().for_each(|schema| self.rewrite_keywords(schema, place)),
+            (_, Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(|schema| self.rewrite_keywords(schema, place))
+            }
+            (_, schema) => self.rewrite_keywords(schema, place),
         }
     }
 }

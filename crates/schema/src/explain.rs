@@ -39,7 +39,7 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
     let mut omitted = 0;
     for error in errors.iter().filter(is_relevant) {
         if violations.len() >= MAX_LISTED {
-            omitted += explainer.count(error);
+            omitted += explainer.violation_count(error);
             continue;
         }
         let found = explainer.violations(error);
@@ -79,7 +79,7 @@ struct Explainer<'s> {
 impl Explainer<'_> {
     /// Returns the number of violations in `error`: the number of unknown properties, or 1 for any
     /// other error.
-    fn count(&self, error: &ValidationError<'_>) -> usize {
+    fn violation_count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
                 unexpected.len()
@@ -97,7 +97,7 @@ impl Explainer<'_> {
             Kind::FalseSchema if self.rejects_names(error) => {
                 self.unknown_properties(error, self.members(error).into_iter().flat_map(Map::keys))
             }
-            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.union(error, context),
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => self.explain_union(error, context),
             Kind::PropertyNames { error: inner } => self.property_names(error, inner),
             kind => Violations::new(vec![self.violation(error, kind)], 0),
         }
@@ -118,7 +118,11 @@ impl Explainer<'_> {
             Kind::Custom { message, .. } => {
                 Violation::mismatch(pointer, message.clone(), text::received(self.value))
             }
-            kind => Violation::mismatch(pointer, self.expected(error, kind), received(error, kind)),
+            kind => Violation::mismatch(
+                pointer,
+                self.describe_expected(error, kind),
+                describe_received(error, kind),
+            ),
         }
     }
 
@@ -133,9 +137,9 @@ impl Explainer<'_> {
     }
 
     /// Describes the requirement of the failed keyword `kind`, such as `at least 1`.
-    fn expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
+    fn describe_expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
         match kind {
-            Kind::Type { kind } => types(kind),
+            Kind::Type { kind } => describe_types(kind),
             Kind::Enum { options } => {
                 options.as_array().map_or_else(|| text::literal(options), |all| text::one_of(all))
             }
@@ -159,7 +163,7 @@ impl Explainer<'_> {
             Kind::MaxProperties { limit } => format!("at most {}", text::count(*limit, "property")),
             Kind::UniqueItems => "array of items that all differ".to_owned(),
             Kind::UnevaluatedItems { .. } => "array without further items".to_owned(),
-            Kind::Contains => self.contains(error),
+            Kind::Contains => self.describe_contains(error),
             Kind::Not { schema } => format!("anything but {}", text::schema(self.schema, schema)),
             Kind::OneOfMultipleValid { .. } => "value that fits exactly one alternative".to_owned(),
             Kind::FalseSchema => "no value here".to_owned(),
@@ -179,7 +183,7 @@ impl Explainer<'_> {
         }
     }
 
-    fn contains(&self, error: &ValidationError<'_>) -> String {
+    fn describe_contains(&self, error: &ValidationError<'_>) -> String {
         let parent = self.failed_schema(error);
         let keyword = |name| parent.and_then(|parent| parent.get(name));
         let item = keyword("contains").map_or_else(|| "value".to_owned(), |it| text::schema(self.schema, it));
@@ -243,7 +247,7 @@ impl Explainer<'_> {
     }
 }
 
-fn received(error: &ValidationError<'_>, kind: &Kind) -> String {
+fn describe_received(error: &ValidationError<'_>, kind: &Kind) -> String {
     let words = text::received(error.instance());
     match (kind, error.instance().as_ref()) {
         (Kind::MinLength { .. }, Value::String(text)) => {
@@ -254,7 +258,7 @@ fn received(error: &ValidationError<'_>, kind: &Kind) -> String {
     }
 }
 
-fn types(kind: &TypeKind) -> String {
+fn describe_types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(single) => single.as_str().to_owned(),
         TypeKind::Multiple(several) => {

@@ -16,7 +16,7 @@ use super::error::PointerDisplay;
 /// Keys under which some models nest the arguments, as in `{"arguments": {"x": 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// The maximum number of nested wrappers that are removed from arguments.
+/// The maximum number of nested wrappers, such as `{"args": …}`, that are removed from arguments.
 const MAX_WRAPPERS: usize = 4;
 
 /// The treatment of tool call arguments that are invalid for their schema.

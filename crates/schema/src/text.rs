@@ -163,7 +163,7 @@ fn describe_type(root: &Value, keywords: &Map<String, Value>, name: &str, level:
     }
 }
 
-/// Returns the name of the JSON Schema type of `value`.
+/// Returns the name of the JSON Schema type of `value`, such as `integer`.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -27,7 +27,7 @@ enum Nearness {
 impl Explainer<'_> {
     /// Explains `error` by the errors of the most similar alternative. If several alternatives are
     /// equally similar, lists their tags or describes all alternatives.
-    pub(super) fn union(
+    pub(super) fn explain_union(
         &self,
         error: &ValidationError<'_>,
         alternatives: &[Vec<ValidationError<'static>>],
@@ -37,7 +37,7 @@ impl Explainer<'_> {
             (Nearness::Kind, _) => {}
             (nearness, nearest) => match nearest.as_slice() {
                 [meant] => return explain(self.schema, self.value, meant),
-                several if nearness == Nearness::Tag => return self.tags(pointer, several),
+                several if nearness == Nearness::Tag => return self.explain_tags(pointer, several),
                 _ => {}
             },
         }
@@ -60,12 +60,12 @@ impl Explainer<'_> {
 
     /// Creates the violations for an object with a wrong tag, such as `{"type": "circle"}`. Each
     /// violation lists the allowed values of one tag.
-    fn tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
+    fn explain_tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
         let errors =
             alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
         let mut tags: Vec<(&ValidationError<'_>, Vec<String>)> = Vec::new();
         for error in errors {
-            let expected = self.expected(error, error.kind());
+            let expected = self.describe_expected(error, error.kind());
             let is_full = tags.len() >= MAX_LISTED;
             match tags.iter_mut().find(|(tag, _)| tag.instance_path() == error.instance_path()) {
                 Some((_, values)) => values.push(expected),

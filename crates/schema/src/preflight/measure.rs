@@ -30,7 +30,7 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
             return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
         }
         // The children are counted before they are pushed: an array may have a million items.
-        if nodes + open.len() + width(value) > limits.nodes {
+        if nodes + open.len() + child_count(value) > limits.nodes {
             return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
         }
         if let Value::Object(members) = value {
@@ -106,7 +106,7 @@ pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
-        counted += width(value);
+        counted += child_count(value);
         if counted > limit {
             return true;
         }
@@ -128,7 +128,7 @@ pub(crate) fn drop_iteratively(value: Value) {
     }
 }
 
-fn width(value: &Value) -> usize {
+fn child_count(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.len(),
         Value::Object(members) => members.len(),

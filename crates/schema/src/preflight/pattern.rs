@@ -20,19 +20,19 @@ pub(crate) fn states(pattern: &str) -> usize {
     let mut rest = pattern;
     while let Some(next) = rest.chars().next() {
         let length = match next {
-            '\\' => counter.escape(rest),
-            '[' => counter.class(rest),
-            '{' => counter.repeat(rest),
-            '(' => counter.open(),
-            ')' => counter.close(),
+            '\\' => counter.push_escape(rest),
+            '[' => counter.push_class(rest),
+            '{' => counter.repeat_atom(rest),
+            '(' => counter.open_group(),
+            ')' => counter.close_group(),
             '*' | '+' | '?' => next.len_utf8(),
-            '.' => counter.atom(WIDE_CLASS_STATES, 1),
-            _ => counter.atom(1, next.len_utf8()),
+            '.' => counter.push_atom(WIDE_CLASS_STATES, 1),
+            _ => counter.push_atom(1, next.len_utf8()),
         };
         rest = rest.get(length..).unwrap_or_default();
     }
     while !counter.groups.is_empty() {
-        counter.close();
+        counter.close_group();
     }
     counter.sum.saturating_add(counter.atom)
 }
@@ -73,13 +73,13 @@ struct Counter {
 }
 
 impl Counter {
-    fn atom(&mut self, states: usize, length: usize) -> usize {
+    fn push_atom(&mut self, states: usize, length: usize) -> usize {
         self.sum = self.sum.saturating_add(self.atom);
         self.atom = states;
         length
     }
 
-    fn escape(&mut self, rest: &str) -> usize {
+    fn push_escape(&mut self, rest: &str) -> usize {
         let escaped = rest.chars().nth(1);
         let states = match escaped {
             Some('p' | 'P') => UNICODE_CLASS_STATES,
@@ -87,10 +87,10 @@ impl Counter {
             Some('w' | 'W' | 'd' | 'D' | 's') => WIDE_CLASS_STATES,
             _ => 1,
         };
-        self.atom(states, 1 + escaped.map_or(0, char::len_utf8))
+        self.push_atom(states, 1 + escaped.map_or(0, char::len_utf8))
     }
 
-    fn class(&mut self, rest: &str) -> usize {
+    fn push_class(&mut self, rest: &str) -> usize {
         let mut is_escaped = false;
         let end = rest.char_indices().skip(1).find(|(_, next)| {
             let is_end = *next == ']' && !is_escaped;
@@ -104,16 +104,16 @@ impl Counter {
         let states = unicode
             .saturating_mul(UNICODE_CLASS_STATES)
             .saturating_add(spaces.saturating_mul(NON_SPACE_STATES));
-        self.atom(states.saturating_add(length.max(WIDE_CLASS_STATES)), length)
+        self.push_atom(states.saturating_add(length.max(WIDE_CLASS_STATES)), length)
     }
 
     /// Counts a repetition (`{3}`, `{3,}` or `{1,3}`) at the start of `rest`. Other braces are
     /// literals.
-    fn repeat(&mut self, rest: &str) -> usize {
+    fn repeat_atom(&mut self, rest: &str) -> usize {
         let bounds = rest.get(1..).and_then(|after| after.split_once('}')).map(|(bounds, _)| bounds);
         let Some(bounds) = bounds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))
         else {
-            return self.atom(1, 1);
+            return self.push_atom(1, 1);
         };
         let times = bounds
             .split(',')
@@ -123,14 +123,14 @@ impl Counter {
         bounds.len() + 2
     }
 
-    fn open(&mut self) -> usize {
-        self.atom(0, 1);
+    fn open_group(&mut self) -> usize {
+        self.push_atom(0, 1);
         self.groups.push(self.sum);
         self.sum = 0;
         1
     }
 
-    fn close(&mut self) -> usize {
+    fn close_group(&mut self) -> usize {
         let group = self.sum.saturating_add(self.atom);
         self.sum = self.groups.pop().unwrap_or_default();
         self.atom = group;

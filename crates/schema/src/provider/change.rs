@@ -42,7 +42,7 @@ pub enum SchemaChangeKind {
     AbsentForNull,
     /// Some values that are valid for the original schema are no longer allowed.
     Narrowed,
-    /// The text of the keyword was shortened.
+    /// The text of the keyword, such as a long `description`, was shortened.
     Shortened,
     /// The subschema is recursive or too deep, so it was replaced by a schema for any value of its
     /// type.
@@ -50,7 +50,7 @@ pub enum SchemaChangeKind {
     /// The keyword has no counterpart in strict mode, so the whole schema is sent without strict
     /// mode.
     NotStrict {
-        /// A description of the reason.
+        /// The reason why the keyword has no counterpart, as text.
         reason: String,
     },
 }

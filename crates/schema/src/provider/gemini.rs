@@ -318,11 +318,11 @@ fn items_schema<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     if let Some(tuple) = tuple {
         inline.report(&tuple.at, tuple.name, SchemaChangeKind::AnyOf);
         for (at, item) in alternatives(tuple) {
-            each.push(inline.schema(&at, item));
+            each.push(inline.derive_schema(&at, item));
         }
     }
     if let Some(rest) = rest {
-        each.push(inline.schema(&join(&rest.at, "items"), rest.value));
+        each.push(inline.derive_schema(&join(&rest.at, "items"), rest.value));
     }
     each.into_iter().reduce(union_of).map_or_else(
         || {
@@ -343,7 +343,7 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
             inline.report(&property.at, "type", SchemaChangeKind::Dropped);
             continue;
         }
-        let schema = inline.schema(&property.at, property.value);
+        let schema = inline.derive_schema(&property.at, property.value);
         match properties.get_mut(property.name) {
             // Several alternatives of the root may declare a property with this name.
             Some(Value::Object(known)) => {

@@ -17,7 +17,7 @@ const MAX_NESTING: usize = 16;
 /// subschema. Only a schema that inlines the same reference targets many times reaches this size.
 const MAX_SIZE: usize = 16_000;
 
-/// A function that derives one subschema. It calls [`Inliner::schema`] or [`Inliner::emit`] for the
+/// A function that derives one subschema. It calls [`Inliner::derive_schema`] or [`Inliner::emit`] for the
 /// nested subschemas.
 pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
 
@@ -49,7 +49,7 @@ impl<'s> Inliner<'s> {
     }
 
     /// Returns the derived form of `schema`, the subschema at the JSON pointer `at`.
-    pub(super) fn schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
+    pub(super) fn derive_schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
         let flat = self.read(at, schema);
         self.emit(flat)
     }

@@ -70,12 +70,12 @@ impl Size {
         }
         self.properties += properties.map_or(0, Map::len);
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-            let characters: usize = values.iter().map(characters).sum();
+            let characters: usize = values.iter().map(character_count).sum();
             self.enum_values += values.len();
             self.characters += characters;
             self.has_long_enum |= values.len() > LARGE_ENUM_VALUES && characters > MAX_LARGE_ENUM_CHARACTERS;
         }
-        self.characters += schema.get("const").map_or(0, characters);
+        self.characters += schema.get("const").map_or(0, character_count);
         children(schema)
             .chain(definitions.into_iter().flat_map(Map::values))
             .for_each(|child| self.add(child));
@@ -113,7 +113,7 @@ impl<'s> Depth<'s> {
     }
 }
 
-fn characters(value: &Value) -> usize {
+fn character_count(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 

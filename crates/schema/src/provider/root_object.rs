@@ -30,7 +30,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
         notes: DescriptionNotes::default(),
     };
     union.add("", members, true);
-    let mut value = union.object(members);
+    let mut value = union.build_object(members);
     union.drop_additional_properties(members, &mut value);
     std::mem::take(&mut union.notes).describe(&mut value);
     let value = Value::Object(value);
@@ -150,7 +150,7 @@ impl<'s> Union<'s> {
     }
 
     /// Returns a copy of `root` with the collected properties and without [`REJECTED_KEYWORDS`].
-    fn object(&self, root: &Map<String, Value>) -> Map<String, Value> {
+    fn build_object(&self, root: &Map<String, Value>) -> Map<String, Value> {
         let property = |(name, schemas): &(&str, Vec<&Value>)| {
             let schema =
                 if let [only] = schemas.as_slice() { json!(only) } else { json!({"anyOf": schemas}) };

@@ -39,7 +39,7 @@ const KEPT_KEYWORDS: [&str; 17] = [
 /// Derives the reduced form of `root`, and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
-    let mut output = inline.schema("", root);
+    let mut output = inline.derive_schema("", root);
     // The schema of a tool without arguments keeps its empty `properties`.
     if !["anyOf", "oneOf"].iter().any(|union| output.contains_key(*union)) {
         output.entry("properties").or_insert_with(|| json!({}));
@@ -76,13 +76,13 @@ fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Val
             let parts = parts.iter().enumerate();
             Some(
                 parts
-                    .map(|(index, part)| Value::Object(inline.schema(&format!("{at}/{index}"), part)))
+                    .map(|(index, part)| Value::Object(inline.derive_schema(&format!("{at}/{index}"), part)))
                     .collect(),
             )
         }
         ("items" | "additionalProperties", Value::Object(_)) => {
             // An empty schema allows any value, as does a missing keyword.
-            Some(inline.schema(&at, entry.value)).filter(|it| !it.is_empty()).map(Value::Object)
+            Some(inline.derive_schema(&at, entry.value)).filter(|it| !it.is_empty()).map(Value::Object)
         }
         ("items" | "additionalProperties", Value::Bool(true)) => None,
         (name, _) if is_schema_metadata(name) => None,
@@ -124,7 +124,7 @@ fn derive_properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map
             inline.report(&property.at, "type", SchemaChangeKind::Dropped);
             continue;
         }
-        let mut schema = inline.schema(&property.at, property.value);
+        let mut schema = inline.derive_schema(&property.at, property.value);
         if !is_required && remove_null(&mut schema) {
             inline.report(&property.at, "type", SchemaChangeKind::AbsentForNull);
         }

@@ -21,10 +21,10 @@ const MAX_NESTING: usize = 32;
 /// with the change that prevents it.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
-    let mut output = strict.root(root)?;
+    let mut output = strict.derive_root(root)?;
     let mut definitions = Map::new();
     while let Some((name, pointer, schema)) = strict.open.pop_front() {
-        definitions.insert(name, Value::Object(strict.schema(&pointer, schema)?));
+        definitions.insert(name, Value::Object(strict.derive_schema(&pointer, schema)?));
     }
     if !definitions.is_empty() {
         output.insert("$defs".to_owned(), Value::Object(definitions));
@@ -61,7 +61,7 @@ impl<'s> Strict<'s> {
     }
 
     /// Derives the root schema, which must be a single object.
-    fn root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
+    fn derive_root(&mut self, root: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let mut flat = self.flattener.resolve("", root)?;
         let mut notes = DescriptionNotes::default();
         if let Some((union, _)) = self.take_union(&mut flat, &mut notes)? {
@@ -75,7 +75,7 @@ impl<'s> Strict<'s> {
         self.without_alternatives(&flat, &names, notes, true)
     }
 
-    fn schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
+    fn derive_schema(&mut self, at: &str, schema: &'s Value) -> Result<Map<String, Value>, SchemaChange> {
         let flat = self.flattener.flatten(at, schema)?;
         self.emit(flat)
     }
@@ -199,7 +199,7 @@ impl<'s> Strict<'s> {
         for (index, alternative) in alternatives.iter().enumerate() {
             let at = format!("{}/{}/{index}", union.at, union.name);
             any_of.push(if common.has_no_assertions() {
-                self.schema(&at, alternative)?
+                self.derive_schema(&at, alternative)?
             } else {
                 let mut merged = self.flattener.resolve(&at, alternative)?;
                 self.flattener.merge(&mut merged, common.clone(), union.name)?;

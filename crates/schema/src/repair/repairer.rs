@@ -76,7 +76,7 @@ impl<'s> Repairer<'s> {
     ) -> Option<(Value, Vec<Repair>)> {
         let (pointer, alternatives) = remedies.iter().find_map(Remedy::union)?;
         for errors in alternatives {
-            let Some(fixes) = fixes(value, errors) else { continue };
+            let Some(fixes) = fixes_for(value, errors) else { continue };
             let Some((repaired, mut repairs)) = self.apply_and_repair(value.clone(), pointer, fixes) else {
                 continue;
             };
@@ -142,13 +142,13 @@ fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remed
 
 /// Returns the fixes for `errors`, all errors of one alternative, or `None` if an error cannot be
 /// repaired. For a nested union, the fixes of its first repairable alternative are used.
-fn fixes(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
+fn fixes_for(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
         match remedy_for(value, error)? {
             Remedy::Fix(fix) => all.push(fix),
             Remedy::Union { alternatives, .. } => {
-                all.extend(alternatives.iter().find_map(|errors| fixes(value, errors))?);
+                all.extend(alternatives.iter().find_map(|errors| fixes_for(value, errors))?);
             }
         }
     }

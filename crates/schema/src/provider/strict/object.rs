@@ -55,7 +55,7 @@ impl<'s> Strict<'s> {
         let Some(items) = flat.keyword("items").filter(|it| !it.value.is_array()) else {
             return Err(SchemaChange::not_strict(&flat.at, "items", "its items are not of one kind"));
         };
-        let items = self.schema(&join(&items.at, "items"), items.value)?;
+        let items = self.derive_schema(&join(&items.at, "items"), items.value)?;
         output.insert("items".to_owned(), Value::Object(items));
         Ok(())
     }
@@ -75,7 +75,7 @@ impl<'s> Strict<'s> {
             if property.value == &Value::Bool(false) && !is_required {
                 continue;
             }
-            let mut schema = self.schema(&property.at, property.value)?;
+            let mut schema = self.derive_schema(&property.at, property.value)?;
             if !is_required && accepts_null(&schema) {
                 self.changes.push(SchemaChange::new(&property.at, "type", SchemaChangeKind::NullForAbsent));
             } else if !is_required {
