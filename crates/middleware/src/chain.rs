@@ -139,9 +139,9 @@ pub enum ChainError {
     /// The output of a tool can never be the arguments of the next tool.
     #[error("the output of \"{tool}\" does not fit \"{next}\": {pointer}: {reason}")]
     Misfit {
-        /// The tool that produces the output.
+        /// The name of the tool that produces the output.
         tool: ToolName,
-        /// The tool that receives the output.
+        /// The name of the tool that receives the output as its arguments.
         next: ToolName,
         /// The JSON pointer of the mismatch in the arguments of `next`. The root is `/`.
         pointer: String,

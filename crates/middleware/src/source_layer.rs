@@ -12,8 +12,7 @@ use crate::{
     tool_layer::{CallService, LayeredTool, ToolService},
 };
 
-/// The toolset adaptor that [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered)
-/// applies.
+/// The toolset adaptor behind [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered).
 pub(crate) struct LayerAdaptor<L: Layer<ToolService>> {
     layer: L,
     services: Mutex<HashMap<ToolName, Vec<DefinedService<L::Service>>>>,

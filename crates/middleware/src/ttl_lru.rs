@@ -37,7 +37,7 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// The permission to insert a value: the time when the work for the value started, and the
+/// A ticket for the insertion of a value: the time when the work for the value started, and the
 /// generation of the cache at this time.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {

@@ -68,7 +68,7 @@ struct Comparison<'s> {
     consumed: &'s Value,
     /// Set if produced objects contain only the properties declared by their schema.
     is_closed: bool,
-    /// The number of pairs of subschemas that may still be compared.
+    /// The number of pairs of subschemas that may still be compared, at first [`MAX_PAIRS`].
     remaining_pairs: usize,
 }
 

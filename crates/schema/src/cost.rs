@@ -68,7 +68,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cost per unit of [`extent`] of a value, or `None` if the cost is not linear.
+    /// Returns the cost of a check per unit of [`extent`] of the value, or `None` if the cost does
+    /// not grow linearly with the value.
     pub(super) fn linear_rate(&self) -> Option<u64> {
         let is_linear = self.backtracking == 0 && !self.compares_items && !self.reevaluates;
         is_linear.then(|| self.fixed.saturating_add(self.per_unit))

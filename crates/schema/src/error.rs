@@ -15,22 +15,25 @@ pub struct SchemaError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaFault {
-    /// The schema is larger than [`SchemaLimits::bytes`](crate::SchemaLimits::bytes).
+    /// The schema is larger than [`SchemaLimits::bytes`](crate::SchemaLimits::bytes). Contains this
+    /// limit.
     #[error("larger than {0} bytes")]
     TooLarge(usize),
-    /// The schema is nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth).
+    /// The schema is nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth), or too
+    /// deep for the stack of the compiler. Contains the limit.
     #[error("nested deeper than {0} levels")]
     TooDeep(usize),
     /// The schema contains more JSON values than
-    /// [`SchemaLimits::nodes`](crate::SchemaLimits::nodes).
+    /// [`SchemaLimits::nodes`](crate::SchemaLimits::nodes). Contains this limit.
     #[error("more than {0} values")]
     TooManyNodes(usize),
     /// More subschemas apply to one value than
-    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion) allows.
+    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion) or the stack of the validator
+    /// allows. Contains the limit.
     #[error("its references expand to more than {0} subschemas for one value")]
     TooExpansive(usize),
     /// The regular expressions of the schema have more states than
-    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns) allows.
+    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns) allows. Contains this limit.
     #[error("its regular expressions take more than {0} states")]
     PatternsTooLarge(usize),
     /// A reference leads back to itself for the same value, as in `{"$ref": "#"}`.

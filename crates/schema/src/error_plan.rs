@@ -1,4 +1,4 @@
-//! Estimates which errors of a value can be listed within the limits for time and memory.
+//! An estimate of the errors of a value that can be listed within the limits for time and memory.
 //!
 //! The validator lists the errors of every branch of `allOf` and of every alternative of a union,
 //! and repeats them for each reference to the same subschema. This cannot be interrupted.

@@ -65,7 +65,7 @@ pub(super) fn too_costly(value: &Value) -> Violation {
     Violation::mismatch("", expected, text::received(value))
 }
 
-/// Creates the only violation of the invalid `value` if its errors cannot be listed.
+/// Creates a general violation for the invalid `value`, for use if its errors cannot be listed.
 pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }

@@ -200,8 +200,9 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns up to 20 violations, and the number of further violations. If the value has more
-    /// than 10,000 nested values, only the first violation is returned.
+    /// Returns up to 20 violations, and the number of further violations. Only one violation is
+    /// returned if the value has more than 10,000 nested values, or if listing all violations would
+    /// take too long.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
             return Err(Violations::new(vec![explain::too_deep(self.0.validator.depth())], 0));

@@ -91,7 +91,7 @@ impl SchemaValidator {
         Self::compile(schema, self.draft())
     }
 
-    /// Returns the dialect of the schema.
+    /// Returns the JSON Schema dialect of the compiled schema.
     pub(super) fn draft(&self) -> Draft {
         match self {
             Self::AnyObject => Draft::Draft202012,

@@ -101,7 +101,7 @@ async fn layers_map_requests_and_observe_events() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// A retry policy for transient errors, with the maximum number of retries.
+/// A policy that retries transient errors, at most the contained number of times.
 #[derive(Clone)]
 struct RetryTransient(u32);
 

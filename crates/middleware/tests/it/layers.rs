@@ -162,7 +162,7 @@ async fn load_shed_rejects_excess_calls() {
     assert_eq!(call_text(&tool).await, "done");
 }
 
-/// A retry policy for idempotent tools, with the maximum number of retries.
+/// A policy that retries calls of idempotent tools, at most the contained number of times.
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 

@@ -45,7 +45,7 @@ pub(crate) struct Edge<'s> {
     pub(crate) reference: Option<&'static str>,
 }
 
-/// The state of a node during a depth-first walk.
+/// The state of a node during a depth-first walk: in progress, or done with its count.
 enum Visit {
     Open,
     Done(u64),
@@ -192,9 +192,10 @@ impl<'s> Graph<'s> {
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
-    /// Computes a count for each node: `own` plus the counts of its children, folded with
-    /// `combined`. Only edges accepted by `follows` are followed. Returns the numbers of the nodes
-    /// with their counts, children before parents. Fails with the number of a node on a cycle.
+    /// Computes a count for each node: the value of `own` plus the counts of its children, which
+    /// are folded with `combined`. Only edges accepted by `follows` are followed. Returns the
+    /// numbers of the nodes with their counts, children before parents. Fails with the number of a
+    /// node on a cycle.
     fn fold_depth_first(
         &self,
         follows: fn(&Edge<'_>) -> bool,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::super::error::{SchemaError, SchemaFault};
 use super::{SchemaLimits, pattern};
 
-/// Facts collected in a walk over all JSON values of a schema.
+/// Data about a schema, collected in one walk over all its JSON values.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
     /// The subschemas with an anchor, by the name of the anchor.
@@ -19,7 +19,7 @@ pub(super) struct Survey<'s> {
     patterns: usize,
 }
 
-/// Collects the facts about `schema` and checks them against `limits`.
+/// Collects the data about `schema` and checks it against `limits`.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 0;

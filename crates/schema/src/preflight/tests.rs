@@ -189,7 +189,7 @@ fn expensive_patterns_are_rejected_or_bounded() {
     assert!(!backtracking.is_valid(&value));
 }
 
-/// The number of states must not be underestimated for classes such as `\S`. With 9,000
+/// The estimated number of states must not be too low for classes such as `\S`. With 9,000
 /// repetitions, the expression must be rejected before it is compiled, with the fault
 /// `PatternsTooLarge`.
 #[test]

@@ -197,8 +197,8 @@ impl<'s> Flattener<'s> {
                 lost,
             )
         };
-        // Keywords for "all other properties" or "all other items" would apply to a different set
-        // after the merge.
+        // Keywords for all other properties or items, such as `additionalProperties`, would apply
+        // to a different set after the merge.
         let [outside, inside] = [flat.dependent_keywords(&other), other.dependent_keywords(flat)];
         for entry in outside.iter().chain(&inside) {
             conflict(Some((&entry.at, entry.name)))?;

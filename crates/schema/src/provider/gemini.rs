@@ -251,7 +251,7 @@ enum KeywordAction {
     /// The keyword is omitted without a report, because it has no effect, or because other code
     /// derives it.
     Skip,
-    /// The keyword is omitted and reported.
+    /// The keyword is omitted, and reported as [`SchemaChangeKind::Dropped`].
     Drop,
     /// The keyword is moved to the description.
     Describe,

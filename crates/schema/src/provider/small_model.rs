@@ -101,7 +101,8 @@ fn is_machine_format(entry: &Entry<'_>) -> bool {
         && entry.value.as_str().is_some_and(|it| kinds.iter().any(|kind| it.starts_with(kind)))
 }
 
-/// Shortens the description `text` to the sentences that fit into [`MAX_DESCRIPTION_BYTES`].
+/// Shortens the description `text` to [`MAX_DESCRIPTION_BYTES`], at the end of a sentence if
+/// possible. Reports the change.
 fn shorten_description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
     if text.len() <= MAX_DESCRIPTION_BYTES {
         return Value::from(text);
@@ -162,7 +163,8 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list of types or alternatives under `key` by its only element `only`.
+/// Replaces the list of types or alternatives under `key` by its only element `only`. If `only` is
+/// an object with a keyword that `schema` has too, except `description`, the list is kept.
 fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {
