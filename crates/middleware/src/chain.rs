@@ -319,7 +319,7 @@ fn single_argument(schema: &Schema) -> Option<&str> {
     }
 }
 
-/// Checks that the output of the tool `before` can become the arguments of the tool `after`.
+/// Fails if the output of the tool `before` can never become the arguments of the tool `after`.
 fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), ChainError> {
     let (Some(output), input) = (before.output_schema(), after.input_schema()) else { return Ok(()) };
     let Some(as_object) = output.incompatibility(input, None).filter(|_| input.properties().next().is_some())

@@ -48,8 +48,8 @@ impl Schema {
         EmbeddedSchema { schema, ..embedded }
     }
 
-    /// Returns an object schema with this schema as its single required property, for protocols
-    /// that accept only objects. References are rewritten for the new location.
+    /// Returns an object schema with this schema as its single required property `property`, for
+    /// protocols that accept only objects. References are rewritten for the new location.
     ///
     /// # Examples
     ///

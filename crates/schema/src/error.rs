@@ -73,7 +73,7 @@ impl SchemaError {
         &self.pointer
     }
 
-    /// Returns the reason for the error.
+    /// Returns the reason why the schema was rejected.
     pub fn fault(&self) -> &SchemaFault {
         &self.fault
     }

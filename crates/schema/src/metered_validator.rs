@@ -106,8 +106,8 @@ fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut 
     Some(Value::Object(keywords))
 }
 
-/// Returns `true` if `keyword` is part of the given dialect. The graph contains the subschemas of
-/// draft 2020-12 and draft-07, so keywords that only the other dialect knows must be skipped.
+/// Returns `true` if `keyword` is part of the dialect `draft`. The graph contains the subschemas of
+/// draft 2020-12 and draft-07, so keywords that only the other dialect defines must be skipped.
 fn is_known(draft: Draft, keyword: &str) -> bool {
     match draft {
         Draft::Draft7 => !matches!(

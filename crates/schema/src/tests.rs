@@ -44,7 +44,7 @@ fn all_violations_are_listed() {
     check(add(), json!([1]), expect!["/: expected object, received array [1]"]);
 }
 
-/// Behaviour B13: `3.0` is an integer, `true` is not.
+/// Behaviour B13: `3.0` is valid for the type `integer`; `true` and `3.5` are not.
 #[test]
 fn integer_accepts_numbers_without_fraction() {
     let schema = schema(add());

@@ -392,8 +392,8 @@ fn debug_of_a_request_omits_arguments() {
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
 
-/// Behaviour B74, Behaviour B75: a layer around a source keeps its state, such as a concurrency
-/// limit, when the list of tools changes.
+/// Behaviour B74, Behaviour B75: in a layer around a source, each tool keeps its state, such as a
+/// concurrency limit, when the list of tools changes.
 #[tokio::test(start_paused = true)]
 async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     let registry = ToolRegistry::new("plugins");

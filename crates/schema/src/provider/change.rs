@@ -26,7 +26,7 @@ pub struct SchemaChange {
 pub enum SchemaChangeKind {
     /// The keyword was removed.
     Dropped,
-    /// The keyword was removed, and its constraint is stated in the description instead.
+    /// The keyword was removed, and its constraint is stated in the `description` instead.
     Described,
     /// The keyword, such as `oneOf`, became `anyOf`, so a value may match several alternatives.
     AnyOf,

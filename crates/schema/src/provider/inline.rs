@@ -17,12 +17,12 @@ const MAX_NESTING: usize = 16;
 /// subschema. Only a schema that inlines the same reference targets many times reaches this size.
 const MAX_SIZE: usize = 16_000;
 
-/// A function that derives one subschema. It calls [`Inliner::derive_schema`] or [`Inliner::emit`] for the
-/// nested subschemas.
+/// A function that derives one subschema. It calls [`Inliner::derive_schema`] or [`Inliner::emit`]
+/// for the nested subschemas.
 pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
 
-/// The derivation of a schema without references. Unsupported keywords are dropped and added to
-/// `changes`.
+/// The state of a derivation that inlines all references. Unsupported keywords are dropped and
+/// added to `changes`.
 pub(super) struct Inliner<'s> {
     pub(super) changes: Vec<SchemaChange>,
     flattener: Flattener<'s>,

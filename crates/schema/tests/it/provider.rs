@@ -75,7 +75,7 @@ fn root_with_alternatives_becomes_one_object() {
 }
 
 /// The most common use of `anyOf` at the root is to require at least one of several properties.
-/// Strict mode requires all properties, so the `anyOf` becomes a note.
+/// Strict mode requires all properties, so the `anyOf` must become a note in the description.
 #[test]
 fn alternatives_of_required_become_a_note() {
     check(

@@ -324,8 +324,8 @@ fn assertions_about_null_are_dropped() {
     );
 }
 
-/// Two parts of an `allOf` may require the same property. It must be listed once, because JSON
-/// Schema forbids duplicate names in `required`.
+/// A schema and a part of its `allOf` may require the same property. It must be listed once,
+/// because JSON Schema forbids duplicate names in `required`.
 #[test]
 fn property_required_by_several_parts_is_listed_once() {
     let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
