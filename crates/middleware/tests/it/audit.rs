@@ -182,7 +182,7 @@ async fn members_with_secret_names_are_redacted() {
         expect![[r#"{"options":[{"headers":{"Authorization":"[redacted]","Accept":"y"}}],"accessToken":"[redacted]"}"#]],
     )
     .await;
-    // Names that only resemble secrets, counts, flags and `null` are not redacted.
+    // Counts, flags, `null` and names that only resemble secrets are not redacted.
     check(
         named("login"),
         r#"{"max_tokens": 100, "has_password": true, "token": null, "shopping": "y", "author": "y"}"#,

@@ -243,7 +243,7 @@ async fn cache_is_bounded_in_entries_and_bytes() {
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
 }
 
-/// The cache stores the complete result, and each caller gets its own handle to it.
+/// The cache must store the complete result, and each caller must get its own handle to it.
 #[tokio::test]
 async fn long_result_is_cached_untruncated() {
     let (tool, runs) = counting(|_| Ok("x".repeat(1 << 20).into()));

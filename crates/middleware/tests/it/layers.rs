@@ -313,8 +313,8 @@ async fn faulty_layer_affects_only_its_call() {
 }
 
 /// If a layer drops a call that has started, its side effects may have happened, so the failure
-/// must be `Unconfirmed`. The failure of an idempotent tool keeps its kind, because the call can be
-/// repeated.
+/// must be `Unconfirmed`. For an idempotent tool, the error of the layer is returned instead,
+/// because the call can be repeated.
 #[tokio::test]
 async fn call_dropped_by_a_layer_is_unconfirmed() {
     let give_up = || {
