@@ -165,8 +165,8 @@ impl SavedChild {
     }
 }
 
-/// Returns the task of the child run: the text of the argument `task`, or all arguments as JSON if
-/// there are others.
+/// Returns the task of the child run: the text of `task` if it is the only argument, or all
+/// `arguments` as JSON.
 fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {

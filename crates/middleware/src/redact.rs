@@ -52,7 +52,7 @@ const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass
 /// redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys that contain the name in an object for a name and its value, such as
+/// Keys of the member that contains the name, in an object such as
 /// `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 

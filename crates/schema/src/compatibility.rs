@@ -99,7 +99,8 @@ impl<'s> Comparison<'s> {
     }
 
     /// Compares the branches of `anyOf`, `oneOf` and `allOf`. For `anyOf` and `oneOf`, one
-    /// compatible branch is enough; for `allOf`, all branches must be compatible.
+    /// compatible branch is enough; for `allOf`, all branches must be compatible. Returns the first
+    /// incompatibility, or `None` if there is none.
     fn compare_branches(&mut self, pair: Pair<'s>, pointer: &str, depth: usize) -> Option<Incompatibility> {
         let Pair { produced, consumed, .. } = pair;
         for keyword in ["anyOf", "oneOf"] {

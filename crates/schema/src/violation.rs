@@ -7,8 +7,8 @@ use super::text;
 
 /// The maximum number of listed violations. Further violations are only counted.
 pub(super) const MAX_LISTED: usize = 20;
-/// The maximum length of one displayed violation, in bytes. JSON pointers and patterns, for
-/// example, may be longer.
+/// The maximum length of one displayed violation, in bytes. Longer lines are shortened, for example
+/// if the JSON pointer is long.
 const MAX_LINE_BYTES: usize = 2_000;
 /// The maximum length of the displayed list of violations, in bytes.
 const MAX_TEXT_BYTES: usize = 4_000;

@@ -101,7 +101,8 @@ async fn layers_map_requests_and_observe_events() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// A policy that retries transient errors, at most the contained number of times.
+/// A policy that retries a model request after a transient error. Contains the number of remaining
+/// retries.
 #[derive(Clone)]
 struct RetryTransient(u32);
 

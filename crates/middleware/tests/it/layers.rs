@@ -162,7 +162,8 @@ async fn load_shed_rejects_excess_calls() {
     assert_eq!(call_text(&tool).await, "done");
 }
 
-/// A policy that retries calls of idempotent tools, at most the contained number of times.
+/// A policy that retries failed calls of idempotent tools. Contains the number of remaining
+/// retries.
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 

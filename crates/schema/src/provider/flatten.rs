@@ -142,8 +142,9 @@ impl<'s> Flattener<'s> {
         self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// Merges `schema`, the subschema at the JSON pointer `at`, with its `allOf`. Its `$ref` is
-    /// merged too, unless all other keywords are annotations. In this case, the reference is kept.
+    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf`. Its
+    /// `$ref` is merged too, unless all other keywords are annotations. In this case, the reference
+    /// is kept.
     pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
         self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
@@ -228,8 +229,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Merges `schema`, the subschema at the JSON pointer `at`, with its `allOf` and with the
-    /// target of its `$ref`.
+    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf` and with
+    /// the target of its `$ref`.
     pub(super) fn resolve(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         self.resolve_reference(self.flatten(at, schema)?)
     }

@@ -75,7 +75,8 @@ impl<'s> Inliner<'s> {
         output
     }
 
-    /// Merges `schema`, the subschema at the JSON pointer `at`, with its `allOf` and its reference.
+    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf` and its
+    /// reference.
     pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
         let flat = self.flattener.resolve(at, schema);
         self.changes.extend(self.flattener.changes());
