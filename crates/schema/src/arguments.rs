@@ -42,9 +42,9 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
     Ok(Some(Value::Object(object)))
 }
 
-/// Adds `"type": "object"` and moves the `$ref` into an `allOf`, because draft-07 ignores a `type`
-/// beside a `$ref`. Draft-07 also ignored the assertions beside the `$ref`. They are dropped, so
-/// they do not take effect now.
+/// Returns the schema `keywords` with `"type": "object"`, and with its `$ref` moved into an
+/// `allOf`, because draft-07 ignores a `type` beside a `$ref`. The assertions beside the `$ref` are
+/// dropped: draft-07 ignored them, and they must not take effect now.
 fn object_beside_reference(keywords: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
     for (key, value) in keywords {

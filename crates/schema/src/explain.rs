@@ -103,7 +103,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Converts `error`, which stands for a single violation.
+    /// Converts `error`, a failure of the keyword `kind`, to its only violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {

@@ -70,8 +70,8 @@ fn add_guards(
     schema
 }
 
-/// Returns the JSON pointer and the signature of each alternative. A signature is a simple schema
-/// that accepts at least all values of the alternative.
+/// Returns the JSON pointer and the signature of each of `alternatives`, except those without a
+/// signature. A signature is a simple schema that accepts at least all values of the alternative.
 fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(String, Value)> {
     let schemas: Vec<_> = alternatives.iter().map(|it| reference::follow(root, it)).collect();
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();

@@ -190,7 +190,7 @@ fn expensive_patterns_are_rejected_or_bounded() {
 }
 
 /// The estimated number of states must not be too low for classes such as `\S`. With 9,000
-/// repetitions, the expression must be rejected before it is compiled, with the fault
+/// repetitions of a class, the expression must be rejected before it is compiled, with the fault
 /// `PatternsTooLarge`.
 #[test]
 fn state_estimates_of_classes_match_the_compiler() {
