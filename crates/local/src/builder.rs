@@ -46,7 +46,7 @@ pub struct LocalModelBuilder {
 
 type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 
-/// An event that is reported while a model is downloaded and loaded.
+/// An event from downloading or loading a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
@@ -71,15 +71,14 @@ impl LocalModelBuilder {
     /// Sets the prompt profile, which determines how tools are presented to the model.
     ///
     /// By default, a file with the SHA-256 of a model in the catalogue gets the profile of this
-    /// model.
-    /// Any other file gets [`PromptProfile::template`].
+    /// model. Any other file gets [`PromptProfile::template`].
     pub fn prompt_profile(mut self, profile: PromptProfile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Calls `observer` with each event of the download and of loading. The calls come from several
-    /// threads, so `observer` must not block.
+    /// Sets a callback for the events from downloading and loading. It is called on the async
+    /// runtime and on the thread of the model, so `observer` must not block.
     pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -122,12 +121,12 @@ impl LocalModelBuilder {
         model
     }
 
-    /// Opens the model with this name in the [catalogue](KnownModel::all). The file is downloaded
-    /// if it is not in the store.
+    /// Opens the model `name` of the [catalogue](KnownModel::all). Its file is downloaded if it is
+    /// not in the store.
     ///
     /// # Errors
     ///
-    /// Fails if the name is not in the catalogue, or if the file cannot be downloaded or loaded.
+    /// Fails if `name` is not in the catalogue, or if the file cannot be downloaded or loaded.
     #[cfg(feature = "download")]
     pub async fn download(self, name: &str) -> Result<LocalModel, OpenError> {
         let model =
@@ -141,16 +140,16 @@ impl LocalModelBuilder {
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
-            // The file was verified after its download, but a disk error may have damaged it since
+            // The file was verified after its download, but a disk error may have damaged it later
             // without changing its modification time. The next pull must verify it again.
             store.invalidate(model);
             OpenError::DownloadedFile(error)
         })
     }
 
-    /// Opens the file in the environment variable `HAFT_MODEL`. If the variable is not set, opens
-    /// the [default model](KnownModel::default_model), which is downloaded if it is not in the
-    /// store.
+    /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
+    /// is not set, opens the [default model](KnownModel::default_model). The file of the default
+    /// model is downloaded if it is not in the store.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// Compiles a grammar to a constraint.
+    /// Compiles `grammar` to a constraint. Fails with the error message of the grammar engine.
     pub(crate) fn compile(&self, grammar: TopLevelGrammar) -> Result<Constraint, String> {
         let matcher = Matcher::new(self.factory.create_parser(grammar));
         match matcher.get_error() {
@@ -41,26 +41,27 @@ pub(crate) struct Constraint {
 }
 
 impl Constraint {
-    /// Consumes and returns the tokens that the grammar forces next. They need no sampling.
+    /// Consumes and returns the next tokens for which the grammar leaves no choice. They need no
+    /// sampling.
     pub(crate) fn take_forced_tokens(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();
         // A failed matcher returns no tokens. Its error is available only from `get_error`.
         self.matcher.get_error().map_or(Ok(forced), Err)
     }
 
-    /// Returns the set of tokens that may come next. It contains the end-of-sequence token if the
-    /// grammar may end here.
-    pub(crate) fn allowed(&mut self) -> Result<SimpleVob, String> {
+    /// Returns the set of tokens that the grammar permits next. It contains the end-of-sequence
+    /// token if the text may end here.
+    pub(crate) fn allowed_tokens(&mut self) -> Result<SimpleVob, String> {
         self.matcher.compute_mask().map_err(|error| error.to_string())
     }
 
-    /// Advances the parser by a sampled token.
+    /// Advances the parser by the sampled token `token`. Fails if the grammar does not permit it.
     pub(crate) fn accept(&mut self, token: u32) -> Result<(), String> {
         self.matcher.consume_token(token).map_err(|error| error.to_string())
     }
 
-    /// Returns `true` if the grammar is at its end. Fails if the matcher stopped for another
-    /// reason, such as a resource limit.
+    /// Returns `true` if the parser has reached the end of the grammar. Fails if the parser stopped
+    /// for a different reason, such as a resource limit.
     pub(crate) fn is_complete(&self) -> Result<bool, String> {
         match self.matcher.stop_reason() {
             StopReason::NotStopped => Ok(false),

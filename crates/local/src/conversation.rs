@@ -1,4 +1,4 @@
-//! Conversion of conversations to the turns of a chat template.
+//! Conversion of the messages of a chat request to the turns of a chat template.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::template::{Role, Turn, TurnCall};
 
-/// Returns `true` if the request has tools or its conversation contains tool results.
+/// Returns `true` if `request` has tools or contains tool results.
 pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
     let is_traffic = |message: &Message| matches!(message.body(), MessageBody::Tool(_));
     !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
 }
 
-/// Converts a conversation without tools to turns.
+/// Converts the messages of a request without tools to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     convert(request, |message| match message.body() {
         MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
@@ -26,7 +26,7 @@ pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// Converts a conversation to turns for a chat template that supports tools.
+/// Converts the messages of `request` to turns for a chat template that supports tools.
 pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     let mut ids = CallIds::default();
     convert(request, |message| match message.body() {
@@ -42,8 +42,8 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// Converts a conversation to turns for a chat template that does not support tools. Tools, calls
-/// and results are rendered as text in Hermes' format.
+/// Converts the messages of `request` to turns for a chat template that does not support tools.
+/// Tools, calls and results are rendered as text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     let mut turns = convert(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
@@ -79,19 +79,19 @@ pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     turns
 }
 
-/// Returns the tools of a request as function definitions in the format of Chat Completions. Chat
+/// Returns the tools of `request` as function definitions in the format of Chat Completions. Chat
 /// templates expect this format.
 pub(crate) fn definitions(request: &ChatRequest) -> Vec<Value> {
     request.tools.tools().iter().map(|tool| definition(tool.as_ref())).collect()
 }
 
-/// Returns the id of a tool call, from its index in the conversation. Mistral's template requires
-/// exactly nine letters and digits.
+/// Returns the id of the tool call at `index` in the conversation, such as `call00003`. Mistral's
+/// template requires exactly nine letters and digits.
 pub(crate) fn call_id(index: usize) -> String {
     format!("call{index:05}")
 }
 
-/// Returns the number of tool calls in the conversation of a request.
+/// Returns the number of tool calls in the messages of `request`.
 pub(crate) fn call_count(request: &ChatRequest) -> usize {
     let calls = request.all_messages().map(|message| match message.body() {
         MessageBody::Assistant(reply) => reply.tool_calls.len(),
@@ -110,9 +110,9 @@ fn definition(tool: &dyn Tool) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Converts a conversation to turns: the leading instructions become one system turn, and `turn`
-/// converts each remaining message. Adjacent turns of the same role are joined, because most
-/// templates require alternating roles.
+/// Converts the messages of `request` to turns. The leading system messages become one system turn,
+/// and `turn` converts each remaining message. Adjacent turns of the same role are joined if they
+/// have no tool calls, because most templates require alternating roles.
 fn convert(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
     let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
     let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);
@@ -183,8 +183,8 @@ fn tools_text(request: &ChatRequest) -> String {
     )
 }
 
-/// Escapes the tags of Hermes' format in untrusted text. Otherwise a tool result could forge a
-/// call.
+/// Inserts a space into the tags of Hermes' format in untrusted text, for example `< tool_call>`.
+/// Without the space, a tool result could forge a call.
 fn without_tags(text: &str) -> String {
     text.replace("<tool", "< tool").replace("</tool", "< /tool")
 }

@@ -1,5 +1,5 @@
-//! Text generation with a loaded model: evaluates prompts, decodes under constraints and reuses the
-//! cached prefix.
+//! Text generation with a loaded model. The engine evaluates prompts, decodes under grammar
+//! constraints and reuses the key-value cache for the common prefix of two prompts.
 
 mod close_grammar;
 mod json_state;
@@ -21,8 +21,8 @@ use crate::sampler::Sampler;
 use crate::template::{CallFormat, Template, Turn};
 use crate::tokenizer::Tokenizer;
 
-/// The number of prompt tokens in one evaluation. A request can be cancelled between two
-/// evaluations.
+/// The maximum number of tokens in one forward pass of the network. A request can be cancelled
+/// between two passes.
 const EVALUATION_TOKENS: usize = 64;
 
 /// A loaded model with its tokenizer, chat template and key-value cache.
@@ -44,16 +44,16 @@ pub(crate) struct Job {
     /// The number of generated tokens after which the engine prefers tokens that close the JSON
     /// value.
     pub(crate) close_from: usize,
-    /// The bias that is added to the logits of the end-of-sequence tokens at the first generated
-    /// token.
+    /// The bias that is added to the logits of the end-of-sequence tokens when the first token is
+    /// sampled.
     pub(crate) eos_bias: f32,
     /// Tokens that end the generation, such as the special token that opens a tool call. They are
     /// not part of the output.
     pub(crate) stop_tokens: Vec<u32>,
     /// Tokens that are never generated.
     pub(crate) banned_tokens: Vec<u32>,
-    /// Set if the constraint is a JSON value. The engine then prevents a stray space at the
-    /// beginning of its strings.
+    /// Set if the constraint generates a JSON value. The engine then prevents a stray space at the
+    /// beginning of strings, such as `" Tokyo"`.
     pub(crate) json: bool,
 }
 
@@ -62,26 +62,27 @@ pub(crate) struct Job {
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// `false` if the token limit ended the generation.
+    /// `false` if the token limit was reached, or if the constraint permitted no token.
     pub(crate) complete: bool,
-    /// The member of `stop_tokens` that ended the generation.
+    /// The token of [`Job::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
-    /// The number of prompt tokens that were already in the cache.
+    /// The number of prompt tokens that were already in the key-value cache.
     pub(crate) cached: usize,
 }
 
-/// The return value of a [`Listener`].
+/// The return value of a [`Listener`], which continues or ends the generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Generate further tokens.
     Continue,
-    /// End the generation; the output is complete.
+    /// End the generation. The output counts as complete.
     Stop,
     /// Cancel the generation, because the receiver of the reply was dropped.
     Cancel,
 }
 
-/// A callback that receives each piece of output, and an empty piece before each evaluation.
+/// A callback that receives the bytes of each generated token. It is also called with an empty
+/// slice before each forward pass, so that it can cancel the generation.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Next;
 
 /// An error while a prompt is encoded or text is generated.
@@ -90,8 +91,8 @@ pub(crate) enum EngineError {
     /// The receiver of the reply was dropped.
     #[error("the request was dropped")]
     Dropped,
-    /// The prompt has no fewer tokens than the context window.
-    #[error("{needed} tokens, and the model reads {context}")]
+    /// The prompt fills or exceeds the context window of the model.
+    #[error("the prompt has {needed} tokens, and the context window of the model has {context}")]
     TooLong { needed: usize, context: usize },
     /// The chat template rejected the conversation.
     #[error("the chat template rejected the conversation: {0}")]
@@ -105,7 +106,8 @@ pub(crate) enum EngineError {
 }
 
 impl Engine {
-    /// Loads a model from a GGUF file. Calls `progress` with the loaded share, from 0 to 1.
+    /// Loads the model in the GGUF file at `path`. Calls `progress` with the loaded share of the
+    /// weights, from 0 to 1.
     pub(crate) fn load(path: &Path, progress: &mut dyn FnMut(f32)) -> Result<Self, LoadError> {
         let _span = info_span!("load model", path = %path.display()).entered();
         let mut gguf = Gguf::open(path)?;
@@ -125,13 +127,13 @@ impl Engine {
         &self.grammars
     }
 
-    /// Encodes a conversation without tools as prompt tokens, up to the beginning of the model's
-    /// turn.
+    /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn.
     pub(crate) fn prompt(&self, turns: &[Turn]) -> Result<Vec<u32>, EngineError> {
         self.prompt_with_tools(turns, &[])
     }
 
-    /// Encodes a conversation as prompt tokens. The chat template renders the tools.
+    /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn. The chat template
+    /// renders `tools`, which are function definitions in the format of Chat Completions.
     pub(crate) fn prompt_with_tools(&self, turns: &[Turn], tools: &[Value]) -> Result<Vec<u32>, EngineError> {
         self.template.encode(turns, tools, &self.tokenizer).map_err(EngineError::Template)
     }
@@ -146,7 +148,8 @@ impl Engine {
         &self.tokenizer
     }
 
-    /// Generates the continuation of `prompt`. Calls `listener` with each piece of output.
+    /// Generates the continuation of `prompt` under the constraint and the limits of `job`. Calls
+    /// `listener` with the bytes of each generated token.
     pub(crate) fn write(
         &mut self,
         prompt: &[u32],
@@ -202,19 +205,19 @@ impl Engine {
         self.network.truncate(0);
     }
 
-    /// Truncates the cache to the tokens it shares with the beginning of the prompt, and returns
-    /// their number. The last token of the prompt is always evaluated again, because its logits are
-    /// not cached.
+    /// Truncates the key-value cache to the prefix that it shares with `prompt`, and returns the
+    /// number of tokens in this prefix. The last token of `prompt` is always evaluated again,
+    /// because its logits are not cached.
     fn truncate_to_common_prefix(&mut self, prompt: &[u32]) -> usize {
-        let common =
-            self.cached_tokens.iter().zip(prompt).take_while(|(cached, wanted)| cached == wanted).count();
+        let common = self.cached_tokens.iter().zip(prompt).take_while(|(cached, new)| cached == new).count();
         let length = common.min(prompt.len().saturating_sub(1));
         self.cached_tokens.truncate(length);
         self.network.truncate(length);
         length
     }
 
-    /// Evaluates the `pending` tokens, clears the list and returns the logits after the last token.
+    /// Evaluates the tokens in `pending`, clears the list and returns the logits after the last
+    /// token.
     fn evaluate(&mut self, pending: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
         for piece in pending.chunks(EVALUATION_TOKENS) {
@@ -230,8 +233,8 @@ impl Engine {
     }
 
     /// Appends the tokens that the grammar forces, up to `limit` output tokens in total. Returns
-    /// `Some(true)` at the end of the grammar, `Some(false)` at the limit, and `None` if sampling
-    /// continues.
+    /// `Some(true)` at the end of the grammar, `Some(false)` at the limit, and `None` if the next
+    /// token must be sampled.
     fn fast_forward(
         &self,
         job: &mut Job,
@@ -261,7 +264,7 @@ impl Engine {
         closing: &mut CloseGrammar,
     ) -> Result<Option<u32>, EngineError> {
         let Some(constraint) = &mut job.constraint else { return Ok(job.sampler.choose(logits, None)) };
-        let allowed = constraint.allowed().map_err(EngineError::Constraint)?;
+        let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
         let state = JsonState::at_end_of(&written.bytes);
         let allowed = number::exclude_too_long(&written.bytes, state, allowed, &self.tokenizer);
         let allowed = match job.json {

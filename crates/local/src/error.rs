@@ -1,4 +1,4 @@
-//! The errors of downloading and loading a model.
+//! Errors from downloading and loading a model file.
 
 #[cfg(feature = "download")]
 use std::fmt;
@@ -17,21 +17,21 @@ pub enum LoadError {
     /// The model file does not exist.
     #[error("there is no model file at {}: download one, or check the path", path.display())]
     NotFound {
-        /// The path of the file.
+        /// The path of the model file.
         path: PathBuf,
     },
     /// The model file cannot be read.
     #[error("the model file {} cannot be read: check its permissions", path.display())]
     Unreadable {
-        /// The path of the file.
+        /// The path of the model file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
     },
     /// The file is not a GGUF file.
-    #[error("{} is not a GGUF model file ({reason}): this engine reads GGUF only", path.display())]
+    #[error("{} is not a GGUF model file ({reason}): choose a GGUF file", path.display())]
     NotGguf {
-        /// The path of the file.
+        /// The path of the model file.
         path: PathBuf,
         /// The error of the GGUF parser.
         reason: String,
@@ -39,26 +39,24 @@ pub enum LoadError {
     /// The GGUF file is truncated or lacks a required metadata entry or tensor.
     #[error("the model file {} is damaged or incomplete: {reason}; download it again", path.display())]
     Damaged {
-        /// The path of the file.
+        /// The path of the model file.
         path: PathBuf,
-        /// The missing or unreadable entry.
+        /// A description of the missing or unreadable metadata entry or tensor.
         reason: String,
     },
     /// The model architecture is not supported.
-    #[error(
-        "the model is of the architecture `{found}`, and this engine runs {supported}: choose another file"
-    )]
+    #[error("the model architecture `{found}` is not supported: choose a file with one of {supported}")]
     Architecture {
-        /// The value of `general.architecture` in the file.
+        /// The value of the metadata entry `general.architecture` in the file.
         found: String,
         /// The names of the supported architectures.
         supported: &'static str,
     },
     /// The model architecture is supported, but the file uses an unsupported variant of it, such as
     /// a mixture of experts.
-    #[error("the model uses {what}, and this engine does not support it: choose another file")]
+    #[error("the model uses {what}, which is not supported: choose another file")]
     Variant {
-        /// The unsupported part of the model.
+        /// A description of the unsupported feature, such as `a mixture of experts`.
         what: String,
     },
     /// The tokenizer of the model is not supported.
@@ -68,12 +66,12 @@ pub enum LoadError {
         reason: String,
     },
     /// The chat template of the model cannot be parsed.
-    #[error("the model's chat template cannot be used: {reason}")]
+    #[error("the model's chat template cannot be used: {reason}; choose another file")]
     Template {
         /// The error of the template engine.
         reason: String,
     },
-    /// The operating system could not start the thread of the model.
+    /// The operating system could not start the thread that runs the model.
     #[error("the thread of the model cannot be started")]
     Thread {
         /// The error of the operating system.
@@ -93,13 +91,14 @@ pub enum LoadError {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The catalogue has no model with this name.
+    /// The catalogue has no model with the requested name.
     #[error("there is no local model `{name}`: known are {}", known_names())]
     UnknownModel {
-        /// The requested name.
+        /// The requested model name.
         name: String,
     },
-    /// There is no folder for downloaded models.
+    /// There is no folder for downloaded models, because neither `HAFT_CACHE` nor a home folder is
+    /// set.
     #[error(transparent)]
     NoHome(#[from] NoHome),
     /// The model file cannot be downloaded.
@@ -110,7 +109,7 @@ pub enum OpenError {
     ConfiguredFile(#[source] LoadError),
     /// The model file was downloaded, but cannot be loaded.
     #[error(
-        "the model cannot be used; try again: its file is then verified, and downloaded again if it is damaged"
+        "the downloaded model cannot be loaded; try again: its file is then verified, and downloaded again if it is damaged"
     )]
     DownloadedFile(#[source] LoadError),
 }

@@ -28,11 +28,11 @@ use crate::respond::{EventSender, Prose, Writer};
 /// The minimum number of tokens left for the reply. If the demonstration leaves fewer, it is
 /// dropped.
 const MIN_REPLY_TOKENS: usize = 256;
-/// A bias larger than any logit. Subtracted from the logit of the end-of-sequence token, it
-/// prevents the end of the reply.
+/// A bias larger than any logit. It is subtracted from the logit of the end-of-sequence token to
+/// prevent the end of the reply.
 const PREVENT_END_BIAS: f32 = 1e6;
 
-/// Generates the reply to a chat request with tools.
+/// Generates the reply to the chat request `request`, which has tools.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,
@@ -114,8 +114,8 @@ impl ExampleReply<'_> {
         let quotes = self.profile.needs_quote_question && stage != Stage::Results;
         let terminals = if quotes { question.terminals() } else { None };
         let written = match terminals.map(|terminals| self.write_plan(stage, &terminals)) {
-            // If the grammar of the question is too large, the need is free text instead of a
-            // quotation.
+            // If the grammar for quotations from the question is too large, the model states the
+            // need in its own words.
             None | Some(Err(EngineError::Constraint(_))) => self.write_plan(stage, FREE_NEED_RULE)?,
             Some(written) => written?,
         };
@@ -133,7 +133,7 @@ impl ExampleReply<'_> {
         self.writer.write(job)
     }
 
-    /// Adds the stated need for a call to the reasoning of the reply.
+    /// Adds `need`, the need for a call that the model stated, to the reasoning of the reply.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
@@ -156,7 +156,8 @@ impl ExampleReply<'_> {
             Prose::new(self.writer.events, self.writer.stop_sequences(), dialogue::LINE_STARTS.to_vec());
         let start = self.writer.prompt.len();
         let mut eos_bias = 0.0;
-        // Several tool results usually belong to several parts of the question.
+        // Several tool results usually belong to different parts of the question, so a short answer
+        // may omit some of them.
         let mut continuations = match self.profile.completes_answers {
             true => self.results.len().saturating_sub(1),
             false => 0,

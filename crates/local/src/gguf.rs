@@ -18,8 +18,8 @@ pub(crate) struct Gguf {
 }
 
 impl Gguf {
-    /// Opens the file and reads its header, which contains the metadata and the list of tensors.
-    /// Tensors are read later.
+    /// Opens the file at `path` and reads its header, which contains the metadata and the list of
+    /// tensors. Tensors are read later.
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
         let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
         let file = File::open(path).map_err(|source| match source.kind() {
@@ -42,8 +42,8 @@ impl Gguf {
         &self.content
     }
 
-    /// Sets a metadata entry in memory, for example to replace a value by an equivalent one that
-    /// the tokenizer library supports.
+    /// Sets the metadata entry `key` in memory. The file is not changed. Used to replace a value by
+    /// an equivalent one that the tokenizer library supports.
     pub(crate) fn set_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
@@ -52,8 +52,9 @@ impl Gguf {
         self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
     }
 
-    /// Returns an integer entry. Accepts integers of any width, because the programs that write
-    /// GGUF files use different widths.
+    /// Returns the metadata entry `key` as an integer, or `None` if it is missing, negative or not
+    /// an integer. Integers of any width are accepted, because the programs that write GGUF files
+    /// use different widths.
     pub(crate) fn integer(&self, key: &str) -> Option<usize> {
         let value = self.content.metadata.get(key)?;
         let wide = match value {
@@ -90,7 +91,7 @@ impl Gguf {
         self.content.tensor_infos.contains_key(name)
     }
 
-    /// Reads a tensor in its quantised form.
+    /// Reads the tensor `name` in its quantised form.
     pub(crate) fn read_quantized(&mut self, name: &str) -> Result<QTensor, LoadError> {
         if !self.has_tensor(name) {
             return Err(self.missing_entry(name));
@@ -99,25 +100,26 @@ impl Gguf {
         tensor.map_err(|error| self.invalid_entry(name, &error))
     }
 
-    /// Reads a tensor as 32-bit floats.
+    /// Reads the tensor `name` as 32-bit floats.
     pub(crate) fn read_dense(&mut self, name: &str) -> Result<Tensor, LoadError> {
         let tensor = self.read_quantized(name)?;
         tensor.dequantize(&Device::Cpu).map_err(|error| self.invalid_entry(name, &error))
     }
 
-    /// Returns the error for a file that lacks `entry`.
+    /// Returns the error for a file without the metadata entry or tensor `entry`.
     pub(crate) fn missing_entry(&self, entry: &str) -> LoadError {
         LoadError::Damaged { path: self.path.clone(), reason: format!("it has no `{entry}`") }
     }
 
-    /// Returns the error for a file with an invalid `entry`.
+    /// Returns the error for a file in which the metadata entry or tensor `entry` is invalid.
     pub(crate) fn invalid_entry(&self, entry: &str, error: &dyn std::fmt::Display) -> LoadError {
         let reason = format!("`{entry}` cannot be read: {}", first_line(&error.to_string()));
         LoadError::Damaged { path: self.path.clone(), reason }
     }
 }
 
-/// Returns the first line of an error of the tensor library. The other lines are a backtrace.
+/// Returns the first line of `text`, an error message of the tensor library. The other lines are a
+/// backtrace.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }

@@ -1,9 +1,9 @@
 //! Derivation of a schema that the grammar engine supports.
 //!
-//! The grammar engine supports most of JSON Schema, but not all of it. The derived schema contains
-//! only supported keywords. It is often narrower than the original schema: it excludes undeclared
-//! properties and unusual numbers. Where it is wider, the finished value is validated against the
-//! original schema.
+//! The grammar engine supports most of JSON Schema, but not all of it. The derived schema avoids
+//! unsupported features, such as some formats and integers above 2^53. It is often narrower than
+//! the original schema: for example, it excludes undeclared properties. It can also be wider, so a
+//! generated value is validated against the original schema afterwards.
 
 mod formats;
 mod numbers;
@@ -16,15 +16,17 @@ use serde_json::{Map, Value, json};
 
 use self::formats::add_format;
 
-/// The keywords in a derived schema. If the grammar engine rejects a derived schema, the next level
-/// of detail is used.
+/// The level of detail of a derived schema, which determines its keywords. If the grammar engine
+/// rejects a derived schema, the next level is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// All keywords that the engine supports.
+    /// All keywords except [`ANNOTATION_KEYWORDS`]. The engine ignores unsupported keywords.
     Full,
-    /// All supported keywords except patterns, because patterns may need look-around.
+    /// The keywords of [`Full`](Self::Full) except [`PATTERN_KEYWORDS`], because regular
+    /// expressions may need look-around.
     Unpatterned,
-    /// Only the keywords for types, properties, items, enumerations, alternatives and references.
+    /// Only the keywords for types, properties, items, enumerations, constants, alternatives and
+    /// references.
     Outline,
     /// Only the `type` keyword of the root schema.
     Root,
@@ -46,7 +48,8 @@ impl Detail {
     }
 }
 
-/// Keywords that do not constrain values and are left out. The engine would interpret some of them.
+/// Keywords that are not copied to a derived schema. Most of them do not constrain values, but the
+/// engine would interpret some of them, such as `x-guidance`.
 const ANNOTATION_KEYWORDS: [&str; 11] = [
     "$schema",
     "$id",
@@ -61,15 +64,16 @@ const ANNOTATION_KEYWORDS: [&str; 11] = [
     "x-guidance",
 ];
 
+/// Keywords that may need a regular expression.
 const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
-/// The maximum sum of the depths of all definitions. The engine resolves definitions recursively in
-/// any order, so their depths add up in the worst case. When the sum reaches the limit, further
-/// definitions accept any value, and the finished value is validated.
+/// The maximum sum of the nesting depths of all definitions. The engine resolves definitions
+/// recursively in any order, so their depths add up in the worst case. When the sum reaches the
+/// limit, further definitions accept any value. The generated value is validated afterwards.
 const MAX_DEPTH: usize = 1000;
 
-/// Keywords that may permit or require undeclared properties. If a schema has one of them,
-/// `additionalProperties: false` is not added to it.
+/// Keywords that may permit or require undeclared properties. `additionalProperties: false` is not
+/// added to a schema with one of these keywords.
 const OPENING_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -86,14 +90,14 @@ const OPENING_KEYWORDS: [&str; 13] = [
     "unevaluatedProperties",
 ];
 
-/// Derives a schema for the grammar engine, with the keywords of `detail`.
+/// Derives a schema for the grammar engine from `schema`. `detail` determines its keywords.
 pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
     let mut deriver = Deriver {
         root: schema,
         detail,
         names: HashMap::new(),
         pending: VecDeque::new(),
-        combines: contains_keyword(schema, "allOf"),
+        has_all_of: contains_keyword(schema, "allOf"),
     };
     let mut derived = deriver.subschema(schema, false);
     if let Value::Object(object) = &mut derived {
@@ -118,18 +122,19 @@ fn layout() -> Value {
 struct Deriver<'a> {
     root: &'a Value,
     detail: Detail,
-    /// The name of each referenced definition in the derived schema. The names need no escaping.
+    /// The name of each referenced definition in the derived schema, such as `d0`, by the original
+    /// reference. The names need no escaping.
     names: HashMap<&'a str, String>,
     /// The references whose definitions are not derived yet.
     pending: VecDeque<&'a str>,
     /// Set if `allOf` occurs anywhere in the schema. Then `additionalProperties: false` is not
-    /// added to any object, because `allOf` can combine it with further properties.
-    combines: bool,
+    /// added to any object, because `allOf` may require further properties.
+    has_all_of: bool,
 }
 
 impl<'a> Deriver<'a> {
-    /// Derives a subschema. If `branch` is `true`, its properties are combined with those of its
-    /// parent, so `additionalProperties: false` is not added to it.
+    /// Derives a subschema from `schema`. If `branch` is `true`, the properties of the subschema
+    /// are combined with those of its parent, so `additionalProperties: false` is not added to it.
     fn subschema(&mut self, schema: &'a Value, branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut derived = Map::new();
@@ -144,8 +149,8 @@ impl<'a> Deriver<'a> {
                 }
                 "items" | "additionalProperties" | "additionalItems" => self.subschema(value, false),
                 "$ref" => self.reference(value),
-                "const" | "enum" if numbers::are_inexact(value) => {
-                    derived.entry("type").or_insert_with(|| numbers::types(value, keyword == "enum"));
+                "const" | "enum" if numbers::contains_inexact_integer(value) => {
+                    derived.entry("type").or_insert_with(|| numbers::value_types(value, keyword == "enum"));
                     continue;
                 }
                 "format" => {
@@ -157,7 +162,7 @@ impl<'a> Deriver<'a> {
             derived.insert(keyword.clone(), value);
         }
         numbers::fix_bounds(&mut derived);
-        if !branch && !self.combines && detail.keeps("properties") && is_closed_by_intent(keywords) {
+        if !branch && !self.has_all_of && detail.keeps("properties") && is_closed_by_intent(keywords) {
             derived.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         Value::Object(derived)
@@ -207,8 +212,8 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Returns `true` if an object schema most likely describes all properties of the object, although
-/// it does not set `additionalProperties`. Authors of schemas rarely set it.
+/// Returns `true` if the object schema `keywords` most likely describes all properties of the
+/// object, although it does not set `additionalProperties`. Authors of schemas rarely set it.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
     let required = keywords.get("required").and_then(Value::as_array);
@@ -218,8 +223,8 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
         && !OPENING_KEYWORDS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
-/// Resolves a reference within the document `root`. The reference is a percent-encoded JSON pointer
-/// or an anchor.
+/// Resolves `reference`, a percent-encoded JSON pointer or an anchor, within the document `root`.
+/// Returns `None` if it does not exist there.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
     let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;

@@ -75,19 +75,20 @@ impl LocalModel {
         Self::builder().open(path).await
     }
 
-    /// Opens a model of the [catalogue](crate::KnownModel::all), such as `qwen2.5-coder-0.5b`. The
-    /// first use downloads the file to the user's cache folder.
+    /// Opens the model `name` of the [catalogue](crate::KnownModel::all), such as
+    /// `qwen2.5-coder-0.5b`. The first call downloads its file to the user's cache folder.
     ///
     /// # Errors
     ///
-    /// Fails if the name is not in the catalogue, or if the file cannot be downloaded or loaded.
+    /// Fails if `name` is not in the catalogue, or if the file cannot be downloaded or loaded.
     #[cfg(feature = "download")]
     pub async fn download(name: &str) -> Result<Self, OpenError> {
         Self::builder().download(name).await
     }
 
-    /// Opens the file in the environment variable `HAFT_MODEL`. If the variable is not set, opens
-    /// the [default model](crate::KnownModel::default_model), which is downloaded at its first use.
+    /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
+    /// is not set, opens the [default model](crate::KnownModel::default_model), which is downloaded
+    /// at its first use.
     ///
     /// # Errors
     ///
@@ -153,7 +154,7 @@ impl ChatModel for LocalModel {
 }
 
 impl LocalModel {
-    /// Sets the model name in a response.
+    /// Sets the name of this model in `response`.
     fn add_name(&self, response: &mut ChatResponse) {
         response.model = Some(self.profile.name.clone());
     }

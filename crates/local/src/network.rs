@@ -36,7 +36,7 @@ pub(crate) struct Network {
 
 impl Network {
     /// Reads the weights from `gguf`. Fails if their shapes do not fit a vocabulary of `vocabulary`
-    /// tokens. Calls `progress` with the loaded share, from 0 to 1.
+    /// tokens. Calls `progress` with the share of the weights that is loaded, from 0 to 1.
     pub(crate) fn load(
         gguf: &mut Gguf,
         vocabulary: usize,
@@ -45,7 +45,7 @@ impl Network {
         let config = Config::read(gguf)?;
         debug!(?config, "reading weights");
         let embedding = Weight::read(gguf, "token_embd.weight")?;
-        // A file without an output matrix uses the embedding matrix for the output.
+        // A file without an output matrix uses the embedding matrix for the output, too.
         let output = match gguf.has_tensor("output.weight") {
             true => Weight::read(gguf, "output.weight")?,
             false => embedding.clone(),
@@ -83,12 +83,13 @@ impl Network {
         self.context
     }
 
-    /// Keeps the first `keep` tokens in the cache and removes the others.
+    /// Keeps the first `keep` tokens in the key-value cache and removes the others.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.cached = self.cached.min(keep);
     }
 
-    /// Evaluates `tokens`, appends them to the cache and returns the logits after the last token.
+    /// Evaluates `tokens`, appends their keys and values to the cache, and returns the logits after
+    /// the last token.
     pub(crate) fn forward(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let start = self.cached;
         let ids = Tensor::new(tokens, &Device::Cpu)?;

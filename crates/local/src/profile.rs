@@ -3,7 +3,7 @@
 use crate::template::Turn;
 use crate::{KnownModel, examples};
 
-/// Determines how tools are presented to a model.
+/// A prompt profile, which determines how tools are presented to a model.
 ///
 /// Models of the catalogue are recognised by their SHA-256 and have a tuned profile. Any other file
 /// uses the [tool format of its chat template](Self::template).
@@ -46,7 +46,7 @@ impl PromptProfile {
 }
 
 /// A prompt profile with a demonstration, for the strategy in [`examples`](crate::examples). The
-/// values were measured with the models that use the profile; see ADR 4.
+/// values of a profile were measured with the models that use it; see ADR 4.
 pub(crate) struct ExampleProfile {
     /// The name of the profile. Profiles with the same name are equal.
     pub(crate) name: &'static str,
@@ -58,7 +58,8 @@ pub(crate) struct ExampleProfile {
     pub(crate) no_call_bias: f32,
     /// If `true`, the model must state the need for a call in consecutive words of the question.
     pub(crate) needs_quote_question: bool,
-    /// If `true`, an answer is continued until it mentions each tool result.
+    /// If `true`, an answer that does not mention all tool results is continued. The number of
+    /// continuations is at most the number of results minus one.
     pub(crate) completes_answers: bool,
 }
 
@@ -77,8 +78,8 @@ impl std::fmt::Debug for ExampleProfile {
 }
 
 /// The bias against further calls, measured on Qwen2.5-Coder-0.5B-Instruct. The logit difference
-/// between another call and the end of the reply is from 9 to 16 if a part of the question is open,
-/// and from -10 to 3 otherwise.
+/// between another call and the end of the reply is from 9 to 16 if a part of the question still
+/// needs a call, and from -10 to 3 if not.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.

@@ -1,4 +1,4 @@
-//! A progress bar for downloading and loading.
+//! A progress bar for downloading and loading a model.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -39,12 +39,12 @@ impl Default for ModelProgress {
 }
 
 impl ModelProgress {
-    /// Creates a hidden bar. It appears with the first event.
+    /// Creates a hidden progress bar. It appears with the first event.
     pub fn new() -> Self {
         Self(ProgressBar::no_length())
     }
 
-    /// Shows an event from opening a model.
+    /// Updates the bar with an event from downloading or loading a model.
     pub fn show(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.pull(event),
@@ -52,7 +52,7 @@ impl ModelProgress {
         }
     }
 
-    /// Shows an event from a download.
+    /// Updates the bar with an event from a download.
     pub fn pull(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
@@ -64,7 +64,7 @@ impl ModelProgress {
         }
     }
 
-    /// Shows the loaded share of a model, from 0 to 1.
+    /// Updates the bar with `share`, the share of the weights that is loaded, from 0 to 1.
     pub fn load(&self, share: f32) {
         if self.0.length() != Some(100) {
             self.begin(LOADING, "loading the model".to_owned());
@@ -79,7 +79,7 @@ impl ModelProgress {
     }
 
     fn begin(&self, template: &str, message: String) {
-        // The three templates are valid, so the default style is never used.
+        // The three templates of this module are valid, so the default style is never used.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style);
         self.0.set_position(0);
@@ -100,7 +100,7 @@ impl ModelProgress {
         }
     }
 
-    /// Prints a line above the bar.
+    /// Prints `line` above the bar.
     fn line(&self, line: &str) {
         self.0.suspend(|| {
             // An error means that standard error is closed. Progress is then not shown.

@@ -33,7 +33,7 @@ const CLOSE_JSON_AFTER_TOKENS: usize = 1024;
 /// The maximum number of tool calls in a reply.
 const MAX_CALLS: usize = 16;
 
-/// Generates the reply to a chat request and emits its deltas to `events`.
+/// Generates the reply to the chat request `request` and sends its deltas to `events`.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &PromptProfile,
@@ -51,8 +51,8 @@ pub(crate) fn respond(
     }
 }
 
-/// Writes one reply in several steps. Each step generates a part of the reply and appends it to the
-/// prompt of the next step.
+/// A writer that generates one reply in several steps. Each step generates a part of the reply and
+/// appends it to the prompt of the next step.
 pub(crate) struct Writer<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,
@@ -60,7 +60,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) prompt: Vec<u32>,
     pub(crate) reasoning: String,
     usage: Usage,
-    /// The number of tokens that may still be generated.
+    /// The number of tokens that may still be generated for the reply.
     pub(crate) tokens_left: usize,
 }
 
@@ -76,8 +76,8 @@ impl<'a> Writer<'a> {
         Self { engine, request, events, prompt, reasoning: String::new(), usage, tokens_left }
     }
 
-    /// Returns `true` if the reply may contain tool calls. Fails if a call is required but the
-    /// request does not contain the tool.
+    /// Returns `true` if the reply may contain tool calls. Fails if the tool choice requires a
+    /// call, but the request does not contain a tool for it.
     pub(crate) fn may_call(&self) -> Result<bool, ModelError> {
         let tools = &self.request.tools;
         match &self.request.tool_choice {
@@ -97,7 +97,8 @@ impl<'a> Writer<'a> {
         if self.request.settings.parallel_tool_calls == Some(false) { 1 } else { MAX_CALLS }
     }
 
-    /// Returns the names of the tools that the tool choice permits.
+    /// Returns the names of the tools that the model may call: the tool in the tool choice, or all
+    /// tools of the request.
     pub(crate) fn callable_names(&self) -> Vec<String> {
         match &self.request.tool_choice {
             ToolChoice::Tool(name) => vec![name.to_string()],
@@ -105,9 +106,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Generates the arguments of a call to the tool `name`, between the fixed texts `before` and
-    /// `after`. Returns `None` if the token limit was reached, because a partial call is never
-    /// returned.
+    /// Generates the arguments of a call to the tool `name` and returns the call. The fixed texts
+    /// `before` and `after` surround the arguments in the output. Returns `None` if the token limit
+    /// was reached, because a partial call is never returned.
     pub(crate) fn write_call(
         &mut self,
         name: &str,
@@ -123,7 +124,8 @@ impl<'a> Writer<'a> {
         Ok(arguments.map(|arguments| ToolCall::new(call_id(), name, arguments)))
     }
 
-    /// Emits the tool calls and adds them to `message`. Fails if there are no calls.
+    /// Emits `tool_calls` and returns the response, which consists of `message` and these calls.
+    /// Fails if `tool_calls` is empty.
     pub(crate) fn finish_with_calls(
         &self,
         message: AssistantMessage,
@@ -151,8 +153,8 @@ impl<'a> Writer<'a> {
         self.finish_text(prose.finish(), written.complete)
     }
 
-    /// Generates a JSON reply in the requested response format, preceded by `space`. Returns `None`
-    /// if the requested format is text.
+    /// Generates a JSON reply in the response format of the request, after the fixed text `space`.
+    /// Returns `None` if the response format is text.
     pub(crate) fn write_structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
         let schema = match &self.request.response_format {
@@ -167,8 +169,8 @@ impl<'a> Writer<'a> {
         Ok(Some(self.response(AssistantMessage::from(text), FinishReason::Stop)))
     }
 
-    /// Creates the response for a text reply. `complete` is `false` if the token limit was reached.
-    /// Fails if the text is empty although the reply is complete.
+    /// Creates the response for a reply with the given text. `complete` is `false` if the token
+    /// limit was reached. Fails if `text` is empty although the reply is complete.
     pub(crate) fn finish_text(&self, text: String, complete: bool) -> Result<ChatResponse, ModelError> {
         let reason = if complete { FinishReason::Stop } else { FinishReason::Length };
         if text.is_empty() && complete {
@@ -177,7 +179,7 @@ impl<'a> Writer<'a> {
         Ok(self.response(AssistantMessage::from(text), reason))
     }
 
-    /// Returns the stop sequences of the request that are not empty.
+    /// Returns the non-empty stop sequences of the request.
     pub(crate) fn stop_sequences(&self) -> Vec<&'a str> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
@@ -202,27 +204,27 @@ impl<'a> Writer<'a> {
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
     }
 
-    /// Appends text to the prompt, as if the model had generated it. The spelling of a special
+    /// Appends `text` to the prompt, as if the model had generated it. The spelling of a special
     /// token stays ordinary text.
     pub(crate) fn prefill(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_content(text);
         self.prompt.extend(tokens);
     }
 
-    /// Appends markup of the chat template to the prompt, as if the model had generated it. The
-    /// spelling of a special token becomes the special token.
+    /// Appends `text`, which is markup of the chat template, to the prompt, as if the model had
+    /// generated it. The spelling of a special token becomes the special token.
     pub(crate) fn prefill_markup(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_markup(text);
         self.prompt.extend(tokens);
     }
 
-    /// Runs a job without emitting deltas, and appends its output to the prompt.
+    /// Runs `job` without emitting deltas, and appends its output to the prompt.
     pub(crate) fn write(&mut self, job: Job) -> Result<Output, EngineError> {
         let events = self.events;
         self.run(job, &mut |_| events.next())
     }
 
-    /// Runs a job, passes the generated bytes to `listener`, and appends the output to the prompt.
+    /// Runs `job`, passes the generated bytes to `listener`, and appends the output to the prompt.
     pub(crate) fn run(&mut self, job: Job, listener: Listener<'_>) -> Result<Output, EngineError> {
         let written = self.engine.write(&self.prompt, job, listener)?;
         if self.usage.output_tokens == 0 {
@@ -234,8 +236,9 @@ impl<'a> Writer<'a> {
         Ok(written)
     }
 
-    /// Creates a sampler with the settings of the request. A repeated attempt gets a temperature of
-    /// at least 1 and another seed, because it would otherwise repeat the first attempt.
+    /// Creates a sampler with the settings of the request. `attempt` is 0 for the first attempt.
+    /// Later attempts get a temperature of at least 1 and a different seed, because they would
+    /// otherwise repeat the first attempt.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);

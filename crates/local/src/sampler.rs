@@ -12,8 +12,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler. A temperature of 0 makes it greedy. Without a seed, the operating system
-    /// provides one.
+    /// Creates a sampler. A temperature of 0 makes it greedy. If `seed` is `None`, the operating
+    /// system provides a seed.
     pub(crate) fn new(temperature: f64, top_p: f64, seed: Option<u64>) -> Self {
         let random = seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         Self { temperature: temperature as f32, top_p: top_p as f32, random }

@@ -36,8 +36,8 @@ pub struct ModelStore {
     folder: PathBuf,
 }
 
-/// The error if there is no cache folder for models, because neither `HAFT_CACHE` nor a home folder
-/// is set.
+/// The error if there is no folder for models, because neither `HAFT_CACHE` nor a home folder is
+/// set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no home folder for models: set HOME or HAFT_CACHE, or set HAFT_MODEL to an existing GGUF file"
@@ -59,8 +59,7 @@ impl ModelStore {
         Ok(Self::in_folder(cache.join("models")))
     }
 
-    /// Creates a store in the given folder. The first download creates the folder if it does not
-    /// exist.
+    /// Creates a store in `folder`. The first download creates the folder if it does not exist.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -70,37 +69,40 @@ impl ModelStore {
         &self.folder
     }
 
-    /// Returns the path of a model's file in the store. The file may not exist.
+    /// Returns the path of the file of `model` in the store. The file may not exist.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
         self.folder.join(model.file)
     }
 
-    /// Returns the path of a model's file if the file was verified and has not changed since.
+    /// Returns the path of the file of `model` if the file was verified and has not changed since.
     ///
-    /// Returns `None` for a file that was copied into the folder by other means. A pull verifies
-    /// such a file without a download.
+    /// Returns `None` if there is no such file, or if the file was not verified, for example
+    /// because the user copied it into the folder. The next download verifies an existing file
+    /// first and uses it if it is correct.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
         let is_verified = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
         is_verified.then_some(path)
     }
 
-    /// Removes the record that a model's file was verified. The next pull verifies the file again.
+    /// Removes the stamp file that marks the file of `model` as verified. The next pull verifies
+    /// the file again.
     #[cfg(feature = "download")]
     pub(crate) fn invalidate(&self, model: &KnownModel) {
-        // Removing fails in a read-only folder. A pull could not replace the file there either.
+        // Removing the stamp fails in a read-only folder. A pull could not replace the model file
+        // there either.
         let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
     }
 }
 
-/// Returns the path in the environment variable `HAFT_MODEL`, or `None` if it is not set. The file
-/// may not exist.
+/// Returns the path in the environment variable `HAFT_MODEL`, or `None` if the variable is not set
+/// or empty. The file may not exist.
 pub fn configured_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Identifies a file as a model of the catalogue by its size and SHA-256. A file is hashed only if
-/// its size matches.
+/// Identifies the file at `path` as a model of the catalogue by its size and SHA-256, or returns
+/// `None`. A file is hashed only if its size matches and it has no valid stamp.
 pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {

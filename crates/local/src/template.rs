@@ -2,8 +2,8 @@
 //!
 //! A GGUF file contains the Jinja template that its model was trained with. Untrusted text
 //! (messages, tool descriptions, arguments) never becomes a special token of the prompt: the
-//! template renders a placeholder in its place, and the text is tokenised separately without
-//! special tokens.
+//! template renders a marker in its place, and the text is tokenised separately without special
+//! tokens.
 
 mod call_format;
 mod json;
@@ -24,11 +24,11 @@ use crate::tokenizer::Tokenizer;
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// The maximum number of template instructions per conversation. Even the longest conversations
-/// need far fewer.
+/// The maximum number of template instructions for rendering one conversation. Even the longest
+/// conversations need far fewer.
 const FUEL: u64 = 10_000_000;
 
-/// A message in the data model of chat templates.
+/// A message of a conversation, in the data model of chat templates.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub(crate) role: Role,
@@ -45,7 +45,7 @@ pub(crate) struct TurnCall {
     pub(crate) arguments: serde_json::Value,
 }
 
-/// The role of a turn.
+/// The role of the author of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Role {
     System,
@@ -117,8 +117,8 @@ impl Template {
         self.call_format.as_ref()
     }
 
-    /// Encodes a conversation as prompt tokens, up to the beginning of the model's turn. `tools`
-    /// are function definitions in the format of Chat Completions.
+    /// Encodes `turns` as prompt tokens, up to the beginning of the model's turn. `tools` are
+    /// function definitions in the format of Chat Completions.
     pub(crate) fn encode(
         &self,
         turns: &[Turn],
@@ -141,7 +141,7 @@ impl Template {
         // Templates compare `tools` with Python's `None`, so an empty list is passed as `None`.
         let tools = match tools {
             [] => Value::from(()),
-            tools => tools.iter().map(|tool| outside.value(tool)).collect(),
+            tools => tools.iter().map(|tool| outside.template_value(tool)).collect(),
         };
         self.environment.get_template("chat")?.render(context! {
             messages,
@@ -156,12 +156,12 @@ impl Template {
 fn message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
     let content = match turn.content.is_empty() {
         true => String::new(),
-        false => outside.placeholder(&turn.content),
+        false => outside.add(&turn.content),
     };
     let mut message = vec![("role", Value::from(turn.role.name())), ("content", Value::from(content))];
     if let Role::Tool { id, name } = &turn.role {
         message.push(("tool_call_id", Value::from(id.as_str())));
-        message.push(("name", outside.text(name)));
+        message.push(("name", outside.text_or_marker(name)));
     }
     if !turn.calls.is_empty() {
         let calls: Vec<_> = turn.calls.iter().map(|call| tool_call(call, outside)).collect();
@@ -172,8 +172,8 @@ fn message(turn: &Turn, outside: &mut OutsideText<'_>) -> Value {
 
 fn tool_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
     let function = Value::from_pairs([
-        ("name", outside.text(&call.name)),
-        ("arguments", outside.value(&call.arguments)),
+        ("name", outside.text_or_marker(&call.name)),
+        ("arguments", outside.template_value(&call.arguments)),
     ]);
     Value::from_pairs([
         ("id", Value::from(call.id.as_str())),
@@ -182,8 +182,8 @@ fn tool_call(call: &TurnCall, outside: &mut OutsideText<'_>) -> Value {
     ])
 }
 
-/// The function `raise_exception` of chat templates. A template calls it to reject a conversation,
-/// for example because of the order of roles.
+/// Implements the function `raise_exception` of chat templates. A template calls it to reject a
+/// conversation, for example because of the order of roles.
 fn raise_exception(reason: String) -> Result<String, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, reason))
 }

@@ -12,9 +12,12 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// Kinds of tokens in the metadata array `tokenizer.ggml.token_type`.
+/// The type of special tokens, such as `<|im_end|>`, in the metadata array
+/// `tokenizer.ggml.token_type`.
 const CONTROL: usize = 3;
+/// The type of tokens that were added to the vocabulary, such as `<tool_call>`.
 const USER_DEFINED: usize = 4;
+/// The type of unused token ids.
 const UNUSED: usize = 5;
 
 /// The maximum length of a token in bytes. The trie of the grammar engine rejects longer tokens, so
@@ -24,9 +27,9 @@ const MAX_TOKEN_BYTES: usize = 512;
 /// The tokenizer of a model.
 pub(crate) struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
-    /// The tokenizer for template markup. The text `<|im_end|>` becomes the special token.
+    /// The tokenizer for template markup. It encodes the text `<|im_end|>` as the special token.
     markup: tokenizers::Tokenizer,
-    /// The tokenizer for untrusted text. The text `<|im_end|>` becomes ordinary tokens.
+    /// The tokenizer for untrusted text. It encodes the text `<|im_end|>` as ordinary tokens.
     plain: tokenizers::Tokenizer,
     end: Vec<u32>,
     markup_edges: HashSet<char>,
@@ -63,13 +66,13 @@ impl Tokenizer {
         Ok(Self { vocabulary, markup, plain, end, markup_edges, spaced_tokens, quoted_space_tokens })
     }
 
-    /// Encodes markup of the chat template. The spelling of a special token, such as `<|im_end|>`,
-    /// becomes the special token.
+    /// Encodes `text`, which is markup of the chat template. The spelling of a special token, such
+    /// as `<|im_end|>`, becomes the special token.
     pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
         encode(&self.markup, text)
     }
 
-    /// Encodes untrusted text. The result contains no special tokens.
+    /// Encodes `text`, which is untrusted. The result contains no special tokens.
     pub(crate) fn encode_content(&self, text: &str) -> Vec<u32> {
         encode(&self.plain, text)
     }
@@ -84,7 +87,7 @@ impl Tokenizer {
         self.end.iter().copied()
     }
 
-    /// Returns the bytes of an ordinary token. The result is empty for a special token.
+    /// Returns the bytes of `token`, or an empty slice if it is a special token.
     pub(crate) fn bytes(&self, token: u32) -> &[u8] {
         let trie = &self.vocabulary.trie;
         match (token as usize) < trie.vocab_size() && !trie.is_special_token(token) {
@@ -116,7 +119,8 @@ impl Tokenizer {
         &self.markup_edges
     }
 
-    /// Returns the text of a token. Chat templates receive it as `bos_token` and `eos_token`.
+    /// Returns the text of `token`, or `None` if the vocabulary does not contain it. Chat templates
+    /// receive the texts of two tokens as `bos_token` and `eos_token`.
     pub(crate) fn spelling(&self, token: u32) -> Option<String> {
         self.markup.id_to_token(token)
     }
@@ -133,8 +137,8 @@ impl Tokenizer {
 }
 
 /// Replaces the pre-tokenizer name in the metadata by a name that the tokenizer library supports.
-/// Returns `false` for an unknown name. The caller then uses GPT-2's pre-tokenizer, because the
-/// library's default would insert a space before each text.
+/// Returns `false` if the name is missing or unknown. The caller then uses GPT-2's pre-tokenizer,
+/// because the library's default would insert a space before each text.
 fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     const KEY: &str = "tokenizer.ggml.pre";
     let known = match gguf.text(KEY).unwrap_or_default() {
@@ -149,8 +153,8 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
 /// The vocabulary in the form that the grammar engine needs.
 struct Vocabulary {
     trie: TokTrie,
-    /// The tokenizer without its Unicode normaliser, which would replace characters of a schema or
-    /// a question by equivalent ones.
+    /// The tokenizer without its Unicode normaliser. The normaliser would replace characters of a
+    /// schema or a question by equivalent ones.
     exact: tokenizers::Tokenizer,
 }
 
@@ -175,8 +179,8 @@ fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
 }
 
-/// Returns the end-of-turn tokens: the `declared` end of sequence, and the end-of-turn and
-/// end-of-message tokens of chat models.
+/// Returns the end-of-turn tokens: `declared`, which is the end-of-sequence token of the file, and
+/// the end-of-turn and end-of-message tokens of chat models.
 fn end_tokens(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
     let others = ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"];
@@ -198,8 +202,9 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
     spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
-/// Returns the bytes of each token. Special tokens begin with a marker byte that is invalid in
-/// UTF-8.
+/// Returns the bytes of each token. The bytes of a special token begin with
+/// `TokTrie::SPECIAL_TOKEN_MARKER`, which is invalid in UTF-8. Tokens that are unused or longer
+/// than [`MAX_TOKEN_BYTES`] have no bytes.
 fn token_bytes(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
     let tokens =
         gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
@@ -231,8 +236,9 @@ fn token_type(value: &Value) -> usize {
     }
 }
 
-/// Returns the character that byte-level BPE uses for each byte: the byte's own character if it is
-/// printable, otherwise a character from U+0100 on.
+/// Returns a map from the characters of byte-level BPE to the bytes that they represent. A
+/// printable byte is represented by its own character, every other byte by a character from U+0100
+/// on.
 fn byte_alphabet() -> HashMap<char, u8> {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
@@ -241,7 +247,8 @@ fn byte_alphabet() -> HashMap<char, u8> {
     own.chain(foreign).collect()
 }
 
-/// Returns the first line of an error of the tensor library. The other lines are a backtrace.
+/// Returns the first line of `error`, an error of the tensor library. The other lines are a
+/// backtrace.
 fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -14,10 +14,10 @@ use crate::profile::PromptProfile;
 use crate::respond::{EventSender, Events, respond};
 use crate::store::identify;
 
-/// The capacity of the request queue. When the queue is full, [`Worker::submit`] waits.
+/// The maximum number of queued model requests. When the queue is full, [`Worker::submit`] waits.
 const QUEUE_CAPACITY: usize = 16;
 /// The stack size of the thread in bytes. It is large because the grammar and schema libraries are
-/// recursive. Only the used part of the stack takes memory.
+/// recursive. Only the used pages of the stack take memory.
 const STACK_BYTES: usize = 64 << 20;
 
 /// A handle to the thread of a model. The thread ends when the handle is dropped.
@@ -32,8 +32,9 @@ struct QueuedRequest {
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it. If `profile` is `None`, the file is looked up
-    /// in the catalogue by its SHA-256.
+    /// Starts the thread and loads the model on it. Calls `progress` with the loaded share of the
+    /// weights, from 0 to 1. If `profile` is `None`, the profile is looked up in the catalogue by
+    /// the SHA-256 of the file.
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,
@@ -64,7 +65,7 @@ impl Worker {
         self.context
     }
 
-    /// Queues a request and returns the receiver of its events. Dropping the receiver cancels the
+    /// Queues `request` and returns the receiver of its events. Dropping the receiver cancels the
     /// request.
     pub(crate) async fn submit(&self, request: ChatRequest) -> Result<Events, ModelError> {
         let (sender, events) = EventSender::new(self.context);
@@ -74,16 +75,16 @@ impl Worker {
     }
 }
 
-/// Returns the error for a request to a thread that has ended. While a handle exists, only a crash
-/// ends the thread.
+/// Returns the error for a model request to a thread that has ended. While a [`Worker`] exists,
+/// only a crash ends its thread.
 pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
 fn serve(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
     while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
-        // A panic in a dependency fails only this request. The cache may be inconsistent after the
-        // panic, so it is cleared.
+        // A panic in a dependency fails only this request. The key-value cache may be inconsistent
+        // after the panic, so it is cleared.
         let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
         let reply = reply.unwrap_or_else(|_| {
             engine.clear_cache();

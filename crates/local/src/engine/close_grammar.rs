@@ -1,8 +1,8 @@
 //! Early closing of long JSON values.
 //!
-//! A model with random weights never closes a list. After a number of tokens, the engine therefore
-//! prefers tokens that lead to the end of the grammar. The model still finishes an open string or
-//! number itself, because truncating it would change its value.
+//! A model with random weights never closes a list. After `Job::close_from` tokens, the engine
+//! therefore prefers tokens that lead to the end of the grammar. The model still finishes an open
+//! string or number itself, because truncating it would change its value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
@@ -21,8 +21,9 @@ impl CloseGrammar {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// Returns the allowed token with the lowest [`rank`], without look-ahead. Ties are broken at
-    /// random to avoid endless loops. Must not be called within a string or a number.
+    /// Returns the token of `allowed` with the lowest [`rank`], or `None` if `allowed` is empty.
+    /// There is no look-ahead. Ties are broken at random to avoid endless loops. Must not be called
+    /// within a string or a number.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
@@ -43,8 +44,9 @@ impl CloseGrammar {
     }
 }
 
-/// Ranks a token by its first byte, then by its length. The lowest rank closes the value soonest.
-/// Short tokens are preferred, because a long token may open another value.
+/// Ranks a token with the given bytes by its first byte, then by its length. The token with the
+/// lowest rank closes the value soonest. Short tokens are preferred, because a long token may open
+/// another value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

@@ -1,6 +1,6 @@
-//! The lexical state of generated JSON text.
+//! The lexical state of a generated JSON text.
 
-/// A lexical state between two bytes of JSON text.
+/// The lexical state of a JSON text after one of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JsonState {
     /// Directly after the opening quotation mark of a string.
@@ -13,14 +13,14 @@ pub(super) enum JsonState {
 }
 
 impl JsonState {
-    /// Returns the state after the last byte of `written`. Only the last line is read, because
+    /// Returns the state after the last byte of `written`. Only the last line is parsed, because
     /// generated JSON has no line breaks and earlier lines are prose.
     pub(super) fn at_end_of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         line.iter().fold(Self::Between, |state, byte| state.after_byte(*byte))
     }
 
-    /// Returns the state that follows `self` after `byte`.
+    /// Returns the state that follows this state after `byte`.
     pub(super) fn after_byte(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,

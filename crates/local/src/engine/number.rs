@@ -9,13 +9,13 @@ use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
 /// The maximum length of a number with a fraction or an exponent, in bytes. The longest 64-bit
-/// float in decimal has this length, with sign, point and exponent.
+/// float in decimal notation has this length, including sign, point and exponent.
 const MAX_NUMBER_BYTES: usize = 24;
 /// The maximum number of digits in an exponent. `1e99` fits a 64-bit float, `1e999` does not.
 const MAX_EXPONENT_DIGITS: usize = 2;
 
-/// Excludes the tokens from `allowed` that would make the number at the end of `written` too long.
-/// If this excludes all tokens, `allowed` is returned unchanged.
+/// Returns `allowed` without the tokens that would make the number at the end of `written` too
+/// long. If no token is left, returns `allowed` unchanged.
 pub(super) fn exclude_too_long(
     written: &[u8],
     state: JsonState,
@@ -46,7 +46,7 @@ fn is_too_long(number: &[u8]) -> bool {
         || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > MAX_EXPONENT_DIGITS
 }
 
-/// Returns `true` if `integer`, or the beginning of an integer, fits 64 bits.
+/// Returns `true` if `integer` fits 64 bits. `integer` may be incomplete, such as `-`.
 fn fits_64_bits(integer: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(integer) else { return false };
     text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()

@@ -5,17 +5,17 @@
 //! Tokens are therefore excluded if they begin a string with a single space that is followed by
 //! another character.
 //!
-//! Leading white space with a meaning is still allowed: `" "` and longer runs of white space
-//! (separators), and an indentation of two or more characters (source code). A stray space is also
-//! allowed if the schema requires it, for example `{"const": " x"}`.
+//! Leading whitespace with a meaning is still allowed: strings of spaces only (separators), and an
+//! indentation of two or more characters (source code). A stray space is also allowed if the schema
+//! requires it, for example `{"const": " x"}`.
 
 use llguidance::toktrie::SimpleVob;
 
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// Excludes the tokens from `allowed` that put a stray space at the beginning of a string. If this
-/// excludes all tokens, `allowed` is returned unchanged.
+/// Returns `allowed` without the tokens that put a stray space at the beginning of a string after
+/// `state`. If no token is left, returns `allowed` unchanged.
 pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.spaced_tokens(),
@@ -30,9 +30,9 @@ pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenize
     if bounded.is_zero() { allowed } else { bounded }
 }
 
-/// Returns `true` if `token` begins a string with a single space that is followed by another
-/// character. A space at the end of the token counts, too, because it is too late to remove the
-/// space when the next token follows.
+/// Returns `true` if `token`, generated after `state`, begins a string with a single space that is
+/// followed by another character. A space at the end of the token also counts, because it cannot be
+/// removed when the next token follows.
 fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
     for (index, byte) in token.iter().enumerate() {
         if state == JsonState::StringStart && *byte == b' ' {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn token_may_open_the_string() {
+    fn token_that_opens_the_string_is_checked() {
         check(JsonState::InString, "\": \" x", true);
         check(JsonState::InString, "\", \" ", true);
         check(JsonState::Between, "\"  x", false);

@@ -1,5 +1,4 @@
-//! The demonstration, a series of worked examples at the beginning of every conversation with
-//! tools.
+//! The demonstration: worked examples at the beginning of every conversation with tools.
 
 use haft_core::{ToolCall, content::Content, message::AssistantMessage};
 
@@ -75,7 +74,7 @@ pub(crate) fn turns() -> Vec<Turn> {
     turns
 }
 
-/// A call of the demonstration: need, tool name, arguments and result.
+/// A call of the demonstration: the need for it, the tool name, the arguments and the result.
 struct Call(&'static str, &'static str, &'static str, &'static str);
 
 fn user(content: String) -> Turn {
@@ -86,7 +85,7 @@ fn question(text: &str) -> Turn {
     user(format!("Question: {text}"))
 }
 
-/// Creates the assistant turn with the given calls, and the user turn with their results.
+/// Creates the assistant turn with `calls`, and the user turn with their results.
 fn calls(calls: &[Call]) -> [Turn; 2] {
     let needs: Vec<_> = calls.iter().map(|Call(need, ..)| *need).collect();
     let tool_calls = calls.iter().map(|Call(_, name, arguments, _)| ToolCall::new("", *name, *arguments));

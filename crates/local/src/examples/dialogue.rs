@@ -1,18 +1,18 @@
 //! Rendering of a conversation with tools as turns of plain text.
 //!
 //! The demonstration at the beginning shows all steps: the need in a question, the tool for it or
-//! `none`, the calls, their results and the answer. It is the same for all conversations, so it
-//! stays in the key-value cache.
+//! `none`, the calls, their results and the answer. It is the same for all conversations, so its
+//! keys and values stay in the cache.
 //!
 //! ```text
 //! Need: How many people live in Japan
 //! Tool: get_population({"country": "Japan"})
 //! ```
 //!
-//! Before each call, the model states the need for it, a part of the question. Without this line,
-//! the model makes only one call for a question with two parts. The needs become the reasoning of
-//! the reply. Each line is complete before the next decision, so a rendered reply has the same
-//! tokens as the generated reply.
+//! Before each call, the model states the need for it, which is a part of the question. Without
+//! this line, the model makes only one call for a question with two parts. The needs become the
+//! reasoning of the reply. Each line is complete before the model makes its next decision, so a
+//! rendered reply has the same tokens as the generated reply.
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +28,7 @@ use haft_core::{
 use super::signature::signature;
 use crate::template::{Role, Turn};
 
-/// The text before the need for a call.
+/// The text before the stated need for a call.
 pub(super) const NEED: &str = "Need: ";
 /// The text before the tool name of a call.
 pub(super) const TOOL: &str = "Tool: ";
@@ -37,14 +37,15 @@ pub(super) const NO_TOOL: &str = "none";
 /// The text before the answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// Line beginnings that end an answer, because they belong to the next part of the conversation.
+/// The beginnings of lines that end an answer, because they belong to the next part of the
+/// conversation.
 pub(super) const LINE_STARTS: [&str; 5] =
     ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// The other line beginnings of a conversation. Like [`LINE_STARTS`], they are indented in
-/// untrusted text.
+/// The beginnings of the other lines in a rendered conversation. Like [`LINE_STARTS`], they are
+/// indented in untrusted text.
 const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
 /// A conversation with tools, rendered as turns.
@@ -90,7 +91,7 @@ impl Dialogue {
         Self { turns, demonstration, question, results }
     }
 
-    /// Removes the demonstration, for a prompt that does not fit the context window otherwise.
+    /// Removes the demonstration. Used if the prompt would otherwise exceed the context window.
     pub(super) fn drop_demonstration(&mut self) {
         self.turns.drain(1..=std::mem::take(&mut self.demonstration));
     }
@@ -109,20 +110,21 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     }
 }
 
-/// Indents the lines of untrusted text that begin like a line of the conversation. Otherwise a tool
-/// result could forge a question.
+/// Indents the lines of untrusted text that begin like a line of the rendered conversation. Without
+/// the indentation, a tool result could forge a question.
 fn indented(text: &str) -> String {
     let lines = LINE_STARTS.iter().chain(&OTHER_LINE_STARTS);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
-/// Renders a tool result with the need of its call. With the tool name instead of the need, the
-/// model would repeat the call.
+/// Renders a tool result with `need`, the need for its call. With the tool name instead of the
+/// need, the model would repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
     format!("Result for \"{}\": {}", indented(need), indented(result))
 }
 
-/// Renders a reply in the format of the demonstration, even if another model wrote it.
+/// Renders `reply` in the format of the demonstration, even if a different model wrote it.
+/// `has_results` is `true` if tool results precede the reply. An answer to them states no need.
 pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     let mut content = String::new();
     for (need, call) in calls(reply) {
@@ -142,8 +144,8 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     Turn::new(Role::Assistant, content)
 }
 
-/// Returns the calls of a reply with their needs. The needs are the lines of the reasoning if their
-/// number matches the calls.
+/// Returns the calls of `reply` with the need for each. The needs are the lines of the reasoning if
+/// there is one line per call. If not, each need is a fixed text with the tool name.
 fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
     let needs: Vec<_> = reasoning.lines().collect();
@@ -154,9 +156,9 @@ fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> 
     })
 }
 
-/// The messages between two replies of the model, which form one user turn.
+/// The messages between two replies from the model. They form one user turn.
 struct UserTurn {
-    /// The list of tools, which is part of the first user turn.
+    /// The rendered list of tools, which is part of the first user turn only.
     tools: Option<String>,
     parts: Vec<String>,
 }

@@ -4,8 +4,8 @@
 /// never an acknowledgement.
 const MAX_ACKNOWLEDGEMENT_WORDS: usize = 3;
 
-/// Returns `true` if the answer contains a word of each result. Acknowledgements such as `saved`
-/// are ignored.
+/// Returns `true` if `answer` contains a word of each result. Acknowledgements such as `saved` are
+/// ignored.
 ///
 /// Used because a small model may stop after the answer to the first of two questions.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {

@@ -10,7 +10,8 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 pub(super) enum Decision {
     /// The model calls a tool.
     Call { need: String, tool: String },
-    /// The model answers. A direct answer states its need; an answer after tool results does not.
+    /// The model answers. A direct answer to a question states a need; an answer after tool results
+    /// does not.
     Answer { need: Option<String> },
     /// The model makes no further call in this reply.
     Enough,
@@ -19,16 +20,16 @@ pub(super) enum Decision {
 /// The position in the conversation at which the model decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The model begins a reply to a question.
+    /// The model begins its reply to a question.
     Question,
-    /// The model begins a reply to tool results.
+    /// The model begins its reply to tool results.
     Results,
-    /// The model has made a call in the same reply.
+    /// The model has already made a call in this reply.
     Call,
 }
 
-/// Creates the grammar for a decision of the model. `terminals` contains the grammar rules that
-/// define the terminal `NEED`.
+/// Creates the grammar for the decision of the model at `stage`. `terminals` contains the grammar
+/// rules that define the terminal `NEED`.
 pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
@@ -50,7 +51,7 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> T
     ))
 }
 
-/// Parses a decision from the text that the model generated under [`grammar`].
+/// Parses the decision from `written`, the text that the model generated under [`grammar`].
 pub(super) fn decision(written: &[u8]) -> Decision {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {

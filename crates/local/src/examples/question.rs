@@ -6,14 +6,14 @@ use serde_json::json;
 ///
 /// If a small model may state the need for a call in its own words, it invents needs. It may
 /// therefore quote only consecutive words of the question, and each quotation must follow the
-/// previous one. Planning ends at the end of the question.
+/// previous one. No further call is planned at the end of the question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
 }
 
-/// The maximum length of a question in bytes. Longer questions mostly contain material, and their
-/// grammar would be too large.
+/// The maximum length of a question in bytes. Longer questions usually contain pasted text, and
+/// their grammar would be too large.
 const MAX_QUESTION_BYTES: usize = 2000;
 /// Punctuation that may follow a word.
 const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
@@ -24,20 +24,21 @@ impl OpenQuestion {
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
-    /// Returns `true` if the open part has at least two words.
+    /// Returns `true` if at least two words of the question remain.
     pub(super) fn is_open(&self) -> bool {
         self.words() > 1
     }
 
-    /// Removes the text up to the end of `part`, for which a call is planned now.
+    /// Removes the text up to the end of `part`, for which a call is planned now. Does nothing if
+    /// the question does not contain `part`.
     pub(super) fn advance_past(&mut self, part: &str) {
         if let Some((_, behind)) = self.text.split_once(part) {
             self.text = behind.to_owned();
         }
     }
 
-    /// Returns the grammar rules that define `NEED` as consecutive words of the question, at least
-    /// two if it has two. Returns `None` if the question has no words or is too long.
+    /// Returns the grammar rules that define `NEED` as consecutive words of the question: at least
+    /// two words, or the only word. Returns `None` if the question has no words or is too long.
     pub(super) fn terminals(&self) -> Option<String> {
         match self.words() {
             0 => None,
@@ -55,7 +56,7 @@ impl OpenQuestion {
         self.text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
     }
 
-    /// Splits the question into words, punctuation and white space.
+    /// Splits the question into words, punctuation and whitespace.
     fn chunks(&self) -> Vec<&str> {
         let mut chunks = Vec::new();
         for piece in self.text.split_inclusive(char::is_whitespace) {

@@ -3,10 +3,10 @@
 use haft_core::schema::{Property, Schema};
 use serde_json::Value;
 
-/// The maximum depth of a parameter's type. Deeper types are rendered as `any`.
+/// The maximum nesting depth of a parameter's type. Deeper types are rendered as `any`.
 const MAX_DEPTH: usize = 3;
 
-/// Renders the parameters of a tool, for example
+/// Renders the parameters of a tool with the input schema `schema`, for example
 /// `city: string, unit: "c" | "f" = "c" /* The unit */`.
 pub(super) fn signature(schema: &Schema) -> String {
     let parameters: Vec<_> =

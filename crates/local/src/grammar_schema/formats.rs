@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 const SUPPORTED_FORMATS: [&str; 8] =
     ["date-time", "time", "date", "duration", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// A pattern for email addresses with limited lengths of the local part and the labels. The
-/// engine's own pattern has no limits, and validation then rejects long addresses.
+/// A pattern for email addresses that limits the length of the local part and of each label. The
+/// engine's own pattern has no limits, and validation rejects the long addresses that it permits.
 const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
-/// Returns a regular expression for a string format. It may be stricter than the format.
+/// Returns a regular expression for the string format `format`, or `None` if there is none. The
+/// expression may be stricter than the format.
 fn pattern(format: &str) -> Option<&'static str> {
     Some(match format {
         "uri" | "iri" => {
@@ -27,8 +28,8 @@ fn pattern(format: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds a format to a derived schema, as a keyword or as a pattern. Unknown formats are ignored, as
-/// JSON Schema specifies.
+/// Adds `format` to the schema `derived`, as the keyword `format` or as a pattern. An existing
+/// pattern is not replaced. Unknown formats are ignored, as JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
     if SUPPORTED_FORMATS.contains(&name) {

@@ -6,15 +6,15 @@ use serde_json::{Map, Value, json};
 /// The largest value up to which a 64-bit float represents every integer exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// The smallest bound that the engine distinguishes from 0. It replaces exclusive bounds of 0,
-/// which the engine treats as inclusive.
+/// The smallest positive bound that the engine distinguishes from 0. It replaces exclusive bounds
+/// of 0, which the engine treats as inclusive.
 const SMALLEST_BOUND: f64 = 1e-12;
 
-/// Rewrites numeric bounds that the engine does not support.
+/// Rewrites the numeric bounds in `derived` that the engine does not support.
 pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
-        // Without bounds, a number may reach its maximum length before it is a multiple of the
-        // divisor.
+        // Without bounds, the engine may generate a number of the maximum length that is still not
+        // a multiple of the divisor.
         for (keyword, exclusive, bound) in [
             ("minimum", "exclusiveMinimum", -(MAX_EXACT_INTEGER as i64)),
             ("maximum", "exclusiveMaximum", MAX_EXACT_INTEGER as i64),
@@ -37,23 +37,24 @@ pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     }
 }
 
-/// Returns `true` if the value contains an integer that a 64-bit float cannot represent exactly.
-pub(super) fn are_inexact(value: &Value) -> bool {
+/// Returns `true` if `value` contains an integer that a 64-bit float cannot represent exactly.
+pub(super) fn contains_inexact_integer(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
             let size = number.as_i64().map(i64::unsigned_abs).or(number.as_u64());
             size.is_some_and(|size| size > MAX_EXACT_INTEGER)
         }
-        Value::Array(items) => items.iter().any(are_inexact),
-        Value::Object(object) => object.values().any(are_inexact),
+        Value::Array(items) => items.iter().any(contains_inexact_integer),
+        Value::Object(object) => object.values().any(contains_inexact_integer),
         _ => false,
     }
 }
 
-/// Returns the types of the values in `enum` (if `enumerates` is `true`) or `const`. The types
-/// replace values that the engine cannot represent exactly.
-pub(super) fn types(value: &Value, enumerates: bool) -> Value {
-    let values = value.as_array().filter(|_| enumerates).map_or(std::slice::from_ref(value), Vec::as_slice);
+/// Returns the JSON types of the values that a `const` or `enum` keyword permits. They replace the
+/// keyword if the engine cannot represent its values exactly. `value` is the value of the keyword,
+/// and `is_enum` is `true` for `enum`.
+pub(super) fn value_types(value: &Value, is_enum: bool) -> Value {
+    let values = value.as_array().filter(|_| is_enum).map_or(std::slice::from_ref(value), Vec::as_slice);
     let mut names: Vec<_> = values.iter().map(type_name).collect();
     names.sort_unstable();
     names.dedup();

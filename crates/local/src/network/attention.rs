@@ -9,7 +9,8 @@ use crate::gguf::Gguf;
 /// The rotary position embedding. It rotates each pair of numbers in a head by an angle
 /// proportional to the position of the token.
 pub(super) struct Rotary {
-    /// The angle per position of each pair, with the shape `[1, pairs]`.
+    /// The rotation angle of each pair of numbers per token position, as a tensor of the shape
+    /// `[1, pairs]`.
     frequencies: Tensor,
     neighbours: bool,
 }
@@ -37,7 +38,7 @@ impl Rotary {
         Ok(Self { frequencies, neighbours: config.architecture.rotates_neighbours() })
     }
 
-    /// Returns the rotation of `tokens` tokens from position `start` on.
+    /// Returns the rotation for `tokens` tokens that begin at position `start`.
     pub(super) fn rotation(&self, start: usize, tokens: usize) -> Result<Rotation> {
         let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
@@ -45,7 +46,7 @@ impl Rotary {
     }
 }
 
-/// The rotation of a range of tokens.
+/// The rotation for consecutive tokens, as the cosine and sine of each angle.
 pub(super) struct Rotation {
     cos: Tensor,
     sin: Tensor,
@@ -53,7 +54,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// Rotates a tensor of the shape `[heads, tokens, size]`.
+    /// Rotates `input`, a tensor of the shape `[heads, tokens, size]`.
     pub(super) fn apply(&self, input: &Tensor) -> Result<Tensor> {
         let input = input.unsqueeze(0)?;
         let rotated = match self.neighbours {
@@ -64,9 +65,9 @@ impl Rotation {
     }
 }
 
-/// Creates the attention mask for `tokens` new tokens from position `start` on. Each token attends
-/// only to itself and earlier tokens. Returns `None` for a single new token, which attends to all
-/// tokens.
+/// Creates the attention mask for `tokens` new tokens that begin at position `start`. Each token
+/// attends only to itself and earlier tokens. Returns `None` for a single new token, because it
+/// attends to all tokens.
 pub(super) fn causal_mask(tokens: usize, start: usize) -> Result<Option<Tensor>> {
     if tokens < 2 {
         return Ok(None);

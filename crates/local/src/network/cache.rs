@@ -4,7 +4,8 @@ use candle_core::{DType, Device, Result, Tensor};
 
 use super::config::Config;
 
-/// The cache grows by this number of tokens. Earlier tokens are copied only when it grows.
+/// The capacity of the cache is a multiple of this number of tokens. The keys and values of earlier
+/// tokens are copied only when the capacity grows.
 const GROWTH_TOKENS: usize = 512;
 
 /// The keys and values of one layer, as tensors of the shape `[heads, tokens, size]` with spare
@@ -20,8 +21,8 @@ impl LayerCache {
         Self { heads: config.kv_heads, size: config.head_size, tensors: None }
     }
 
-    /// Writes the keys and values of new tokens from position `start` on. Returns the keys and
-    /// values of all tokens up to the last new one.
+    /// Writes the keys and values of new tokens to the cache, from position `start` on. Returns the
+    /// keys and the values of all tokens up to the last new token.
     pub(super) fn extend(
         &mut self,
         keys: &Tensor,

@@ -12,7 +12,7 @@ pub(super) enum Architecture {
 }
 
 impl Architecture {
-    /// The supported names, for [`LoadError::Architecture`].
+    /// The names of the supported architectures, for [`LoadError::Architecture`].
     pub(super) const SUPPORTED: &'static str = "qwen2, qwen3, llama";
 
     fn read(gguf: &Gguf) -> Result<Self, LoadError> {
@@ -24,8 +24,9 @@ impl Architecture {
         }
     }
 
-    /// Returns `true` if the file interleaves the two halves of a rotation. Converted llama files
-    /// do; files of the other architectures store the halves separately.
+    /// Returns `true` if the rotary embedding rotates pairs of neighbouring numbers, as in
+    /// converted Llama files. In files of the other architectures, each pair consists of one number
+    /// from the first half of a head and one from the second half.
     pub(super) fn rotates_neighbours(self) -> bool {
         self == Self::Llama
     }
@@ -39,10 +40,12 @@ impl Architecture {
     }
 }
 
-/// Upper limits above the dimensions of all known models. They limit the memory that a damaged
-/// header can request.
+/// The maximum number of layers. It is larger than in all known models, and limits the memory that
+/// a damaged header can request. The next two limits have the same purpose.
 const MAX_LAYERS: usize = 1024;
+/// The maximum size of an attention head, as a count of numbers.
 const MAX_HEAD_SIZE: usize = 1024;
+/// The maximum size of the context window, in tokens.
 const MAX_CONTEXT: usize = 1 << 20;
 
 /// The dimensions of a model.
@@ -91,7 +94,7 @@ impl Config {
     }
 }
 
-/// Reads a required integer from 1 to `max`.
+/// Reads the required metadata entry `key`, an integer from 1 to `max`.
 fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     let number = gguf.required_integer(key)?;
     match (1..=max).contains(&number) {
@@ -100,8 +103,8 @@ fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     }
 }
 
-/// Rejects unsupported variants of an architecture. They could be loaded, but the output would be
-/// nonsense.
+/// Fails for unsupported variants of an architecture, such as a mixture of experts. Their weights
+/// could be loaded, but the output would be nonsense.
 fn reject_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
     let scaling = gguf.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {

@@ -45,8 +45,8 @@ impl Layer {
         })
     }
 
-    /// Computes the hidden states of new tokens from position `start` on. Input and output have the
-    /// shape `[tokens, width]`.
+    /// Computes the hidden states of new tokens that begin at position `start`. `input` and the
+    /// result have the shape `[tokens, width]`.
     pub(super) fn forward(
         &self,
         input: &Tensor,
@@ -118,7 +118,7 @@ impl Projection {
         })
     }
 
-    /// Projects a tensor of the shape `[tokens, width]` to `[heads, tokens, size]`.
+    /// Projects `input` from the shape `[tokens, width]` to the shape `[heads, tokens, size]`.
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         let mut projected = self.weight.forward(input)?;
         if let Some(bias) = &self.bias {

@@ -32,7 +32,7 @@ impl Weight {
         self.product.forward(input)
     }
 
-    /// Returns the rows with the given token ids.
+    /// Returns the matrix rows for the token ids in `ids`.
     pub(super) fn lookup(&self, ids: &Tensor) -> Result<Tensor> {
         self.tensor.embedding(ids)
     }
@@ -54,9 +54,9 @@ impl Norm {
     }
 }
 
-/// Converts five-bit blocks to eight-bit blocks with the same scale. The conversion is exact. Only
-/// eight-bit blocks have a vector kernel: they need 1.5 times the memory and are several times as
-/// fast.
+/// Converts a tensor of five-bit blocks (`Q5_0`) to eight-bit blocks (`Q8_0`) with the same scale.
+/// Other tensors are returned unchanged. The conversion is exact. Eight-bit blocks need 1.5 times
+/// the memory but are several times as fast, because only they have a vector kernel.
 fn widen_five_bit_blocks(tensor: QTensor) -> Result<QTensor> {
     if tensor.dtype() != GgmlDType::Q5_0 {
         return Ok(tensor);

@@ -22,9 +22,9 @@ pub(crate) struct EventSender {
 }
 
 impl EventSender {
-    /// Creates both ends of the channel. It has room for all events of a reply: one text event per
-    /// token of the context window, and [`MAX_OTHER_EVENTS`]. The channel allocates memory only for
-    /// queued events.
+    /// Creates both ends of the channel. It has room for all events of a reply: `context` text
+    /// events, one for each token of the context window, and [`MAX_OTHER_EVENTS`]. The channel
+    /// allocates memory only for queued events.
     pub(crate) fn new(context: usize) -> (Self, Events) {
         let (sender, events) = mpsc::channel(context + MAX_OTHER_EVENTS);
         (Self { events: sender }, events)
@@ -50,14 +50,14 @@ impl EventSender {
         self.send(Ok(ChatEvent::ToolCallDelta { index, arguments: call.arguments.to_string() }));
     }
 
-    /// Sends the last event: the complete response or an error.
+    /// Sends the last event of the reply: the complete response or an error.
     pub(crate) fn finish(&self, reply: Result<ChatResponse, ModelError>) {
         self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
-    /// Sends an event without blocking. The channel has room for a whole reply, so a slow reader
-    /// does not delay other requests. The error of a dropped receiver is ignored here and detected
-    /// by [`next`](Self::next).
+    /// Sends `event` without blocking. The channel has room for a whole reply, so a slow reader
+    /// does not delay other requests. The error of a dropped receiver is ignored here, because
+    /// [`next`](Self::next) detects it.
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }

@@ -10,8 +10,8 @@ use crate::constraint::{Constraint, Grammars};
 use crate::engine::{EngineError, Job};
 use crate::grammar_schema::{Detail, grammar_schema};
 
-/// The maximum number of attempts to generate a valid value. The grammar may permit values that the
-/// schema does not.
+/// The maximum number of attempts to generate a valid value. The first attempt can fail, because
+/// the grammar may permit values that the schema does not.
 const MAX_ATTEMPTS: u64 = 6;
 
 impl Writer<'_> {
@@ -19,7 +19,8 @@ impl Writer<'_> {
     /// Returns `None` if the token limit was reached.
     ///
     /// The finished value is validated, because a grammar cannot express all of JSON Schema. An
-    /// invalid value is discarded and another one is generated.
+    /// invalid value is discarded, and a new value is generated, in at most [`MAX_ATTEMPTS`]
+    /// attempts.
     pub(crate) fn write_json(
         &mut self,
         schema: &Schema,
@@ -35,7 +36,7 @@ impl Writer<'_> {
             let job = self.grammar_job(constraint, 0.0);
             let job = Job { sampler: self.sampler(attempt), json: true, ..job };
             let written = match self.write(job) {
-                // Some grammars exceed the limits of the engine only during the generation.
+                // Some grammars exceed the limits of the engine only while a value is generated.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
                     debug!(attempt, %reason, "simplifying the schema");
                     violation = reason;
@@ -69,8 +70,9 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// Compiles `schema` with the first level of `details` that the grammar engine accepts. Returns the
-/// constraint and the remaining levels, which are less detailed.
+/// Compiles `schema` with the first level of `details` that the grammar engine accepts. The fixed
+/// texts `before` and `after` surround the value. Returns the constraint and the remaining levels,
+/// which are less detailed.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
@@ -96,8 +98,8 @@ fn compile<'a>(
     Err(EngineError::Constraint(error))
 }
 
-/// Quotes a text as a literal of the grammar language, with JSON escapes. The result is empty for
-/// an empty text.
+/// Quotes `literal` as a string of the grammar language, with JSON escapes. The result is empty if
+/// `literal` is empty.
 pub(super) fn quoted(literal: &str) -> String {
     match literal {
         "" => String::new(),

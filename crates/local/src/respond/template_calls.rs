@@ -2,9 +2,9 @@
 //!
 //! The model generates free text until it opens a call: with a special token (`<tool_call>`,
 //! `[TOOL_CALLS]`), with an ordinary text, or with the JSON of a call at the beginning of the
-//! reply. From then on, decoding is constrained: the name is one of the tools in the request, the
-//! arguments match the tool's schema, and the fixed texts of the format are prefilled. Calls are
-//! never parsed from free text, so every call is valid.
+//! reply. After that, decoding is constrained: the name is the name of a tool in the request, the
+//! arguments match the schema of this tool, and the fixed texts of the format are prefilled. Calls
+//! are never parsed from free text, so every call is valid.
 
 use haft_core::{
     ToolCall,
@@ -23,9 +23,10 @@ use crate::template::CallFormat;
 
 /// A special token that Llama 3 generates before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
-/// Texts that models generate before a call when they omit the opening tag.
+/// Texts that some models generate before the JSON of a call when they omit the opening tag.
 const BARE_CALL_PREFIXES: [&str; 4] = ["", "[", "```json", "```"];
-/// The number of tokens within which a call must begin if the request has a JSON response format.
+/// The maximum number of tokens before a call if the request has a JSON response format. If no call
+/// begins within them, the reply is generated as JSON.
 const MAX_PEEK_TOKENS: usize = 24;
 
 pub(super) fn respond(
@@ -42,8 +43,8 @@ pub(super) fn respond(
     let mut reply = TemplateCalls { writer, format, is_native, first_call };
     match reply.writer.may_call()? {
         true => reply.write_reply(),
-        // The prompt contains the tools even if the tool choice forbids calls. The cached prefix of
-        // the conversation then remains valid.
+        // The prompt contains the tools even if the tool choice forbids calls, so that the cached
+        // prefix of the conversation remains valid.
         false => {
             let opening = reply.opening();
             reply.writer.write_text(opening.tokens)
@@ -70,7 +71,8 @@ fn native_prompt(
     }
 }
 
-/// Encodes the prompt with tools as plain text.
+/// Encodes the prompt for a chat template that does not support tools. Tools, calls and results are
+/// text in Hermes' format.
 fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
     let turns = conversation::with_tools_as_text(request);
     match engine.prompt(&turns) {
@@ -82,14 +84,15 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateCalls<'a> {
     writer: Writer<'a>,
     format: CallFormat,
-    /// Set if the chat template defines the format. Its markup then contains special tokens.
+    /// Set if the chat template defines the format. The fixed texts of the format then contain
+    /// special tokens.
     is_native: bool,
-    /// The position of this reply's first call among all calls of the conversation. Call ids are
-    /// derived from it.
+    /// The number of calls in the conversation before this reply. The ids of new calls are derived
+    /// from it.
     first_call: usize,
 }
 
-/// The part of a reply that precedes the first call.
+/// The beginning of a reply, up to the first call or the end of the reply.
 enum Lead {
     /// The model opened a call after this message.
     Call(AssistantMessage),
@@ -100,9 +103,9 @@ enum Lead {
 /// The tokens and texts with which the model can open a call.
 struct Opening {
     tokens: Vec<u32>,
-    /// A text that opens a call anywhere in the reply.
+    /// A text that opens a call anywhere in the reply, if the format has one.
     marker: Option<String>,
-    /// Texts without white space that open a call at the beginning of the reply.
+    /// Texts that open a call only at the beginning of the reply, without whitespace.
     leading: Vec<String>,
 }
 
@@ -171,7 +174,8 @@ impl TemplateCalls<'_> {
         let is_other = |token: &u32| opening.tokens.first() != Some(token) || self.opens_with_text();
         self.writer.prompt.extend(written.stopped_at.filter(is_other));
         if is_bare {
-            // A further call would begin with the tag that the model omitted.
+            // Further calls would begin with the tag that the model omitted, so this call is the
+            // only one of the reply.
             let start = self.format.open.find('{').unwrap_or_default();
             self.format.open.drain(..start);
             self.format.next = None;
@@ -184,7 +188,7 @@ impl TemplateCalls<'_> {
     /// reached.
     fn write_call(&mut self) -> Result<Option<ToolCall>, ModelError> {
         let middle = self.format.middle.clone();
-        // White space before the arguments is part of the first token of the arguments.
+        // Whitespace before the arguments is part of the first token of the arguments.
         let (gap, space) = match middle.trim_end() {
             "" => (middle.as_str(), ""),
             gap => middle.split_at(gap.len()),
@@ -206,7 +210,7 @@ impl TemplateCalls<'_> {
     }
 
     /// Generates the beginning of another call or the end of the turn, after `written` calls.
-    /// Returns `true` if there is another call, and `None` if the token limit was reached.
+    /// Returns `true` if another call begins, and `None` if the token limit was reached.
     fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first_call + written - 1;
@@ -256,9 +260,10 @@ impl TemplateCalls<'_> {
         opening
     }
 
-    /// Returns the beginning of a call's JSON for each tool, with the texts that may precede it.
-    /// Llama's format begins with this JSON. Models of other formats sometimes omit the tag before
-    /// it or generate a code fence instead.
+    /// Returns the texts that begin a call of any tool without the opening tag: each of
+    /// [`BARE_CALL_PREFIXES`], followed by JSON such as `{"name":"look"`. Llama's format begins
+    /// with this JSON. Models of other formats sometimes omit the tag or generate a code fence
+    /// instead.
     fn bare_calls(&self) -> Vec<String> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
@@ -270,7 +275,7 @@ impl TemplateCalls<'_> {
         calls.collect()
     }
 
-    /// Returns `true` if the format begins with ordinary text instead of a special token.
+    /// Returns `true` if the call format begins with ordinary text instead of a special token.
     fn opens_with_text(&self) -> bool {
         let tokenizer = self.writer.engine.tokenizer();
         let first = self.encode(self.format.open.trim_start()).first().copied();
@@ -297,7 +302,7 @@ impl TemplateCalls<'_> {
         if self.is_native { tokenizer.encode_markup(text) } else { tokenizer.encode_content(text) }
     }
 
-    /// Converts tokens to an expression of the grammar language.
+    /// Converts `tokens` to an expression of the grammar language.
     fn grammar_pattern(&self, tokens: &[u32]) -> String {
         let tokenizer = self.writer.engine.tokenizer();
         let runs = tokens.chunk_by(|a, b| !tokenizer.is_special(*a) && !tokenizer.is_special(*b));

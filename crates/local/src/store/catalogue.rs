@@ -2,7 +2,7 @@
 
 use crate::profile::{PromptProfile, QWEN25_CODER, Strategy};
 
-/// A model of the catalogue.
+/// A model of the built-in catalogue, which can be downloaded by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
     /// The name of the model in the catalogue.
@@ -15,7 +15,7 @@ pub struct KnownModel {
     pub sha256: &'static str,
     /// The location of the file on the Hugging Face hub.
     pub hub: HubFile,
-    /// The location of a copy in the Python package registry; see ADR 11.
+    /// The location of a copy of the file in the Python package registry; see ADR 11.
     pub(crate) parts: PackagedParts,
     /// The prompt profile that is tuned for the model.
     pub(crate) profile: PromptProfile,
@@ -30,8 +30,8 @@ pub struct HubFile {
     pub path: &'static str,
 }
 
-/// A file that is split into numbered parts. Each part is in its own Python wheel, as
-/// `data/partNN.bin`.
+/// The location of a file that is split into numbered parts. Each part is in its own Python wheel,
+/// as `data/partNN.bin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
     /// The package name without the number of the part. The numbers start at 1.
@@ -68,18 +68,19 @@ const KNOWN: [KnownModel; 2] = [
 ];
 
 impl KnownModel {
-    /// Returns all models of the catalogue, the smallest first.
+    /// Returns all models of the catalogue, the smallest model first.
     pub fn all() -> &'static [Self] {
         const { &KNOWN }
     }
 
-    /// Returns the default model, which is small enough for any machine.
+    /// Returns the default model, the smallest model of the catalogue.
     pub fn default_model() -> &'static Self {
         let [small, _] = const { &KNOWN };
         small
     }
 
-    /// Finds a model of the catalogue by its name.
+    /// Returns the model of the catalogue with the name `name`, or `None` if there is no such
+    /// model.
     pub fn find(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|model| model.name == name)
     }

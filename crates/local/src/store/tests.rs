@@ -2,7 +2,7 @@ use std::fs::File;
 
 use super::*;
 
-/// Creates an empty file of the given size, with the stamp of a verified file.
+/// Creates a sparse file of `size` bytes with the stamp of a verified file of `model`.
 fn verified_file(folder: &Path, model: &KnownModel, size: u64) -> PathBuf {
     let path = folder.join("renamed.gguf");
     File::create(&path).unwrap().set_len(size).unwrap();

@@ -2,9 +2,9 @@
 //!
 //! Model families use different formats: `<tool_call>{"name": …, "arguments": …}</tool_call>`
 //! (Hermes, Qwen), bare `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
-//! or `<function=NAME>{…}</function>`. Each format consists of a name and a JSON object of
-//! arguments between fixed texts. To find these texts, a call with a known name and known arguments
-//! is rendered, and the output is split at the name and the arguments.
+//! or `<function=NAME>{…}</function>`. Each format consists of fixed texts, a tool name and a JSON
+//! object of arguments. To find the fixed texts, a call with a known name and known arguments is
+//! rendered, and the output is split at the name and the arguments.
 
 use std::collections::HashSet;
 
@@ -44,8 +44,8 @@ const ANSWER: &str = "probe_answer";
 const RESULT: &str = "probe_result";
 
 impl CallFormat {
-    /// Returns Hermes' format, the most common format of open models. It is used for templates that
-    /// do not support tools.
+    /// Returns Hermes' format, the most common format of open models. It is used with chat
+    /// templates that do not support tools.
     pub(crate) fn hermes() -> Self {
         Self {
             open: "<tool_call>\n{\"name\": \"".to_owned(),
@@ -55,12 +55,13 @@ impl CallFormat {
         }
     }
 
-    /// Replaces the ids of the test conversations in one of the fixed texts.
+    /// Returns `text`, one of the fixed texts, with `id` and `next_id` in place of the ids of the
+    /// test conversations.
     pub(crate) fn with_ids(text: &str, id: &str, next_id: &str) -> String {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }
 
-    /// Detects the call format of a template. `ends` are the texts of the end-of-turn tokens.
+    /// Detects the call format of `template`. `ends` are the texts of the end-of-turn tokens.
     ///
     /// Returns `None` if the template does not render tools, calls or results, or if a call is not
     /// a name followed by a JSON object of arguments.
@@ -104,7 +105,7 @@ impl Probe<'_> {
         let no_edges = HashSet::new();
         let mut outside = OutsideText::new(&no_edges);
         let rendered = self.template.render(turns, tools, generates, &mut outside).ok()?;
-        let text = outside.expand(&rendered);
+        let text = outside.replace_markers(&rendered);
         text.contains(QUESTION).then_some(text)
     }
 }
@@ -129,7 +130,7 @@ fn tool() -> Value {
 }
 
 /// Splits a rendered call into the texts before the name, between the name and the arguments, and
-/// after the arguments.
+/// after the arguments. Returns `None` if `text` does not contain the call.
 fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let (open, rest) = text.split_once(name)?;
     let key = rest.find(KEY)?;
@@ -141,16 +142,17 @@ fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'
     Some((open, rest.get(..start)?, rest.get(end..)?))
 }
 
-/// Returns the text between the arguments of the first call and the name of the second call, or
-/// `None` if the calls have different syntax.
+/// Returns the text between the arguments of the first call and the name of the second call.
+/// Returns `None` if the calls have different syntax.
 fn next_call(rendered: &str, middle: &str) -> Option<String> {
     let (_, first_middle, behind) = split_call(rendered, NAME, VALUE)?;
     let (next, next_middle, _) = split_call(behind, NEXT_NAME, NEXT_VALUE)?;
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }
 
-/// Removes the end of a turn: the text from the first end-of-turn token on, or `behind_answer` if
-/// there is no such token. The template renders `behind_answer` after an answer.
+/// Returns `text` without the end of the turn: the text from the first end-of-turn token on, or
+/// `behind_answer` if there is no such token. `behind_answer` is the text that the template renders
+/// after an answer.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

@@ -6,9 +6,9 @@
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};
 
-use super::outside_text::as_json_placeholders;
+use super::outside_text::as_json_markers;
 
-/// The maximum depth of nested values. Deeper values are written as `null`; schemas are never that
+/// The maximum nesting depth of values. Deeper values are written as `null`. Schemas are never that
 /// deep.
 const MAX_DEPTH: usize = 128;
 
@@ -59,7 +59,7 @@ impl JsonWriter {
     }
 
     fn string(&mut self, text: &str) {
-        self.text.push_str(&as_json_placeholders(&serde_json::Value::from(text).to_string()));
+        self.text.push_str(&as_json_markers(&serde_json::Value::from(text).to_string()));
     }
 
     fn separate(&mut self, index: usize, depth: usize) {

@@ -1,4 +1,4 @@
-//! Placeholders that keep untrusted text apart from template markup.
+//! Markers that keep untrusted text apart from template markup.
 
 use std::collections::HashSet;
 
@@ -6,15 +6,16 @@ use minijinja::Value;
 
 use crate::tokenizer::Tokenizer;
 
-/// The character that opens a placeholder. A placeholder consists of [`OPEN`], the index of a text,
-/// and [`CLOSE`].
+/// The character that opens a marker. A marker consists of [`OPEN`], the index of an untrusted
+/// text, and [`CLOSE`]. The template renders it in place of the text.
 const OPEN: char = '\u{F0000}';
+/// The character that closes a marker.
 const CLOSE: char = '\u{F0001}';
-/// The character that opens the placeholder of a text inside a JSON string. The text is escaped
-/// when it replaces the placeholder.
+/// The character that opens a marker inside a JSON string. The untrusted text is JSON-escaped when
+/// it replaces such a marker.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The untrusted texts of a conversation, by the index in their placeholders.
+/// The untrusted texts of a conversation, by the index in their markers.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,
@@ -28,49 +29,52 @@ impl<'a> OutsideText<'a> {
         Self { texts: Vec::new(), markup_edges }
     }
 
-    /// Stores a text and returns its placeholder.
-    pub(super) fn placeholder(&mut self, text: &str) -> String {
+    /// Stores `text` and returns its marker.
+    pub(super) fn add(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
-    /// Returns the text itself if it cannot be confused with markup, because a template may compare
-    /// it with a constant. Otherwise returns a placeholder.
-    pub(super) fn text(&mut self, text: &str) -> Value {
+    /// Returns `text` itself if it cannot be confused with markup, because a template may compare
+    /// it with a constant. Otherwise stores `text` and returns its marker.
+    pub(super) fn text_or_marker(&mut self, text: &str) -> Value {
         let touches =
             |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);
         match text.contains(touches) {
-            true => Value::from(self.placeholder(text)),
+            true => Value::from(self.add(text)),
             false => Value::from(text),
         }
     }
 
-    /// Converts a JSON value to a value of the template engine, with placeholders where necessary.
-    pub(super) fn value(&mut self, json: &serde_json::Value) -> Value {
+    /// Converts `json` to a value of the template engine. Strings and keys that could be confused
+    /// with markup become markers.
+    pub(super) fn template_value(&mut self, json: &serde_json::Value) -> Value {
         match json {
             serde_json::Value::Null => Value::from(()),
             serde_json::Value::Bool(value) => Value::from(*value),
             serde_json::Value::Number(number) => number_value(number),
-            serde_json::Value::String(text) => self.text(text),
-            serde_json::Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            serde_json::Value::String(text) => self.text_or_marker(text),
+            serde_json::Value::Array(items) => items.iter().map(|item| self.template_value(item)).collect(),
             serde_json::Value::Object(entries) => {
-                let pairs: Vec<_> =
-                    entries.iter().map(|(key, value)| (self.text(key), self.value(value))).collect();
+                let pairs: Vec<_> = entries
+                    .iter()
+                    .map(|(key, value)| (self.text_or_marker(key), self.template_value(value)))
+                    .collect();
                 Value::from_pairs(pairs)
             }
         }
     }
 
-    /// Encodes a rendered conversation. Markup may become special tokens, but the texts of the
-    /// placeholders do not.
+    /// Encodes `rendered`, the output of the template. The template's own markup may become special
+    /// tokens. The untrusted texts replace their markers and never become special tokens.
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
         let mut tokens = Vec::new();
         let mut rest = rendered;
         while let Some(start) = rest.find([OPEN, OPEN_JSON]) {
-            let (markup, placeholder) = rest.split_at(start);
+            let (markup, marker) = rest.split_at(start);
             tokens.extend(tokenizer.encode_markup(markup));
-            let Some((index, behind)) = placeholder.split_once(CLOSE) else {
-                // The template split a placeholder, so the text after it is lost.
+            let Some((index, behind)) = marker.split_once(CLOSE) else {
+                // The template split a marker, so the text after it is lost.
                 return tokens;
             };
             rest = behind;
@@ -85,8 +89,8 @@ impl<'a> OutsideText<'a> {
         tokens
     }
 
-    /// Replaces the placeholders of a rendered conversation by their texts.
-    pub(super) fn expand(&self, rendered: &str) -> String {
+    /// Returns `rendered` with the untrusted texts in place of their markers.
+    pub(super) fn replace_markers(&self, rendered: &str) -> String {
         self.texts.iter().enumerate().fold(rendered.to_owned(), |rendered, (index, text)| {
             let rendered = rendered.replace(&format!("{OPEN}{index}{CLOSE}"), text);
             rendered.replace(&format!("{OPEN_JSON}{index}{CLOSE}"), &json_escaped(text))
@@ -94,8 +98,8 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Marks the placeholders in a JSON literal, so that their texts are escaped.
-pub(super) fn as_json_placeholders(literal: &str) -> String {
+/// Converts the markers in `literal`, a JSON literal, to markers inside JSON strings.
+pub(super) fn as_json_markers(literal: &str) -> String {
     literal.replace(OPEN, &String::from(OPEN_JSON))
 }
 

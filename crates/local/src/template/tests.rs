@@ -121,8 +121,8 @@ fn templates_without_json_calls_have_no_format() {
     }
 }
 
-/// Renders a conversation with one tool call. Text that looks like markup must be a placeholder
-/// until the final expansion.
+/// Renders a conversation with one tool call and returns the text. Untrusted text that looks like
+/// markup must be rendered as a marker, which is replaced at the end.
 fn rendered(source: &str, tools: &[serde_json::Value]) -> String {
     let call =
         TurnCall { id: "call00000".into(), name: "look".into(), arguments: json!({"at": "a \"b\" <c>"}) };
@@ -135,8 +135,8 @@ fn rendered(source: &str, tools: &[serde_json::Value]) -> String {
     let edges = HashSet::from(['<', '>']);
     let mut outside = OutsideText::new(&edges);
     let text = template(source).render(&turns, tools, true, &mut outside).unwrap();
-    assert!(!text.contains("a \"b\""), "outside text is a placeholder: {text}");
-    outside.expand(&text)
+    assert!(!text.contains("a \"b\""), "outside text is a marker: {text}");
+    outside.replace_markers(&text)
 }
 
 fn look() -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! Tests that models with random weights make only valid calls.
+//! Tests that models with random weights make only valid tool calls.
 
 use futures::StreamExt as _;
 use haft_core::{
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Returns named argument schemas of increasing difficulty.
+/// Returns argument schemas of increasing difficulty, each with a name.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -137,7 +137,8 @@ fn schemas() -> Vec<(&'static str, Value)> {
 
 const LONG: &str = "a chain of references";
 
-/// Creates a schema with a long chain of references. A recursive function would overflow the stack.
+/// Creates a schema with a chain of `links` references. A recursive function would overflow the
+/// stack.
 fn chain(links: usize) -> Value {
     let link =
         |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
@@ -165,9 +166,10 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
-/// Schemas that the grammar engine cannot express completely. The finished call is validated. If
-/// all attempts are invalid, which is possible with random weights, the reply is an error.
-const BEYOND_GRAMMAR: [&str; 6] = [
+/// The names of the schemas that the grammar engine cannot express completely. A generated call is
+/// validated afterwards. If all attempts are invalid, which is possible with random weights, the
+/// reply is an error.
+const INEXPRESSIBLE_SCHEMAS: [&str; 6] = [
     "a pattern with lookahead",
     "a negation",
     "a condition",
@@ -180,11 +182,11 @@ const BEYOND_GRAMMAR: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // The template renders the whole schema, and the long schema does not fit the context window.
+    // The template renders the whole schema, so the long schema does not fit the context window.
     // The profile with examples renders only a signature.
     let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
     check_calls(&by_template, &shown).await;
-    // A part of the schemas is enough, because both profiles decode the arguments in the same way.
+    // A third of the schemas is enough, because both profiles decode the arguments in the same way.
     let some: Vec<_> = shown.into_iter().step_by(3).chain(long).collect();
     check_calls(&by_examples, &some).await;
 }
@@ -207,7 +209,7 @@ async fn check_calls(model: &LocalModel, schemas: &[(&str, Value)]) {
         request.settings.seed = Some(1);
         let reply = match model.chat(&request).await {
             Ok(reply) => reply,
-            Err(ModelError::InvalidResponse(_)) if BEYOND_GRAMMAR.contains(what) => continue,
+            Err(ModelError::InvalidResponse(_)) if INEXPRESSIBLE_SCHEMAS.contains(what) => continue,
             Err(error) => panic!("{what}: {error}"),
         };
         replies += 1;
@@ -228,8 +230,8 @@ fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
     }
 }
 
-/// Chat templates in the style of well-known model families, with the special tokens of their tool
-/// formats.
+/// Chat templates in the style of well-known model families, each with the special tokens of its
+/// tool format.
 const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/hermes.jinja"), &[]),
     (include_str!("../templates/hermes.jinja"), &["<tool_call>", "</tool_call>"]),
@@ -243,8 +245,8 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
 
-/// If calls are optional, the model opens some of them with the special token of its format. Their
-/// arguments must be valid, too.
+/// If calls are optional, the model opens some of them with the special token of the format. The
+/// arguments of these calls must also be valid.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
@@ -309,8 +311,8 @@ async fn results_are_encoded_in_each_format() {
     }
 }
 
-/// Llama's template rejects a turn with two calls, but another model may have made two. The
-/// conversation must then be encoded as plain text.
+/// Llama's template rejects a turn with two calls, but the conversation may contain such a turn
+/// from a different model. The conversation must then be encoded as plain text.
 #[tokio::test]
 async fn history_rejected_by_the_template_is_encoded_as_text() {
     let (template, specials) = TEMPLATES[2];
@@ -353,7 +355,8 @@ async fn strings_have_no_stray_space() {
     assert!(strings > 30, "only {strings} strings");
 }
 
-/// Checks that no string of a value begins with a stray space, and returns the number of strings.
+/// Checks that no string in `value` begins with a stray space, and returns the number of string
+/// values.
 fn check_spaces(value: &Value) -> usize {
     let is_clean = |text: &str| !text.starts_with(' ') || text == " " || text.starts_with("  ");
     match value {

@@ -1,4 +1,4 @@
-//! Tests of loading model files, and of the errors for unusable files.
+//! Tests of loading model files, and of the errors for unusable model files.
 
 use std::fs;
 
@@ -93,7 +93,7 @@ async fn unsupported_architecture_is_an_error() {
         &file,
         &load_error(&file).await,
         &expect![
-            "the model is of the architecture `mamba`, and this engine runs qwen2, qwen3, llama: choose another file"
+            "the model architecture `mamba` is not supported: choose a file with one of qwen2, qwen3, llama"
         ],
     );
     let file = TinyFile::with_metadata(0, &[("tokenizer.ggml.model", text("llama"))]);
@@ -115,7 +115,8 @@ async fn invalid_template_is_an_error() {
     assert!(matches!(load_error(&file).await, LoadError::Template { .. }));
 }
 
-/// Sizes in a damaged header must be rejected before they cost memory or time.
+/// Excessive sizes in a damaged header must be rejected before memory is allocated or time is
+/// spent.
 #[tokio::test]
 async fn header_with_excessive_sizes_is_an_error() {
     let damages = [
@@ -158,8 +159,8 @@ async fn endless_template_is_stopped() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// Files name their pre-tokenizer in many ways or not at all. The prompts must have equal lengths,
-/// which proves that no pre-tokenizer inserts a space.
+/// GGUF files name their pre-tokenizer in many ways or not at all. The prompts must have equal
+/// lengths in tokens, because no pre-tokenizer may insert a space.
 #[tokio::test]
 async fn files_with_any_pre_tokenizer_make_calls() {
     let named =
@@ -183,8 +184,8 @@ async fn files_with_any_pre_tokenizer_make_calls() {
     assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
 }
 
-/// The demonstration does not fit a context window of 1,024 tokens and is dropped. The model must
-/// still make calls.
+/// The prompt with the demonstration does not fit a context window of 1,024 tokens, so the
+/// demonstration is dropped. The model must still make calls.
 #[tokio::test]
 async fn model_with_a_small_context_makes_calls() {
     let model =

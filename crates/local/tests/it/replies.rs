@@ -1,4 +1,4 @@
-//! Tests of replies: text, JSON, limits, cancellation, and the cache that requests share.
+//! Tests of replies: text, JSON, limits, cancellation, and the key-value cache that requests share.
 
 use std::time::{Duration, Instant};
 
@@ -52,12 +52,14 @@ async fn equal_seeds_give_equal_texts() {
     assert_ne!(model.chat(&request).await.unwrap().message, first);
 }
 
-/// The second request continues the first conversation. Only its new tokens must be evaluated.
+/// The second request continues the conversation of the first request. Only its new tokens must be
+/// evaluated.
 #[tokio::test]
 async fn common_prefix_is_evaluated_once() {
     let model = TinyFile::new(0).load().await;
     let mut request = question(&"A long question. ".repeat(20));
-    // A model with random weights may generate an empty text, but never an empty JSON value.
+    // A model with random weights may generate an empty text, which is an error, but never an empty
+    // JSON value.
     let schema = Schema::new(json!({"type": "boolean"})).unwrap();
     request.response_format = ResponseFormat::JsonSchema { name: ToolName::new("yes").unwrap(), schema };
     let first = model.chat(&request).await.unwrap();
@@ -167,7 +169,7 @@ async fn limit_inside_a_call_leaves_no_call() {
     }
 }
 
-/// Tokens that the grammar forces must count towards the limit, too.
+/// Tokens that the grammar forces are not sampled, but must also count towards the token limit.
 #[tokio::test]
 async fn smallest_limits_hold() {
     for model in TinyFile::new(0).load_all().await {
@@ -182,8 +184,8 @@ async fn smallest_limits_hold() {
     }
 }
 
-/// Behaviour M8: a string argument longer than the default limit is not truncated. The reply
-/// contains no call. Each letter of the string is one token.
+/// Behaviour M8: a string argument that exceeds the default token limit is not truncated. Instead,
+/// the reply contains no call. Each letter of the string is one token.
 #[tokio::test]
 async fn truncated_argument_leaves_no_call() {
     let model = TinyFile::new(0).load().await;
@@ -195,8 +197,8 @@ async fn truncated_argument_leaves_no_call() {
     assert!(reply.message.tool_calls.is_empty());
 }
 
-/// The need that the model states for a call must be a quotation from the question, regardless of
-/// the white space and punctuation in it.
+/// The need that the model states for a call must be a quotation from the question, whatever
+/// whitespace and punctuation the question contains.
 #[tokio::test]
 async fn needs_quote_any_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -256,8 +258,8 @@ async fn tool_choice_of_an_unknown_tool_is_an_error() {
     assert!(matches!(model.chat(&unknown).await, Err(ModelError::Unsupported(_))));
 }
 
-/// Creates a conversation with one finished call, from the tool's description, the arguments and
-/// the result.
+/// Creates a request with one finished call of the tool `first`, with the given tool description,
+/// call arguments and result.
 fn conversation(description: &str, arguments: &str, result: &str) -> ChatRequest {
     let schema = Schema::arguments(json!({"type": "object"})).unwrap();
     let definition =
@@ -294,8 +296,8 @@ async fn descriptions_arguments_and_results_are_in_the_prompt() {
     }
 }
 
-/// The tool result contains a line that looks like a question. Its prompt must differ from the
-/// prompt with a genuine question.
+/// A line of a tool result that looks like a question must not be rendered as a question. The
+/// prompt must differ from the prompt with a genuine question.
 #[tokio::test]
 async fn result_cannot_forge_a_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -319,13 +321,14 @@ async fn context_overflow_is_an_error() {
     assert!(matches!(model.chat(&request).await, Err(ModelError::ContextTooLong(_))));
 }
 
-/// The next request must not wait for the end of the dropped reply.
+/// The next request must not wait for the end of a dropped reply.
 #[tokio::test]
 async fn dropping_a_reply_cancels_it() {
     let model = TinyFile::new(0).load().await;
     let mut long = question("Hello?");
     long.settings.max_tokens = Some(2000);
-    // A model with random weights ends most replies early, so a seed with a long reply is searched.
+    // A model with random weights ends most replies early, so the loop searches for a seed with a
+    // long reply.
     let mut whole = Duration::ZERO;
     for seed in 0..40 {
         long.settings.seed = Some(seed);
@@ -347,7 +350,7 @@ async fn dropping_a_reply_cancels_it() {
     assert!(started.elapsed() < whole / 4, "{:?} of {whole:?}", started.elapsed());
 }
 
-/// A reader that does not read its stream must not delay other requests, and must still receive all
+/// A caller that does not read its stream must not delay other requests, and must still receive all
 /// events afterwards.
 #[tokio::test]
 async fn stalled_reader_does_not_delay_other_requests() {
@@ -362,7 +365,8 @@ async fn stalled_reader_does_not_delay_other_requests() {
     assert_eq!(reply.message, model.chat(&long).await.unwrap().message);
 }
 
-/// The spelling of a special token in untrusted text must never become the special token.
+/// The spelling of a special token in untrusted text must never become the special token. Each byte
+/// of it must be one token.
 #[tokio::test]
 async fn markup_in_a_message_is_text() {
     for model in TinyFile::new(0).load_all().await {

@@ -1,5 +1,5 @@
-//! Model files with random weights and a small vocabulary: all single bytes and a few longer
-//! tokens.
+//! Model files with random weights and a small vocabulary: all single bytes, a few longer tokens
+//! and the special tokens.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ const FEED: usize = 64;
 const LAYERS: usize = 2;
 pub(crate) const CONTEXT: u32 = 8192;
 
-/// Tokens of several bytes. Some contain the end of one JSON value and the beginning of another, as
-/// in real vocabularies.
+/// Tokens of several bytes. Some contain the end of one JSON value and the beginning of the next
+/// value, as in real vocabularies.
 const WORDS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",
@@ -36,7 +36,7 @@ impl TinyFile {
         Self::with_metadata(seed, &[])
     }
 
-    /// Creates a file with changed or added metadata entries.
+    /// Creates a model file in which the metadata entries `changes` are replaced or added.
     pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
         let changed = |key: &String| changes.iter().any(|(name, _)| name == key);
         let unchanged = metadata(&[]).into_iter().filter(|(key, _)| !changed(key));
@@ -44,12 +44,13 @@ impl TinyFile {
         Self::write(seed, unchanged.chain(added).collect())
     }
 
-    /// Creates a file without the metadata entry `key`.
+    /// Creates a model file without the metadata entry `key`.
     pub(crate) fn without_metadata(seed: u64, key: &str) -> Self {
         Self::write(seed, metadata(&[]).into_iter().filter(|(name, _)| name != key).collect())
     }
 
-    /// Creates a file with the given chat template and additional special tokens.
+    /// Creates a model file with the chat template `template` and the additional special tokens
+    /// `specials`.
     pub(crate) fn with_template(seed: u64, template: &str, specials: &[&str]) -> Self {
         let template = ("tokenizer.chat_template".to_owned(), Value::String(template.to_owned()));
         let metadata = metadata(specials).into_iter().chain([template]).collect();
@@ -81,7 +82,7 @@ impl TinyFile {
         LocalModel::builder().prompt_profile(profile).open(&self.path).await.unwrap()
     }
 
-    /// Loads the model once with the profile of its chat template and once with examples.
+    /// Loads the model twice: with the prompt profile of its chat template, and with examples.
     pub(crate) async fn load_all(&self) -> [LocalModel; 2] {
         [self.load().await, self.load_with_examples().await]
     }
@@ -130,7 +131,7 @@ fn vocabulary(specials: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Converts bytes to the characters that byte-level BPE uses for them.
+/// Converts `bytes` to the characters that represent them in byte-level BPE.
 fn spelling(bytes: &[u8]) -> String {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Pushes the pieces up to the first stop, and returns the final text.
+/// Pushes `pieces` up to the first [`Next::Stop`], and returns the final text.
 fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
     let (sender, mut events) = EventSender::new(64);
     let mut prose = Prose::new(&sender, stops.to_vec(), vec!["\nTool:"]);
@@ -19,7 +19,7 @@ fn emitted(events: &mut crate::respond::Events) -> String {
 }
 
 #[test]
-fn leading_white_space_is_removed() {
+fn leading_whitespace_is_removed() {
     assert_eq!(text_of(&[], &[b" ", b"\n a", b" b"]), "a b");
     assert_eq!(text_of(&["\n"], &[b"\n", b"a", b"\nb"]), "a");
 }
@@ -66,7 +66,7 @@ fn stop_sequence_of_the_request_ends_the_text() {
 }
 
 #[test]
-fn leading_marker_is_matched_without_white_space_at_the_beginning_only() {
+fn leading_marker_is_matched_without_whitespace_at_the_beginning_only() {
     for (pieces, marked, text) in [
         (&[&b"{\n \"na"[..], b"me\": \"x"][..], true, ""),
         (&[b"{\"no", b"te\": 1}"], false, "{\"note\": 1}"),

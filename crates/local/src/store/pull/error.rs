@@ -1,3 +1,5 @@
+//! The errors of a download.
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -5,17 +7,17 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PullError {
-    /// The folder of the store cannot be written.
-    #[error("the model folder {} cannot be used: free or allow it, or set HAFT_CACHE to another", path.display())]
+    /// The folder of the [`ModelStore`](crate::ModelStore) cannot be written.
+    #[error("cannot write to the model folder {}: check its permissions and the free space, or set HAFT_CACHE to another folder", path.display())]
     Folder {
-        /// The path of the folder.
+        /// The path of the model folder.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// All sources failed.
+    /// All sources of the model file failed.
     #[error(
-        "the model {model} could not be downloaded ({}); or set HAFT_MODEL to a GGUF file that you have",
+        "cannot download the model {model} ({}); try again, or set HAFT_MODEL to the path of a GGUF file",
         listed(failures)
     )]
     NoSource {
@@ -30,26 +32,28 @@ pub enum PullError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The connection could not be established, or it broke.
-    #[error("no connection ({reason}); check the network and try again")]
+    /// The connection to the source could not be established, or it broke.
+    #[error("the connection failed ({reason}); check the network and try again")]
     Unreachable {
         /// The reason, without the address of the source.
         reason: String,
     },
-    /// The source did not send data in time.
-    #[error("no answer for {}; try again", seconds(after))]
+    /// The source did not send data in time, or the download took too long.
+    #[error("timed out after {}; check the network and try again", seconds(after))]
     TimedOut {
         /// The time limit that was exceeded.
         after: Duration,
     },
-    /// The HTTP response has an error status.
-    #[error("it answered with status {status}")]
+    /// The source returned an HTTP error status.
+    #[error("the server returned HTTP status {status}; try again later, or check HF_ENDPOINT")]
     HttpStatus {
         /// The HTTP status code.
         status: u16,
     },
-    /// The file does not have the expected size or SHA-256. It was removed.
-    #[error("its file is not the expected one ({reason}); it was thrown away")]
+    /// The file does not have the expected size or SHA-256. It is deleted.
+    #[error(
+        "the file is damaged or from another version ({reason}); it is deleted and must be downloaded again"
+    )]
     WrongFile {
         /// The difference between the expected and the actual file.
         reason: String,
@@ -57,12 +61,12 @@ pub enum SourceError {
     /// The source cannot be used, for example because `pip` is not installed.
     #[error("{reason}")]
     Unavailable {
-        /// The reason.
+        /// A description of the failure.
         reason: String,
     },
-    /// A file could not be read or written.
+    /// A file in the model folder could not be read or written.
     #[error(
-        "a file could not be written or read ({0}); check the free space and the permissions of the model folder"
+        "a file in the model folder cannot be read or written ({0}); check the permissions and the free space"
     )]
     File(#[from] std::io::Error),
 }

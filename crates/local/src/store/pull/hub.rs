@@ -15,9 +15,10 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Hugging Face hub";
 
-/// The timeout for establishing a connection. It is short, because there is a second source.
+/// The timeout for establishing a connection. It is short, because the package registry is a second
+/// source.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout between two chunks of the response.
+/// The maximum time without data from the hub.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {
@@ -42,22 +43,23 @@ impl Hub<'_> {
         verify_and_move(partial, final_path, model).await
     }
 
-    /// Sends the HTTP request for the file, from byte `received` on.
+    /// Sends the HTTP request for the file of `model`, from byte `received` on.
     async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, SourceError> {
         let tls = tls::config().map_err(|error| SourceError::Unreachable { reason: error.to_string() })?;
         let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
-        let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(unreachable)?;
+        let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(connection_error)?;
         let address = self.address.trim_end_matches('/');
         let url = format!("{address}/{}/resolve/main/{}", model.hub.repository, model.hub.path);
         let mut request = client.get(url);
         if received > 0 {
             request = request.header(RANGE, format!("bytes={received}-"));
         }
-        request.send().await.map_err(unreachable)
+        request.send().await.map_err(connection_error)
     }
 }
 
-/// Appends the body of the response to the partial file.
+/// Appends the body of `response` to the file `partial`, which already contains `received` bytes.
+/// If the response contains the whole file, `partial` is overwritten.
 async fn receive(
     mut response: Response,
     partial: &Path,
@@ -67,20 +69,20 @@ async fn receive(
 ) -> Result<(), SourceError> {
     let start = match response.status() {
         StatusCode::PARTIAL_CONTENT => received,
-        // A server that does not support range requests sends the whole file.
+        // A server without support for range requests sends the whole file.
         StatusCode::OK => 0,
         status => return Err(SourceError::HttpStatus { status: status.as_u16() }),
     };
     if let Some(size) = total_size(&response, start).filter(|size| *size != model.size) {
         // The hub now has a file of another size, so the partial data is useless.
         let _ = fs::remove_file(partial);
-        return Err(SourceError::WrongFile { reason: format!("{size} bytes in place of {}", model.size) });
+        return Err(SourceError::WrongFile { reason: format!("{size} bytes instead of {}", model.size) });
     }
     let mut file =
         File::options().create(true).append(start > 0).write(true).truncate(start == 0).open(partial)?;
     let mut bytes = start;
     observer(PullEvent::Received { bytes, total: model.size });
-    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+    while let Some(chunk) = response.chunk().await.map_err(connection_error)? {
         bytes += chunk.len() as u64;
         if bytes > model.size {
             drop(file);
@@ -93,12 +95,13 @@ async fn receive(
     match bytes == model.size {
         true => Ok(file.sync_all()?),
         false => {
-            Err(SourceError::Unreachable { reason: format!("cut after {bytes} of {} bytes", model.size) })
+            Err(SourceError::Unreachable { reason: format!("closed after {bytes} of {} bytes", model.size) })
         }
     }
 }
 
-/// Returns the size of the whole file, or `None` if the headers do not contain it.
+/// Returns the size in bytes of the whole file, or `None` if the headers of `response` do not
+/// contain it. The body begins at byte `start` of the file.
 fn total_size(response: &Response, start: u64) -> Option<u64> {
     let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     match range.and_then(|range| range.rsplit('/').next()) {
@@ -107,7 +110,7 @@ fn total_size(response: &Response, start: u64) -> Option<u64> {
     }
 }
 
-fn unreachable(error: reqwest::Error) -> SourceError {
+fn connection_error(error: reqwest::Error) -> SourceError {
     if error.is_timeout() && !error.is_connect() {
         return SourceError::TimedOut { after: IDLE_TIMEOUT };
     }

