@@ -97,13 +97,14 @@ pub enum McpConfigProblem {
     Entry {
         /// The name of the server.
         name: String,
-        /// The reason. It contains no values from the file, because these may be secrets.
+        /// The reason. It contains no values from the file, because they may be secrets.
         reason: String,
     },
 }
 
 impl McpConfig {
-    /// Reads an `mcp.json` file. Variables are looked up in the environment of this process.
+    /// Reads the `mcp.json` file at `path`. Variables are looked up in the environment of this
+    /// process.
     ///
     /// # Errors
     ///
@@ -117,8 +118,8 @@ impl McpConfig {
         Ok(Self { path: Some(path.to_owned()), servers })
     }
 
-    /// Parses the JSON text of an `mcp.json` file. Variables are looked up in the environment of
-    /// this process.
+    /// Parses `text`, the JSON text of an `mcp.json` file. Variables are looked up in the
+    /// environment of this process.
     ///
     /// # Errors
     ///
@@ -129,8 +130,8 @@ impl McpConfig {
         Self::from_json_with(text, |name| env::var(name).ok())
     }
 
-    /// Parses the JSON text of an `mcp.json` file. Variables are looked up with `lookup`, for
-    /// example in a secret store.
+    /// Parses `text`, the JSON text of an `mcp.json` file. Variables are looked up with `lookup`,
+    /// for example in a secret store.
     ///
     /// # Errors
     ///
@@ -153,7 +154,8 @@ impl McpConfig {
         self.servers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Starts all servers in the background and returns their sources. See [`McpSource::start`].
+    /// Starts all servers in the background and returns one source per server. See
+    /// [`McpSource::start`].
     ///
     /// # Errors
     ///
@@ -216,9 +218,10 @@ fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String
     }
 }
 
-/// Reads the keys of a server entry. Expands variables, and treats `null` as absent.
+/// A reader for the keys of a server entry. It expands variables and treats `null` as a missing
+/// key.
 ///
-/// Errors contain the key, but not the value, because the value may be a secret.
+/// Errors contain the key but not the value, because the value may be a secret.
 struct Entry<'a> {
     fields: &'a Map<String, Value>,
     lookup: Lookup<'a>,

@@ -17,7 +17,8 @@ use tokio::{
 
 use crate::transport::{self, ServerEvents};
 
-/// The maximum time between a failed write and the detection that the server closed its output.
+/// The maximum time to wait, after a failed write, until the transport detects the end of the
+/// server's output.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection to an MCP server. Clones share the connection.
@@ -27,14 +28,15 @@ pub(crate) struct Connection {
     monitor: Option<Monitor>,
 }
 
-/// The state of our own transport. A connection that uses another transport has no monitor.
+/// The events and the idle timeout of a connection over our own transport. A connection over a
+/// transport of the caller has no monitor.
 #[derive(Clone)]
 struct Monitor {
     events: Arc<ServerEvents>,
     idle_timeout: Duration,
 }
 
-/// An error of a request to the server.
+/// An error of an MCP request to the server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The connection was closed before the request was written. A retry is safe.
@@ -63,8 +65,8 @@ impl Connection {
 
     /// Creates a connection over a transport that belongs to the caller.
     ///
-    /// Progress notifications are not available on it, so requests have no idle timeout. Only the
-    /// deadline of the whole call applies.
+    /// Progress notifications are not available on this transport, so MCP requests have no idle
+    /// timeout. Only the deadline of the tool call applies.
     pub(crate) fn external(peer: Peer<RoleClient>) -> Self {
         Self { peer, monitor: None }
     }
@@ -76,19 +78,19 @@ impl Connection {
 
     /// Waits until [`is_closed`](Self::is_closed) returns `true`, for at most 500 ms.
     ///
-    /// The transport may detect the end of the server's output a moment after a failed write.
+    /// The transport may detect the end of the server's output shortly after a failed write.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {
             let _ = timeout(CLOSE_DETECTION_TIMEOUT, monitor.events.closed.cancelled()).await;
         }
     }
 
-    /// Sends a request and returns the result as JSON. Calls `report` with each progress
+    /// Sends `request` and returns its result as JSON. Calls `report` with each progress
     /// notification.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future sends `notifications/cancelled`.
+    /// Dropping the future before the response arrives sends `notifications/cancelled`.
     pub(crate) async fn request(
         &self,
         mut request: ClientRequest,
@@ -137,8 +139,8 @@ impl Connection {
     }
 }
 
-/// Formats the `data` of a JSON-RPC error as a suffix of the message. The result is empty if there
-/// is no data.
+/// Formats the `data` of `error` as a suffix of the error message. The result is empty if there is
+/// no data.
 fn error_data(error: &ErrorData) -> String {
     error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
@@ -152,7 +154,8 @@ async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress
     future::pending().await
 }
 
-/// A request that waits for its response. Dropping it earlier sends `notifications/cancelled`.
+/// An MCP request that waits for its response. Dropping it before the response arrives sends
+/// `notifications/cancelled`.
 struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
 
 impl CancelOnDrop {

@@ -15,9 +15,9 @@ pub(crate) enum SourceStatus {
     Starting,
     /// The server is connected.
     Ready { connection: Connection, tools: ToolList },
-    /// The server is being restarted. The last tool list remains available.
+    /// The server is being restarted. The tool list from before the restart remains available.
     Restarting { tools: ToolList },
-    /// The last attempt to start the server failed. The next attempt follows after a backoff.
+    /// The latest attempt to start the server failed. The next attempt follows after a backoff.
     Failed { reason: String },
 }
 
@@ -65,7 +65,8 @@ pub struct NotConnected {
 }
 
 impl ConnectionHandle {
-    /// Creates a handle. A call waits for at most `start_timeout` while the server starts.
+    /// Creates a handle. A call waits for at most `start_timeout` for a server that starts or
+    /// restarts.
     pub(crate) fn new(
         label: String,
         status: watch::Receiver<SourceStatus>,
@@ -85,7 +86,8 @@ impl ConnectionHandle {
         Self { label, status, closed: CancellationToken::new(), start_timeout: Duration::ZERO }
     }
 
-    /// Returns the current connection. Waits while the server starts or restarts.
+    /// Returns the current connection. Waits for at most the start timeout while the server starts
+    /// or restarts.
     pub(crate) async fn connection(&self) -> Result<Connection, ToolError> {
         let wait = async {
             let mut status = self.status.clone();
@@ -117,7 +119,8 @@ impl ConnectionHandle {
         self.unavailable_error("is closed", "the source or its connection is closed")
     }
 
-    /// Creates the error for a call that was not sent.
+    /// Creates the error for a call that was not sent. The error message consists of the label and
+    /// `state`, such as `is closed`. `reason` is only for [`NotConnected`] and logs.
     pub(crate) fn unavailable_error(&self, state: &str, reason: &str) -> ToolError {
         let source_label = self.label.clone();
         tracing::debug!(source = source_label, reason, "a call was not sent: no connection to the server");

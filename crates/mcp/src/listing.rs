@@ -1,4 +1,4 @@
-//! The tool list of a server. Invalid tools are skipped and reported in a diagnostic.
+//! The tool list of a server. Invalid tools are omitted and reported in a diagnostic.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -24,14 +24,14 @@ const MAX_EXCERPT_BYTES: usize = 60;
 /// The complete tool list of a server.
 #[derive(Clone)]
 pub(crate) struct Listing {
-    /// The tools as the server sent them. Used to detect changes.
+    /// The tools as the server sent them. A new list is compared with them to detect changes.
     json: Vec<Value>,
     pub(crate) tools: ToolList,
 }
 
 impl Listing {
-    /// Fetches all pages of the tool list. Returns a clone of `previous` if the list has not
-    /// changed.
+    /// Fetches all pages of the tool list over `connection`. Returns a clone of `previous` if the
+    /// list has not changed.
     pub(crate) async fn fetch(
         connection: &Connection,
         handle: &ConnectionHandle,
@@ -87,7 +87,8 @@ async fn fetch_pages(connection: &Connection, limit: usize) -> Result<Vec<Value>
     let mut cursor: Option<String> = None;
     for _ in 0..limit {
         let mut page = match fetch_page(connection, cursor.take()).await {
-            // A server without tools does not have to implement `tools/list`.
+            // A server without tools does not have to implement `tools/list`, so this error means
+            // an empty list.
             Err(RequestError::Rejected(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 return Ok(tools);
             }
@@ -138,11 +139,12 @@ fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
     ToolList::gather(tools, diagnostics)
 }
 
-/// Parses an entry of a tool list. Returns the name that the server uses and the definition.
+/// Parses `tool`, an entry of a tool list. Returns the original tool name of the server, and the
+/// definition.
 ///
 /// # Errors
 ///
-/// Returns the reason why the tool is skipped, for a diagnostic.
+/// Returns the reason for omitting the tool, as the text of a diagnostic.
 pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;

@@ -1,9 +1,9 @@
-//! This module stores the `_meta` of a result and the extra fields of its content blocks in
+//! Storage of the `_meta` of a result and the extra fields of its content blocks in
 //! [`ToolOutput::metadata`].
 //!
-//! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list of the extra
-//! fields of content blocks, such as `annotations`. The `index` of an entry is the position of its
-//! block in the content.
+//! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list with one entry
+//! for each content block that has extra fields, such as `annotations`. The field `index` of an
+//! entry is the position of its block in the content.
 //!
 //! [`ToolOutput::metadata`]: haft_core::ToolOutput::metadata
 
@@ -15,8 +15,8 @@ const META: &str = "_meta";
 const CONTENT: &str = "content";
 const INDEX: &str = "index";
 
-/// Builds the metadata entry of a content block from its extra fields. Returns `None` if there are
-/// none.
+/// Builds the metadata entry of the content block at `index` from `extra`, the extra fields of the
+/// block. Returns `None` if all of them are `null`.
 pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Value> {
     let mut entry: Map<_, _> = extra.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if entry.is_empty() {
@@ -26,8 +26,8 @@ pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Val
     Some(Value::Object(entry))
 }
 
-/// Builds the metadata of a tool output from the `_meta` of the result and the entries of its
-/// blocks.
+/// Builds the metadata of a tool output from `meta`, the `_meta` of the result, and `entries`, the
+/// entries of its content blocks.
 pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTreeMap<String, Value> {
     let meta = meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()));
     let entries = Some(entries).filter(|entries| !entries.is_empty()).map(Value::Array);
@@ -37,13 +37,14 @@ pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTree
         .collect()
 }
 
-/// Removes the `_meta` of the result from the metadata and returns it.
+/// Removes and returns the `_meta` of the result, or returns `None` if `metadata` does not contain
+/// it.
 pub(crate) fn take_result_meta(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
     metadata.remove(META)
 }
 
-/// Removes the entries of the content blocks from the metadata. Returns the index and the extra
-/// fields of each block.
+/// Removes the entries of the content blocks from `metadata`. Returns the index and the extra
+/// fields of each block that has an entry.
 pub(crate) fn take_block_entries(
     metadata: &mut BTreeMap<String, Value>,
 ) -> impl Iterator<Item = (usize, Map<String, Value>)> {

@@ -1,4 +1,4 @@
-//! The process group of a server. It is terminated when its owner drops it, exits or crashes.
+//! The process group of a server. It is terminated when the owner drops it, exits or crashes.
 
 mod stderr;
 
@@ -13,16 +13,18 @@ use tokio::{
 use crate::StdioServer;
 pub(crate) use stderr::StderrTail;
 
-/// The time for the server to exit after its input is closed, and again after `SIGTERM`.
+/// The maximum time for the server to exit after its standard input is closed, and again after
+/// `SIGTERM`.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
-/// A shell script that terminates its process group when its standard input closes.
+/// The shell script of the watchdog process. It terminates its process group when its standard
+/// input closes.
 ///
-/// The input closes when the owner drops it, exits, panics or is killed. The watchdog is the leader
-/// of the process group. The group id can therefore not be reused until the watchdog is reaped,
-/// even if the server exited long before. The watchdog ignores `SIGTERM`, because it sends this
-/// signal to its own group.
-const WATCHDOG: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
+/// The standard input closes when the owner drops the [`ProcessGroup`], exits, panics or is killed.
+/// The watchdog is the leader of the process group. The group id can therefore not be reused until
+/// the watchdog is reaped, even if the server exited long before. The watchdog ignores `SIGTERM`,
+/// because it sends this signal to its own group.
+const WATCHDOG_SCRIPT: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
 /// The processes of a server, including its descendants. Dropping the value terminates them.
 ///
@@ -34,7 +36,7 @@ pub(crate) struct ProcessGroup {
     is_reaped: bool,
 }
 
-/// The standard streams of a server.
+/// The standard streams of a server process.
 pub(crate) struct StdioStreams {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
@@ -59,8 +61,8 @@ impl ProcessGroup {
         self.server.wait().await
     }
 
-    /// Terminates all processes of the group. Waits for the server to exit, then sends `SIGTERM`,
-    /// and finally `SIGKILL`.
+    /// Terminates all processes of the group. Waits for the server to exit for at most one second,
+    /// then sends `SIGTERM` to the group, and `SIGKILL` after another second at most.
     ///
     /// The caller must close the standard input of the server first.
     pub(crate) async fn terminate(mut self) {
@@ -87,11 +89,11 @@ impl ProcessGroup {
     }
 }
 
-/// Sends `SIGTERM` to the group. Dropping also closes the input of the watchdog, which then sends
-/// `SIGKILL`.
+/// Sends `SIGTERM` to the group. Dropping the value also closes the standard input of the watchdog,
+/// which sends `SIGKILL` to the group two seconds later.
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // When the watchdog is reaped, the group id may be reused for another group.
+        // After the watchdog is reaped, the group id may belong to an unrelated group.
         if !self.is_reaped {
             self.signal(Signal::TERM);
         }
@@ -100,7 +102,7 @@ impl Drop for ProcessGroup {
 
 fn spawn_watchdog() -> io::Result<(Child, Pid)> {
     let watchdog = Command::new("/bin/sh")
-        .args(["-c", WATCHDOG])
+        .args(["-c", WATCHDOG_SCRIPT])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

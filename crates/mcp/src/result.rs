@@ -1,5 +1,5 @@
-//! Conversion of `tools/call` results to tool outputs. Fields without a counterpart become
-//! metadata.
+//! Conversion of `tools/call` results to tool outputs. MCP fields without a counterpart in
+//! [`ToolOutput`] become metadata.
 
 use crate::metadata;
 use haft_core::{
@@ -10,12 +10,12 @@ use haft_core::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Converts a `CallToolResult` to a tool response.
+/// Converts `result`, a `CallToolResult`, to a tool response.
 ///
 /// # Errors
 ///
 /// Fails if `isError` is `true`, or if `resultType` is present and not `complete`.
-pub(crate) fn outcome(mut result: Value) -> Result<ToolResponse, ToolError> {
+pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolError> {
     match result.get("resultType").and_then(Value::as_str) {
         None | Some("complete") => {}
         Some(other) => {
@@ -58,12 +58,13 @@ fn failed(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-/// Joins the content, the structured content and the warnings to one text, because a [`ToolError`]
-/// contains only a message.
+/// Joins the content, the structured content and the warnings of `output` to one text, because a
+/// [`ToolError`] contains only a message.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
-        // MCP recommends that servers repeat the structured content as text.
+        // MCP recommends that servers repeat the structured content as text. It is then not
+        // appended again.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
         text = join_lines([text, structured.to_string()]);
@@ -77,8 +78,8 @@ fn join_lines(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// A content block of a result. `extra` contains the other fields, such as `annotations`, `_meta`
-/// and `icons`.
+/// A content block of a `CallToolResult`. `extra` contains all fields without a counterpart in
+/// [`Content`], such as `annotations`, `_meta` and `icons`.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block {
@@ -130,13 +131,14 @@ struct Resource {
 
 /// The result of parsing a content block.
 struct ParsedBlock {
-    /// The content items: two for a resource with both `text` and `blob`, otherwise one.
+    /// The content items: two for a resource with both `text` and `blob`, or one for any other
+    /// block.
     content: Vec<Content>,
     extra: Map<String, Value>,
     warning: Option<String>,
 }
 
-/// Parses a content block. An unknown or invalid block is kept as JSON, with a warning.
+/// Parses `block`, a content block. An unknown or invalid block is kept as JSON, with a warning.
 fn parse_block(block: Value) -> ParsedBlock {
     match Block::deserialize(&block).map_err(|error| error.to_string()).and_then(into_content) {
         Ok((content, extra)) => ParsedBlock { content, extra, warning: None },
@@ -177,7 +179,7 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
     })
 }
 
-/// Decodes base64 text. Line breaks are ignored, and padding is optional.
+/// Decodes the text `base64`. Line breaks are ignored, and padding is optional.
 fn decode_base64(mut base64: String) -> Result<Bytes, String> {
     base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
     let padding = base64.len().wrapping_neg() % 4;

@@ -31,11 +31,11 @@ use crate::transport::ServerTransport;
 
 /// An error of [`serve`] or [`serve_stdio`].
 ///
-/// It is not an error if the client closes the connection.
+/// A client that closes the connection does not cause an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The first messages of the client are invalid in all supported protocol revisions.
+    /// The first messages of the client are not valid in any supported protocol revision.
     #[error("the MCP handshake failed")]
     Handshake(#[source] Box<ServerInitializeError>),
     /// The server task panicked or was aborted.
@@ -43,23 +43,23 @@ pub enum ServeError {
     Ended(#[source] tokio::task::JoinError),
 }
 
-/// The time for open calls to finish after the end of the input.
+/// The maximum time for calls in progress to finish after the end of the input.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves a toolset over standard input and output until the input ends.
+/// Serves `tools` over standard input and output until the input ends.
 ///
 /// Supports the protocol revisions 2026-07-28, and 2025-11-25 and earlier.
 ///
-/// Calls run through the toolset's pipeline, which validates and repairs arguments, catches panics
-/// and limits the size of results. If a call fails or panics, or if its arguments are invalid, the
-/// client receives a result with `isError`. A call of an unknown tool is answered with a JSON-RPC
-/// error. The notification `notifications/cancelled` drops the call.
+/// Calls run through the pipeline of the toolset, which validates and repairs arguments, catches
+/// panics and limits the size of results. If a call fails or panics, or if its arguments are
+/// invalid, the client receives a result with `isError`. A call of an unknown tool is answered with
+/// a JSON-RPC error. The notification `notifications/cancelled` drops the call.
 ///
 /// # Shutdown
 ///
-/// After the end of the input, open calls have one second to finish before they are cancelled. A
-/// client can therefore write a request, close its side of the connection and still read the
-/// response.
+/// After the end of the input, calls in progress have one second to finish before they are
+/// cancelled. A client can therefore write a request, close its side of the connection and still
+/// read the response.
 ///
 /// Exit the process when the future completes, because a blocking thread of tokio may still be
 /// waiting for standard input.
@@ -93,7 +93,7 @@ pub async fn serve_stdio(tools: Toolset) -> Result<(), ServeError> {
     serve(tools, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
-/// Serves a toolset over a pair of byte streams. See [`serve_stdio`].
+/// Serves `tools` over the byte streams `reader` and `writer`. See [`serve_stdio`].
 ///
 /// # Errors
 ///
@@ -209,7 +209,8 @@ impl ServerHandler for Server {
     }
 }
 
-/// Converts a panic to a JSON-RPC error. Otherwise rmcp would never respond to the request.
+/// Awaits `work` and converts a panic to a JSON-RPC error. rmcp would otherwise never respond to
+/// the request.
 async fn catch_panic<F: Future>(work: F) -> Result<F::Output, ErrorData> {
     let internal = |_panic| ErrorData::internal_error(Cow::Borrowed("the server panicked"), None);
     AssertUnwindSafe(work).catch_unwind().await.map_err(internal)

@@ -1,4 +1,5 @@
-//! A run of a server process: its start, the handshake, and the requests until the process exits.
+//! A session with a server process: its start, the handshake, and the MCP requests until the
+//! process exits.
 
 use std::{
     io,
@@ -25,19 +26,19 @@ use crate::{
     transport::{ClientTransport, ServerEvents, TransportLimits},
 };
 
-/// The maximum time to wait for the response to `server/discover`. Servers before revision
-/// 2026-07-28 may never respond to it.
+/// The maximum time to wait for the response to `server/discover`. Servers of revisions before
+/// 2026-07-28 may never respond to this request.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The maximum time to read the remaining output of a server that exited.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A running server after a successful handshake.
+/// A session with a running server, after a successful handshake.
 pub(crate) struct Session {
     pub(crate) process: ServerProcess,
     pub(crate) client: Client,
 }
 
-/// The process of a session.
+/// The server process of a session.
 pub(crate) struct ServerProcess {
     group: ProcessGroup,
     stderr: StderrTail,
@@ -63,15 +64,16 @@ pub(crate) enum Handshake {
 /// The error for a server that could not be started.
 pub(crate) struct StartError {
     pub(crate) reason: String,
-    /// The processes of the server. The caller must terminate them.
+    /// The processes of the server, which the caller must terminate. `None` if no process was
+    /// started.
     pub(crate) group: Option<ProcessGroup>,
 }
 
 impl Session {
-    /// Starts a server and performs the handshake. Also returns the kind of handshake for the next
-    /// start.
+    /// Starts `server` and performs the handshake. Returns the session, and the kind of handshake
+    /// for the next start. Fails if `closed` is cancelled.
     ///
-    /// Some servers exit if the first request is not `initialize`. The server is then started a
+    /// Some servers exit if the first MCP request is not `initialize`. Such a server is started a
     /// second time with [`Handshake::Initialize`].
     pub(crate) async fn open(
         server: &StdioServer,
@@ -88,8 +90,8 @@ impl Session {
         }
     }
 
-    /// Closes the connection, so that open calls fail and the server's input closes. Returns the
-    /// process group, which the caller must terminate.
+    /// Closes the connection: calls in progress fail, and the standard input of the server is
+    /// closed. Returns the process group, which the caller must terminate.
     pub(crate) fn disconnect(self) -> ProcessGroup {
         drop(self.client);
         self.process.group
@@ -97,12 +99,12 @@ impl Session {
 }
 
 impl ServerProcess {
-    /// Waits until the server exits or closes its standard output. Returns a message with the
-    /// reason.
+    /// Waits until the server exits or closes its standard output. Returns an error message with
+    /// the reason.
     pub(crate) async fn exited(&mut self) -> String {
         let status = tokio::select! {
             status = self.group.exited() => {
-                // The pipe may still contain responses.
+                // Standard output may still contain responses, so it is read first.
                 let _ = timeout(DRAIN_TIMEOUT, self.events.closed.cancelled()).await;
                 status.ok()
             }
@@ -118,10 +120,11 @@ impl Client {
         self.events.list_changed.notified().await;
     }
 
-    /// Returns `true` if the server sends list changes only to subscribers.
+    /// Returns `true` if the server sends notifications about changes of the tool list only to
+    /// subscribers.
     ///
-    /// Revision 2026-07-28 requires `subscriptions/listen`. Up to 2025-11-25, servers with the
-    /// capability `tools.listChanged` notify every client.
+    /// Revision 2026-07-28 requires a subscription with `subscriptions/listen`. Up to revision
+    /// 2025-11-25, servers with the capability `tools.listChanged` notify every client.
     pub(crate) fn needs_subscription(&self) -> bool {
         self.service.peer().peer_info().is_some_and(|info| {
             let list_changed = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
@@ -129,15 +132,15 @@ impl Client {
         })
     }
 
-    /// Subscribes to list changes and waits until the subscription ends.
+    /// Subscribes to changes of the tool list and waits until the subscription ends.
     ///
-    /// Returns `false` if the server rejects the subscription or does not respond within
-    /// `ack_timeout`.
+    /// Returns `true` if the server accepted the subscription. Returns `false` if it rejected the
+    /// subscription or did not respond within `ack_timeout`.
     pub(crate) async fn subscribe(&self, ack_timeout: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
-                // The list may have changed before the subscription was active.
+                // The tool list may have changed before the subscription was active.
                 self.events.list_changed.notify_one();
                 // The transport has already handled the notifications. This loop only empties the
                 // queue of rmcp.
@@ -151,7 +154,7 @@ impl Client {
     }
 }
 
-/// An error while a server is started or during its handshake.
+/// An error while a server is started, or during the handshake with it.
 enum HandshakeError {
     NotStarted(io::Error),
     /// The server exited before it responded to the handshake.
@@ -213,8 +216,8 @@ async fn start(
     Err(HandshakeError::Failed { group, reason })
 }
 
-/// Performs the handshake. If the server supports only the other kind of handshake, performs a
-/// second one:
+/// Performs the handshake over `transport`. Performs a second handshake of the other kind in two
+/// cases:
 ///
 /// - `server/discover` after a failed `initialize`, if the server responded to the first
 ///   `server/discover` only after the probe timeout
@@ -268,7 +271,7 @@ impl Handshake {
     }
 
     /// Returns the kind of handshake for the next start: `Initialize` if the server negotiated a
-    /// revision with `initialize`, otherwise the same kind.
+    /// revision with `initialize`, or this kind if it did not.
     fn for_restart(self, peer: &Peer<RoleClient>) -> Self {
         match peer.peer_info() {
             Some(info) if info.protocol_version.has_initialize() => Self::Initialize,
@@ -288,13 +291,14 @@ fn config() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-/// Returns the exit status of a server that closed its output, or `None` if it is still running.
+/// Returns the exit status of a server that closed its standard output, or `None` if it is still
+/// running after 200 ms.
 async fn exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
     timeout(DRAIN_TIMEOUT, group.exited()).await.ok().and_then(Result::ok)
 }
 
 /// Formats a message about the exit of a server, with the last lines of its standard error. `phase`
-/// is an addition such as ` during the handshake`.
+/// is empty or an addition such as ` during the handshake`.
 async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
         Some(status) => format!("the server exited{phase} ({status})"),
@@ -305,7 +309,7 @@ async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut Stde
         text += "; stderr:\n";
         text += &last_lines;
     }
-    // A shell exits with 127 if it does not find a command.
+    // A shell exits with status 127 if it does not find a command.
     if status.and_then(|status| status.code()) == Some(127) {
         text += "\nset `PATH` in the server's `env`, or use an absolute path";
     }

@@ -65,19 +65,20 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The error message of all requests after the background task has ended.
+    /// The reason in errors of this source after its background task has ended.
     task_ended: &'static str,
 }
 
 const NO_RUNTIME: &str = "the tokio runtime of the source was shut down, or has no I/O enabled";
 
-/// Returns the label of a server for errors and logs, such as `mcp:files`.
+/// Returns the label of the server `name` for errors and logs, such as `mcp:files`.
 pub(crate) fn label(name: &str) -> String {
     format!("mcp:{name}")
 }
 
 impl McpSource {
-    /// Starts a server in the background.
+    /// Starts `server` in the background. The label of the source contains `name`, for example
+    /// `mcp:files`.
     ///
     /// Until the tools of the server are listed, [`tools`](ToolSource::tools) returns an error.
     ///
@@ -96,7 +97,7 @@ impl McpSource {
         Self { label, status, shutdown: closed.drop_guard(), task_ended: NO_RUNTIME }
     }
 
-    /// Starts a server and waits until its tools are listed.
+    /// Starts `server` and waits until its tools are listed.
     ///
     /// # Errors
     ///
@@ -112,10 +113,10 @@ impl McpSource {
         Ok(source)
     }
 
-    /// Creates a source from an existing rmcp connection. The connection is closed when the source
-    /// is dropped.
+    /// Creates a source from `service`, an existing rmcp connection. The connection is closed when
+    /// the source is dropped.
     ///
-    /// The tool list is fetched only once, because change notifications are delivered to the
+    /// The tool list is fetched only once, because notifications about changes are delivered to the
     /// handler of `service` and not to the source.
     ///
     /// # Errors
@@ -131,7 +132,7 @@ impl McpSource {
         let connection = Connection::external(service.peer().clone());
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
-        // The connection cannot be reopened, so calls do not wait for a new connection.
+        // The connection cannot be reopened, so a call does not wait for a new connection.
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
         let listing = Listing::fetch(&connection, &handle, None, ListLimits::default()).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
@@ -166,12 +167,12 @@ impl McpSource {
     pub async fn close(self) {
         let Self { mut status, shutdown, .. } = self;
         drop(shutdown);
-        // The background task drops the sender when it is done.
+        // The background task drops its status sender after all processes have exited.
         while status.changed().await.is_ok() {}
     }
 }
 
-/// Holds an external connection open until it closes or its source is dropped.
+/// Holds the connection `service` of the caller open until it closes or its source is dropped.
 async fn hold_connection<S: Service<RoleClient>>(
     service: RunningService<RoleClient, S>,
     _status: watch::Sender<SourceStatus>,

@@ -34,7 +34,7 @@ pub struct StdioServer {
     pub command: String,
     /// The arguments of the program.
     pub args: Vec<String>,
-    /// All environment variables of the server.
+    /// The environment variables of the server. It has no others.
     pub env: BTreeMap<String, String>,
     /// The working directory of the server. Default: the working directory of this process.
     pub cwd: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct StdioServer {
     ///
     /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
-    /// The maximum time for listing the tools. Default: [`limits::LIST_TIMEOUT`].
+    /// The maximum time for fetching all pages of the tool list. Default: [`limits::LIST_TIMEOUT`].
     pub list_timeout: Duration,
     /// The maximum number of pages in the tool list. Default: [`limits::LIST_PAGES`].
     pub list_pages: usize,
@@ -53,7 +53,8 @@ pub struct StdioServer {
 }
 
 impl StdioServer {
-    /// Creates a configuration for a command without arguments and environment variables.
+    /// Creates a configuration for `command`, without arguments and environment variables, and with
+    /// the default limits.
     pub fn new(command: impl Into<String>) -> Self {
         Self {
             command: command.into(),
@@ -68,21 +69,21 @@ impl StdioServer {
         }
     }
 
-    /// Appends arguments to the command.
+    /// Appends `args` to the arguments of the program.
     #[must_use]
     pub fn with_args<A: Into<String>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Sets an environment variable of the server.
+    /// Sets the environment variable `name` of the server to `value`.
     #[must_use]
     pub fn with_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Copies environment variables of this process to the environment of the server.
+    /// Copies the environment variables `names` of this process to the environment of the server.
     ///
     /// Variables that are not set or not valid Unicode are skipped.
     #[must_use]
@@ -102,7 +103,7 @@ impl StdioServer {
 
     /// Sets the maximum duration of the handshake.
     ///
-    /// A call waits for at most this time while the server starts.
+    /// A call that is made while the server starts waits for at most this time.
     ///
     /// The handshake begins with `server/discover` of revision 2026-07-28. If the server does not
     /// respond within a third of `timeout`, or within three seconds if that is shorter,
@@ -120,7 +121,7 @@ impl StdioServer {
         self
     }
 
-    /// Sets the maximum time for listing the tools.
+    /// Sets the maximum time for fetching all pages of the tool list.
     #[must_use]
     pub fn with_list_timeout(mut self, timeout: Duration) -> Self {
         self.list_timeout = timeout;

@@ -12,26 +12,28 @@ use crate::{
     listing, result,
 };
 
-/// The maximum number of attempts to send a call. Only a call that was not sent is attempted again.
+/// The maximum number of attempts to send a call. A call is sent again only if the previous attempt
+/// did not send it.
 const SEND_ATTEMPTS: usize = 3;
 
 /// A tool of an MCP server. It comes from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
 ///
-/// The name in its definition is adapted to the rules of all model providers: `get.weather` becomes
-/// `get_weather_` followed by a hash. Requests to the server use the original name.
+/// The name in the tool definition is adapted to the rules of all model providers: `get.weather`
+/// becomes `get_weather_` followed by a hash. Requests to the server use the original name.
 pub struct McpTool {
     definition: ToolDefinition,
     original_name: String,
     handle: ConnectionHandle,
 }
 
-/// Creates a tool from an entry of a server's tool list, on an existing rmcp connection.
+/// Creates a tool from `tool`, an entry of a server's tool list. Its calls use `peer`, an existing
+/// rmcp connection.
 ///
 /// Dropping the tool does not close the connection. If the connection is closed, calls of the tool
 /// fail.
 ///
 /// Progress notifications are delivered to the handler of the connection and not to the tool. Calls
-/// therefore have no idle timeout. Only the timeout in the tool's policy applies.
+/// of the tool therefore have no idle timeout. Only the timeout in the tool's policy applies.
 ///
 /// # Errors
 ///
@@ -114,7 +116,7 @@ impl Tool for McpTool {
             connection.wait_until_closed().await;
         }
         let result = response.map_err(|error| self.tool_error(error))?;
-        result::outcome(result)
+        result::convert_result(result)
     }
 }
 

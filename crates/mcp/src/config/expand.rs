@@ -1,10 +1,10 @@
-/// The maximum depth of variables that are nested in default values.
+/// The maximum nesting depth of variables in default values.
 const MAX_DEPTH: usize = 16;
 
-/// Expands the variables `${NAME}` and `${NAME:-default}` in a text.
+/// Expands the variables `${NAME}` and `${NAME:-default}` in `text`. Returns the expanded text.
 ///
 /// The default is used if the variable is undefined or empty. It may contain variables, which are
-/// looked up only if the default is used. A `$` without `{` is copied unchanged.
+/// looked up only if the default is used. A `$` that is not followed by `{` is copied unchanged.
 ///
 /// # Errors
 ///
@@ -32,8 +32,8 @@ fn expand_within(
     Ok(expanded + rest)
 }
 
-/// Splits `text` at the `}` that closes the variable. The default of the variable may contain
-/// variables.
+/// Splits `text` at the `}` that closes a variable, and returns the variable and the rest. The
+/// default of the variable may contain variables. Returns `None` if there is no such `}`.
 fn split_at_end(text: &str) -> Option<(&str, &str)> {
     let mut nesting = 0_usize;
     for (index, character) in text.char_indices() {

@@ -51,8 +51,8 @@ fn file_of_an_editor_is_parsed() {
     assert_eq!(search.headers["Authorization"], "Bearer s3cret");
 }
 
-/// Behaviour X3: the debug output and the errors of a configuration contain no values that may be
-/// secrets.
+/// Behaviour X3: neither the debug output nor the errors of a configuration contain values that may
+/// be secrets.
 #[test]
 fn secrets_are_not_printed() {
     let text = r#"{"mcpServers": {"a": {"command": "x", "args": ["--key=${TOKEN}"], "env": {"K": "${TOKEN}"}},

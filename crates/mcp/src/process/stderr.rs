@@ -11,15 +11,15 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// The maximum number of bytes that are kept of standard error.
+/// The number of bytes that are kept from the end of standard error.
 const TAIL_BYTES: usize = 16 << 10;
 /// The maximum number of lines of standard error in an error message.
 const ERROR_LINES: usize = 5;
 
 /// The last 16 KiB of a server's standard error.
 ///
-/// A task reads the pipe, so that the server never blocks when it writes to it. Dropping the value
-/// ends the task.
+/// A task reads the pipe, so that the server never blocks when it writes to standard error.
+/// Dropping the value ends the task.
 pub(crate) struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
     reader: AbortOnDropHandle<()>,
@@ -32,9 +32,9 @@ impl StderrTail {
         Self { tail, reader: AbortOnDropHandle::new(reader) }
     }
 
-    /// Returns the last five lines that are not empty, for an error message.
+    /// Returns the last five non-empty lines of standard error, for an error message.
     ///
-    /// First waits for the end of the stream, for at most `drain_timeout`.
+    /// Waits for at most `drain_timeout` until standard error is closed.
     pub(crate) async fn last_lines(&mut self, drain_timeout: Duration) -> String {
         if !self.reader.is_finished() {
             let _ = timeout(drain_timeout, &mut self.reader).await;

@@ -6,10 +6,10 @@ use haft_core::{
 };
 use serde_json::{Value, json};
 
-use super::outcome;
+use super::convert_result;
 
 fn output(result: Value) -> ToolOutput {
-    match outcome(result).unwrap() {
+    match convert_result(result).unwrap() {
         ToolResponse::Done(output) => output,
         pending => panic!("{pending:?}"),
     }
@@ -75,18 +75,20 @@ fn structured_content_is_unchanged() {
     assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
 }
 
-/// Behaviour F42: if a result contains only structured content, the model gets it as text.
+/// Behaviour F42: if a result contains only structured content, the model gets this content as
+/// text.
 #[test]
 fn structured_content_alone_becomes_text() {
     let alone = output(json!({"structuredContent": {"sum": 42}}));
     assert_eq!((alone.text().as_ref(), &alone.structured), (r#"{"sum":42}"#, &Some(json!({"sum": 42}))));
 }
 
-/// Behaviour F43: the error message contains the text, the structured content and the warnings.
+/// Behaviour F43: the message of a failed call contains the text, the structured content and the
+/// warnings of the result.
 #[test]
 fn error_result_fails_the_call_with_its_text() {
     let failed = |result| {
-        let error = outcome(result).unwrap_err();
+        let error = convert_result(result).unwrap_err();
         assert_eq!(error.kind(), FailureKind::Failed);
         error.to_string()
     };
@@ -108,8 +110,8 @@ fn error_result_fails_the_call_with_its_text() {
     assert_eq!(failed(json!([1])), "invalid response: the result is not an object");
 }
 
-/// Behaviour F46: extra fields of a result are metadata for programs and not part of the text for
-/// the model.
+/// Behaviour F46: extra fields of a result become metadata for programs and are not part of the
+/// text for the model.
 #[test]
 fn extra_fields_are_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [
@@ -154,7 +156,7 @@ fn extra_fields_are_metadata() {
     .assert_eq(&serde_json::to_string_pretty(&output.metadata).unwrap());
 }
 
-/// Some servers insert line breaks into base64 or omit the padding. Both must be decoded.
+/// Base64 with line breaks or without padding must be decoded, because some servers send it.
 #[test]
 fn base64_may_have_line_breaks_and_no_padding() {
     for data in ["aGFmdA==", "aGFmdA", "aG\r\nFm\ndA==\n"] {
@@ -181,7 +183,7 @@ fn unknown_content_is_kept_as_json() {
 /// Behaviour P9 and P10: a result of the unsupported type `input_required` fails the call.
 #[test]
 fn unsupported_result_type_fails_the_call() {
-    let error = outcome(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
+    let error = convert_result(json!({"resultType": "input_required", "inputRequests": {}})).unwrap_err();
     assert_eq!(error.to_string(), "the result type \"input_required\" is not supported");
-    assert!(outcome(json!({"resultType": "complete", "content": []})).is_ok());
+    assert!(convert_result(json!({"resultType": "complete", "content": []})).is_ok());
 }

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Runs a call through the pipeline. Progress is sent to the client until the client closes the
-/// input.
+/// Runs `call` through `pipeline` and returns its result. Progress is sent to the client until the
+/// input of the server ends.
 pub(super) async fn run(
     pipeline: &Pipeline,
     tools: ToolList,
@@ -36,13 +36,14 @@ pub(super) async fn run(
         done.cancel();
         outcomes
     };
-    // When the input has ended, rmcp sends only responses.
+    // When the input has ended, rmcp sends only responses, so progress is no longer forwarded.
     let forwarding = input_closed.run_until_cancelled(forward_progress(&cx.peer, reports, &done));
     let (outcomes, _) = tokio::join!(running, forwarding);
     outcomes.into_iter().next().map(CallOutcome::into_result)
 }
 
-/// Forwards progress reports to the client until the call is done and the queue is empty.
+/// Forwards the progress reports in `reports` to `client` until the call is done and the queue is
+/// empty.
 async fn forward_progress(
     client: &Peer<RoleServer>,
     mut reports: mpsc::Receiver<ProgressNotificationParam>,
@@ -60,7 +61,8 @@ async fn forward_progress(
     }
 }
 
-/// A progress sink that queues the reports of a call whose request has a progress token.
+/// A progress sink that queues the reports of one call. `token` is the progress token of the MCP
+/// request.
 struct ChannelSink {
     token: ProgressToken,
     sender: mpsc::Sender<ProgressNotificationParam>,

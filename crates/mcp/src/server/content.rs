@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::definition::is_object;
 use crate::metadata;
 
-/// Encodes a tool result as a `CallToolResult`.
+/// Encodes `result` as a `CallToolResult`. `definition` is the definition of the called tool.
 pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToolResult {
     let warnings = result.warnings.iter().map(|warning| ContentBlock::text(format!("Warning: {warning}")));
     match result.outcome {
@@ -39,8 +39,8 @@ pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToo
     }
 }
 
-/// Adds extra fields such as `annotations` to a content block. Fields that MCP does not define are
-/// dropped.
+/// Adds the fields in `extra`, such as `annotations`, to `block`. Fields that MCP does not define
+/// are dropped.
 fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     let Ok(mut json) = serde_json::to_value(&*block) else { return };
     merge(&mut json, Value::Object(extra));
@@ -49,7 +49,8 @@ fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     }
 }
 
-/// Merges `from` into `into` recursively. Existing values are kept.
+/// Merges the object `from` into the object `into`, including nested objects. Existing values are
+/// not replaced.
 fn merge(into: &mut Value, from: Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {
@@ -60,9 +61,10 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Wraps a value that is not an object in `{"result": …}`, because MCP requires an object.
+/// Wraps `value` in `{"result": …}` if the output schema is not an object schema, because MCP
+/// requires an object. Without an output schema, a value is wrapped if it is not an object.
 ///
-/// [`definition`](super::definition) wraps the output schema in the same way.
+/// The module [`definition`](super::definition) wraps the output schema in the same way.
 fn with_object_root(definition: &ToolDefinition, value: Value) -> Value {
     let has_object_root = definition.output_schema().map_or_else(|| value.is_object(), is_object);
     if has_object_root { value } else { json!({ "result": value }) }
@@ -73,7 +75,8 @@ fn encode_block(index: usize, content: Content) -> ContentBlock {
         Content::Text { text } => ContentBlock::text(text),
         Content::Image { data, media_type } => ContentBlock::image(data.to_base64(), media_type),
         Content::Audio { data, media_type } => ContentBlock::audio(data.to_base64(), media_type),
-        // MCP has no content block for other binary data. A resource fits, but needs a URI.
+        // MCP has no content block for other binary data. It is sent as a resource, which needs a
+        // URI.
         Content::Blob { data, media_type } => {
             let contents = ResourceContents::blob(data.to_base64(), format!("result://content/{index}"));
             ContentBlock::resource(contents.with_mime_type(media_type))

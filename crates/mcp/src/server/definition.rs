@@ -4,7 +4,7 @@ use haft_core::{Schema, ToolDefinition};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
-/// Encodes a tool definition as an entry of the tool list.
+/// Encodes `definition` as an entry of the tool list.
 pub(super) fn encode(definition: &ToolDefinition) -> Tool {
     let description = Some(definition.description()).filter(|text| !text.is_empty());
     let description = description.map(|text| Cow::Owned(text.to_owned()));
@@ -26,13 +26,13 @@ pub(super) fn encode(definition: &ToolDefinition) -> Tool {
     tool
 }
 
-/// Returns `true` if the schema declares `"type": "object"`.
+/// Returns `true` if `schema` declares `"type": "object"`.
 pub(super) fn is_object(schema: &Schema) -> bool {
     schema.as_value().get("type").is_some_and(|root| root == "object")
 }
 
-/// Returns the schema as an object schema, because MCP requires one. Any other schema becomes the
-/// schema of a property `result`.
+/// Returns `schema` if it is an object schema. If not, returns an object schema with `schema` as
+/// the schema of the property `result`, because MCP requires an object.
 fn with_object_root(schema: &Schema) -> Value {
     if is_object(schema) { schema.as_value().clone() } else { schema.wrapped_in_object("result") }
 }

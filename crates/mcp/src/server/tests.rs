@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{ServeError, serve};
 
-/// A client that does not use `rmcp`, so that each test controls the messages.
+/// A test client without `rmcp`, so that each test controls the JSON-RPC messages.
 struct Client {
     output: WriteHalf<DuplexStream>,
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -79,7 +79,7 @@ fn add() -> DynamicTool {
 
 /// Creates a tool that never finishes.
 ///
-/// The tool notifies `started` when it is called, and `ended` when the call is dropped.
+/// The tool notifies `started` when it is called, and `ended` when its call is dropped.
 fn forever(started: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
     struct NotifyOnDrop(Arc<Notify>);
     impl Drop for NotifyOnDrop {
@@ -171,8 +171,8 @@ async fn client_without_initialize_is_served() {
     assert_eq!(sum["result"]["resultType"], "complete");
 }
 
-/// Behaviour F56: a panic and invalid arguments are returned as results with `isError`. An unknown
-/// tool is a JSON-RPC error.
+/// Behaviour F56: a call that panics and a call with invalid arguments return a result with
+/// `isError`. A call of an unknown tool returns a JSON-RPC error.
 #[tokio::test]
 async fn failures_are_results_or_protocol_errors() {
     let panics = tool_fn("panics", "", |Nothing {}| async move {
@@ -219,7 +219,7 @@ async fn arguments_other_than_an_object_fail_the_call() {
     );
 }
 
-/// Behaviour F56: open calls are cancelled one second after the client closes the input.
+/// Behaviour F56: calls in progress are cancelled one second after the client closes the input.
 #[tokio::test(start_paused = true)]
 async fn end_of_input_cancels_calls_after_one_second() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -236,7 +236,8 @@ async fn end_of_input_cancels_calls_after_one_second() {
     assert_eq!(closed.elapsed().as_secs(), 1);
 }
 
-/// A client may write a request, close its side of the connection and still read the response.
+/// The response must arrive even if the client closes its side of the connection after it has sent
+/// the request.
 #[tokio::test(start_paused = true)]
 async fn short_call_finishes_after_the_end_of_input() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
@@ -271,7 +272,7 @@ async fn cancelled_call_is_dropped_without_a_response() {
     );
 }
 
-/// The server ends at the end of its input, even before the handshake.
+/// The server must end at the end of its input, even before the handshake.
 #[tokio::test]
 async fn end_of_input_ends_the_server() {
     let mut client = Client::initialized(Toolset::new().with(add())).await;
@@ -302,7 +303,7 @@ async fn progress_is_sent_before_the_response() {
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// All types of content, the warnings and the metadata of an output are sent to the client.
+/// All types of content, the warnings and the metadata of a tool output must be sent to the client.
 #[tokio::test]
 async fn content_and_metadata_are_encoded() {
     let content = vec![
@@ -349,8 +350,8 @@ async fn content_and_metadata_are_encoded() {
     .assert_eq(&blocks.join("\n"));
 }
 
-/// MCP requires an object as structured content. Any other output schema must be wrapped in an
-/// object schema, and its `$ref`s must be adjusted.
+/// An output schema that is not an object schema must be wrapped in one, because MCP requires an
+/// object as structured content. Its `$ref`s must be adjusted.
 #[tokio::test]
 async fn output_schema_is_wrapped_in_an_object() {
     let node = json!({

@@ -21,13 +21,13 @@ const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_max_delay(Duration::from_secs(30))
     .without_max_times();
 
-/// The minimum duration of a successful attempt that resets the backoff.
+/// The minimum duration of a successful attempt after which the backoff is reset.
 const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 
 /// The minimum time between two refreshes of the tool list.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Starts a server and restarts it whenever it exits, until the source is dropped.
+/// Starts `server` and restarts it whenever it exits, until the source is dropped.
 pub(super) async fn run(
     server: StdioServer,
     handle: ConnectionHandle,
@@ -57,7 +57,8 @@ struct Supervisor {
     listing: Option<Listing>,
 }
 
-/// The result of an attempt to run the server, or to subscribe to list changes.
+/// The result of an attempt to run the server, or of an attempt to subscribe to changes of its tool
+/// list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     /// The server listed its tools, or the subscription was active.
@@ -66,7 +67,7 @@ enum Attempt {
 }
 
 impl Supervisor {
-    /// Runs the server once, until it exits.
+    /// Starts the server and runs it until it exits or the source is dropped.
     async fn run_once(&mut self) -> Attempt {
         match self.open().await {
             Ok(session) => {
@@ -112,7 +113,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Keeps a session open until the server exits or the source is dropped, and then terminates
+    /// Keeps `session` open until the server exits or the source is dropped, and then terminates
     /// the server.
     async fn serve(&mut self, mut session: Session) {
         let closed = self.closed.clone();
@@ -130,8 +131,8 @@ impl Supervisor {
         session.disconnect().terminate().await;
     }
 
-    /// Fetches the tool list after each change notification. If this fails, the list is left
-    /// unchanged.
+    /// Fetches the tool list after each change notification. If this fails, the previous list
+    /// remains valid.
     async fn refresh(&mut self, client: &Client) -> Infallible {
         let ack_timeout = self.server.list_timeout;
         let refresh = async {
@@ -149,8 +150,8 @@ impl Supervisor {
     }
 }
 
-/// Subscribes to list changes if the protocol revision requires it, and renews the subscription
-/// when it ends.
+/// Subscribes to changes of the tool list if the protocol revision requires it, and renews the
+/// subscription when it ends.
 async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     let mut backoff = Backoff::default();
     while client.needs_subscription() {
@@ -161,7 +162,7 @@ async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     }
 }
 
-/// Computes the delay before the next attempt to run the server or to subscribe.
+/// The delays between attempts to run the server, or between attempts to subscribe.
 struct Backoff {
     delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
     has_failed: bool,
@@ -179,7 +180,7 @@ impl Backoff {
             *self = Self::default();
         }
         let delay = self.delays.next().unwrap_or_default();
-        // After a successful attempt, the first retry is immediate.
+        // After the first attempt succeeded, the next attempt is immediate.
         let is_immediate = attempt == Attempt::Succeeded && !self.has_failed;
         self.has_failed = true;
         if is_immediate { Duration::ZERO } else { delay }

@@ -45,38 +45,39 @@ pub(crate) struct TransportLimits {
 
 /// The client side of the stdio transport.
 ///
-/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates another
+/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates a second
 /// transport over the same streams, so that a second handshake does not need a new process.
 pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
     writer: Writer<W>,
     open_requests: HashMap<RequestId, OpenRequest>,
-    /// The id and the deadline of a `server/discover` request without a response.
+    /// The id and the deadline of the `server/discover` request that has no response yet, if any.
     probe: Option<(RequestId, Instant)>,
     events: Arc<ServerEvents>,
     limits: TransportLimits,
     has_stray_output: bool,
 }
 
-/// A request that was sent and has no response yet.
+/// An MCP request that was sent and has no response yet.
 struct OpenRequest {
     response: ResponseKind,
     subscriber: Option<ProgressSubscriber>,
 }
 
-/// The way in which a response is parsed.
+/// The way in which the response to an open request is parsed.
 #[derive(Clone, Copy)]
 enum ResponseKind {
     /// The result is kept as JSON, because the types of rmcp drop unknown fields.
     Raw,
     /// The result is parsed by rmcp.
     Typed,
-    /// The result is parsed by rmcp. The request stays open until its subscription ends.
+    /// The result is parsed by rmcp. The request remains open until its subscription ends.
     Subscription,
     /// The result is parsed by rmcp. An invalid response is treated as the error "method not
     /// found".
     Probe,
-    /// The response to a probe that timed out. It is recorded, but not passed to rmcp.
+    /// The response to a `server/discover` request that timed out. It is recorded, but not passed
+    /// to rmcp.
     LateProbe,
 }
 
@@ -86,7 +87,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Self::over(lines, Writer::new(writer), events, limits)
     }
 
-    /// Creates a transport over the same streams, without open requests.
+    /// Creates a transport over the same streams, without open requests, for a second handshake.
     pub(crate) fn reopen(&self) -> Self {
         Self::over(Arc::clone(&self.lines), self.writer.clone(), Arc::clone(&self.events), self.limits)
     }
@@ -128,8 +129,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         }
     }
 
-    /// Parses a line of output. Returns `None` for lines that are not messages and for responses
-    /// without an open request.
+    /// Parses `line`, a line of the server's standard output. Returns `None` if there is no message
+    /// for rmcp, for example for a log line or a response without an open request.
     fn parse(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
         if !line.start().trim_ascii_start().starts_with(b"{") {
             self.log_stray_output(line.start());
@@ -148,6 +149,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         };
         match serde_json::from_str::<Envelope<'_>>(text) {
             // Many programs write logs as JSON, and a log record may contain an `id` or an `error`.
+            // An object without `jsonrpc` is therefore not a message.
             Ok(envelope) if envelope.jsonrpc.is_none() => {
                 self.log_stray_output(&line);
                 None
@@ -163,7 +165,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let id = match (&envelope.id, &error) {
             (Some(id), _) => id.clone(),
             // JSON-RPC 2.0, section 5: `id` is null if the server could not read the id of the
-            // request.
+            // request. The error is then assigned to the only open request.
             (None, Some(Ok(_))) => self.only_open_request()?,
             (None, _) => return None,
         };
@@ -184,8 +186,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         })
     }
 
-    /// Fails the open request with the id `id`. If there is no id, the line is logged as stray
-    /// output.
+    /// Removes the open request `id` and returns an error response for it. If `id` is `None`, logs
+    /// `line` as stray output and returns `None`.
     fn fail_request(
         &mut self,
         id: Option<RequestId>,
@@ -200,8 +202,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some(invalid_response(id, kind, reason))
     }
 
-    /// Removes the open request with the id of a response. Some servers return a numeric id as a
-    /// string (`"1"`).
+    /// Removes the open request `id`, and returns its id and the kind of its response, or `None` if
+    /// there is no such request. The string `"1"` also matches the numeric id 1, because some
+    /// servers return numeric ids as strings.
     fn take_request(&mut self, id: RequestId) -> Option<(RequestId, ResponseKind)> {
         let id = match id {
             RequestId::String(text) if !self.open_requests.contains_key(&RequestId::String(text.clone())) => {
@@ -217,7 +220,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some((id, response))
     }
 
-    /// Returns the id of the open request if there is exactly one. Subscriptions do not count.
+    /// Returns the id of the open request if there is exactly one, or `None` if not. Subscriptions
+    /// do not count.
     fn only_open_request(&self) -> Option<RequestId> {
         let mut open = self
             .open_requests
@@ -250,8 +254,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             .ok()
     }
 
-    /// Logs the first non-empty line that is not a message. Later lines are dropped without a log
-    /// entry.
+    /// Logs `line` if it is the first non-empty line that is not a message. Later lines are dropped
+    /// without a log entry.
     fn log_stray_output(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() || self.has_stray_output {
             return;
@@ -263,7 +267,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         );
     }
 
-    /// Fails the probe with "method not found", so that rmcp falls back to `initialize`.
+    /// Returns the error response "method not found" for the open `server/discover` request, if
+    /// any. rmcp then falls back to `initialize`.
     fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
         let request = OpenRequest { response: ResponseKind::LateProbe, subscriber: None };
@@ -292,10 +297,10 @@ fn invalid_response(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJs
     JsonRpcMessage::error(ErrorData::new(code, format!("invalid response: {reason}"), None), Some(id))
 }
 
-/// Parses a JSON-RPC error object.
+/// Parses the JSON-RPC error object `error`.
 ///
-/// Some servers send a string or an unknown object as `error`. The function then returns `Err` with
-/// an excerpt of this value as the message.
+/// Some servers send a string or an unknown object instead. The function then returns `Err` with an
+/// excerpt of this value as the message.
 fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
     serde_json::from_str(error.get()).map_err(|_other| {
         ErrorData::internal_error(truncate(error.get(), MAX_EXCERPT_BYTES).to_owned(), None)

@@ -24,12 +24,13 @@ pub(crate) struct Envelope<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Finds the `id` of a message that is truncated, too long, too deeply nested or not UTF-8.
+/// Returns the `id` of a message that is truncated, too long, too deeply nested or not UTF-8.
 ///
-/// Returns `None` for a complete object without the key `jsonrpc`, because it is not a message.
+/// Returns `None` if no `id` is found. Also returns `None` for a complete object without the key
+/// `jsonrpc`, because it is not a message.
 pub(crate) fn salvage_id(bytes: &[u8]) -> Option<RequestId> {
     let mut id = None;
-    // Parsing is expected to fail. The visitor stores the id as soon as it has read it.
+    // Parsing is expected to fail. The visitor stores the id as soon as it has parsed it.
     let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(IdVisitor(&mut id));
     id
 }
@@ -59,7 +60,8 @@ impl<'de> Visitor<'de> for IdVisitor<'_> {
     }
 }
 
-/// Finds the `id` of a message in `tail`, the end of the message. `id` must be the last key.
+/// Returns the `id` of a message from `tail`, the end of the message, or `None` if `id` is not the
+/// last key.
 ///
 /// JSON-RPC does not define the order of keys, so a long `result` may precede `id`.
 pub(crate) fn salvage_last_id(tail: &[u8]) -> Option<RequestId> {

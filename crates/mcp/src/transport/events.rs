@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Events of a connection. The transport sets them while it reads.
+/// The events that the transport detects while it reads the server's output.
 #[derive(Default)]
 pub(crate) struct ServerEvents {
     /// Notified when the server sends `notifications/tools/list_changed`.

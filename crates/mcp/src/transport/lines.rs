@@ -8,14 +8,13 @@ const EXCERPT_BYTES: usize = 1024;
 pub(crate) enum Line {
     /// A complete line, without the newline.
     Complete(Vec<u8>),
-    /// A line longer than the limit. Only the first and the last bytes are kept; `length` is in
-    /// bytes.
+    /// A line longer than the limit. Only `head`, the first bytes, and `tail`, the last bytes, are
+    /// kept. `length` is the length of the whole line in bytes.
     TooLong { head: Vec<u8>, tail: Vec<u8>, length: usize },
 }
 
 impl Line {
-    /// Returns the bytes from the start of the line: all of them, or the first 1,024 if the line is
-    /// too long.
+    /// Returns the start of the line: the whole line, or its first 1,024 bytes if it is too long.
     pub(crate) fn start(&self) -> &[u8] {
         match self {
             Self::Complete(line) => line,
@@ -30,7 +29,7 @@ pub(crate) struct Lines<R> {
     buffer: LineBuffer,
 }
 
-/// The line that is being read.
+/// The part of the current line that was read so far.
 struct LineBuffer {
     limit: usize,
     length: usize,

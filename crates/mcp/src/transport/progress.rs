@@ -8,18 +8,18 @@ use tokio::sync::mpsc;
 /// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Subscribes to the progress notifications of a request.
+/// Subscribes to the progress notifications of `request` and returns the receiver of the reports.
 ///
-/// Must be called before the request is sent, because the first notification may arrive
-/// immediately. All reports are delivered before the response.
+/// Must be called before `request` is sent, because the first notification may arrive immediately.
+/// All reports are delivered before the response.
 pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
     let (sender, reports) = mpsc::channel(PROGRESS_BUFFER);
     request.extensions_mut().insert(ProgressSender(sender));
     reports
 }
 
-/// A request extension that passes the sender of progress reports to the transport. Extensions are
-/// not serialized.
+/// An extension of a [`ClientRequest`] that passes the sender of progress reports to the transport.
+/// Extensions are not serialized.
 #[derive(Clone)]
 struct ProgressSender(mpsc::Sender<Progress>);
 
@@ -35,7 +35,7 @@ impl ProgressSubscriber {
         Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
     }
 
-    /// Forwards a progress notification if its token is the token of the request.
+    /// Forwards `report` if its progress token is the token of the open request.
     pub(super) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {
             let ProgressNotificationParam { progress, total, message, .. } = report;

@@ -31,10 +31,10 @@ pub(crate) struct ServerTransport<R, W> {
     /// It is a separate task because rmcp may drop the `receive` future at any time, and a
     /// partially written line would corrupt the stream.
     error_response: Option<JoinHandle<io::Result<()>>>,
-    /// Set by the first request other than `ping` and `server/discover`.
+    /// Set when the first request other than `ping` and `server/discover` is received.
     ///
-    /// Until then, messages that are not requests are dropped. rmcp 3.9 would end the session with
-    /// `ExpectedInitializeRequest` if it received one.
+    /// Before this request, messages that are not requests are dropped, because rmcp 3.9 would end
+    /// the session with `ExpectedInitializeRequest`.
     session_started: bool,
 }
 
@@ -44,7 +44,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
         Self { lines, writer, input_closed, error_response: None, session_started: false }
     }
 
-    /// Reads the next message. Returns `None` at the end of the input.
+    /// Reads the next message. Returns `None` at the end of the input, or if an error response
+    /// cannot be written.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             self.flush_error_response().await?;
@@ -66,7 +67,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
         }
     }
 
-    /// Waits until the pending error response is written. Returns `None` if writing failed.
+    /// Waits until the pending error response, if any, is written. Returns `None` if writing
+    /// failed.
     async fn flush_error_response(&mut self) -> Option<()> {
         if let Some(task) = &mut self.error_response {
             let written = task.await;
@@ -77,7 +79,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
     }
 }
 
-/// Parses a line. If it is invalid, returns the error response for the client.
+/// Parses `line` as a message. If it is invalid, returns the error response for the client.
 fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let response = |error, id: Option<RequestId>| Box::new(ServerJsonRpcMessage::error(error, id));
     let line = match line {
@@ -95,7 +97,7 @@ fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> 
     }
 }
 
-/// Returns `true` for all requests except `ping` and `server/discover`.
+/// Returns `true` if `message` is a request other than `ping` and `server/discover`.
 fn starts_session(message: &ClientJsonRpcMessage) -> bool {
     let JsonRpcMessage::Request(request) = message else { return false };
     !matches!(request.request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_))

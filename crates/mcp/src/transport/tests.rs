@@ -102,7 +102,8 @@ async fn stray_output_and_unmatched_responses_are_dropped() {
     );
 }
 
-/// Behaviour P4: a line of a log must not be mistaken for the response to the only open request.
+/// Behaviour P4: a log line on standard output is not mistaken for the response to the only open
+/// request.
 #[tokio::test]
 async fn log_lines_on_standard_output_fail_no_call() {
     let (mut client, mut server) = connect();
@@ -134,7 +135,7 @@ async fn log_lines_on_standard_output_fail_no_call() {
     assert_eq!(received.to_string(), response);
 }
 
-/// A subscription must not count as the only open request, because it stays open.
+/// A subscription must not count as the only open request, because it remains open until it ends.
 #[tokio::test]
 async fn error_without_an_id_does_not_end_a_subscription() {
     let (mut client, mut server) = connect();
@@ -172,7 +173,7 @@ async fn id_may_be_returned_as_a_string() {
     assert_eq!(receive(&mut client).await["id"], json!(1));
 }
 
-/// The server responds to an invalid message with an error and continues to read.
+/// The server must respond to an invalid message with an error and continue to read.
 #[tokio::test]
 async fn server_rejects_unreadable_messages() {
     let (ours, theirs) = duplex(1 << 16);
@@ -193,8 +194,8 @@ async fn server_rejects_unreadable_messages() {
     assert_eq!(errors, [(&Value::Null, &json!(-32700)), (&json!(5), &json!(-32700))]);
 }
 
-/// rmcp may drop the `receive` future whenever another event occurs. The error response must still
-/// be written completely.
+/// The error response must be written completely even if rmcp drops the `receive` future, which it
+/// may do at any time.
 #[tokio::test]
 async fn error_response_is_complete_if_receive_is_dropped() {
     let (ours, theirs) = duplex(8);

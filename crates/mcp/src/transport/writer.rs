@@ -6,7 +6,7 @@ use tokio::{
     sync::Mutex,
 };
 
-/// A writer that sends one message per line. Clones share the stream.
+/// A writer that sends one JSON message per line. Clones share the stream.
 pub(crate) struct Writer<W>(Arc<Mutex<Option<W>>>);
 
 impl<W> Clone for Writer<W> {
@@ -20,7 +20,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
         Self(Arc::new(Mutex::new(Some(stream))))
     }
 
-    /// Serializes the message immediately and writes it when the future is polled.
+    /// Serializes `message` immediately and writes it when the returned future is polled.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
         }
     }
 
-    /// Closes the stream, so that the peer reads the end of the stream.
+    /// Closes the stream, so that the peer reads the end of its input.
     pub(crate) async fn close(&self) {
         self.0.lock().await.take();
     }

@@ -1,5 +1,5 @@
-//! Child processes of the tests. They run this test binary as a server, or as the owner of a
-//! server.
+//! Child processes for the tests. They run this test binary as an MCP server, or as the owner of an
+//! MCP server.
 
 mod owner;
 mod responses;
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 const MODE: &str = "mode:";
 
-/// Returns the arguments with which the test binary runs only [`child`], without capturing the
-/// output.
+/// Returns the arguments with which the test binary runs only the test [`child`] in the mode
+/// `mode`, without capturing its output.
 pub(crate) fn arguments(mode: &str) -> Vec<String> {
     ["child::child", "--exact", "--nocapture", "--test-threads=1"]
         .map(str::to_owned)
@@ -27,13 +27,13 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
         .collect()
 }
 
-/// The entry point of a child process. It returns immediately if no mode is given.
+/// The entry point of a child process. It does nothing if the arguments contain no mode.
 #[test]
 fn child() {
     let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
         return;
     };
-    // The test harness may have started a line, so this ends it.
+    // The test harness may have written an incomplete line, which this line break ends.
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
@@ -43,7 +43,7 @@ fn child() {
     process::exit(0);
 }
 
-/// Runs a server that does not use `rmcp` and has the faults of `mode`.
+/// Runs an MCP server without `rmcp`, with the faults of `mode`.
 ///
 /// | mode | behaviour |
 /// |---|---|

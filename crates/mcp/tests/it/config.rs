@@ -24,7 +24,7 @@ async fn servers_of_a_file_are_started() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F53: an error in an `mcp.json` file contains the path of the file.
+/// Behaviour F53: the error for an invalid `mcp.json` file contains the path of the file.
 #[test]
 fn error_has_the_path() {
     let folder = tempfile::tempdir().unwrap();

@@ -36,7 +36,8 @@ fn add() -> DynamicTool {
     tool_fn("add", "Adds.", |Add { x, y }| async move { x + y })
 }
 
-/// Serves a toolset and connects an rmcp client to it. Returns the connection and the server task.
+/// Serves `tools` and connects an rmcp client to the server. Returns the connection and the server
+/// task.
 async fn connect(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<Result<(), ServeError>>) {
     let (client, server) = duplex(1 << 16);
     let (reader, writer) = split(server);
@@ -96,7 +97,7 @@ async fn lost_connection_fails_calls_immediately() {
     }
 }
 
-/// A transport that sends a call and then returns an error as if it had not.
+/// A transport that sends a tool call and then returns an error as if the call was not sent.
 ///
 /// The HTTP transport of rmcp does the same if the response to a call is lost.
 struct SendThenFail {

@@ -41,7 +41,7 @@ async fn crash_during_a_call_restarts_the_server() {
     let again = tools.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(again.model_text(), "42");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "called\n", "the call is not repeated");
-    // The tool list did not change, so its snapshot is the same.
+    // The tool list did not change, so the tools are the same.
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
@@ -51,7 +51,7 @@ async fn crash_fails_every_open_call() {
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();
     let tools = Toolset::new().with_source(source);
     // The server handles calls one at a time. The first call crashes it, so it never reads the
-    // others.
+    // other calls.
     let calls = (0..3).map(|_| tools.call("die", json!({"pause": 200})));
     let outcomes = timeout(Duration::from_secs(10), futures::future::join_all(calls)).await.unwrap();
     for outcome in outcomes {
@@ -67,7 +67,7 @@ async fn handshake_without_a_response_times_out() {
     assert_eq!(error.to_string(), "tool source mcp:mute: no response to the handshake within 300ms");
 }
 
-/// Behaviour P2: the tools of other servers can be used while a server starts.
+/// Behaviour P2: while one server starts, the tools of other servers can be used.
 #[tokio::test(flavor = "multi_thread")]
 async fn starting_server_does_not_delay_others() {
     let mute = McpSource::start("mute", server("no_response"));
@@ -79,7 +79,7 @@ async fn starting_server_does_not_delay_others() {
     assert_eq!(reasons, ["tool source mcp:mute has no tools: the server is still starting"]);
 }
 
-/// Behaviour F49: if the program does not exist, the error names it.
+/// Behaviour F49: if the program of a server does not exist, the error names the program.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_program_is_reported() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
@@ -87,8 +87,8 @@ async fn missing_program_is_reported() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Behaviour F49: a failed start is retried in the background. The tools of other servers can be
-/// used meanwhile.
+/// Behaviour F49: a failed start is retried in the background. During the retries, the tools of
+/// other servers can be used.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_start_is_retried_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,7 +117,8 @@ async fn failed_start_is_retried_in_the_background() {
     assert_eq!(tools.call("add", json!({"x": 17, "y": 25})).await.model_text(), "42");
 }
 
-/// Behaviour F49: the error contains the exit status and the last lines of standard error.
+/// Behaviour F49: if the server exits during the handshake, the error contains its exit status and
+/// the last lines of its standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_during_the_handshake_is_reported_with_stderr() {
     let server = StdioServer::new("sh").with_args(["-c", "echo 'no licence' >&2; exit 3"]);
@@ -168,7 +169,8 @@ async fn dropping_the_connect_future_leaves_no_process() {
     assert_eq!(processes.remaining().await, 0);
 }
 
-/// Behaviour F51: the server ends with its owner, even if the owner is killed, exits or panics.
+/// Behaviour F51: a server ends with the process that owns it, even if this process is killed,
+/// exits or panics.
 #[tokio::test(flavor = "multi_thread")]
 async fn end_of_the_owner_leaves_no_process() {
     let ends = ["waits", "exits", "panics", "returns"].map(async |how| {

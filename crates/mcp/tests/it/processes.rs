@@ -2,10 +2,10 @@ use std::{collections::HashSet, fs, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-/// Finds the processes of a server in `/proc`.
+/// A search for the processes of a server in `/proc`.
 ///
-/// They are the processes that have a marker in their command line, and all other processes in the
-/// same process groups. The watchdog of a group does not have the marker.
+/// These are the processes with `marker` in their command line, and all other processes in their
+/// process groups. The watchdog of a group does not have the marker.
 pub(crate) struct ServerProcesses {
     marker: String,
     groups: HashSet<String>,
@@ -16,7 +16,8 @@ impl ServerProcesses {
         Self { marker: marker.to_owned(), groups: HashSet::new() }
     }
 
-    /// Counts the running processes of the server. Remembers their process groups for later calls.
+    /// Returns the number of running processes of the server. Stores their process groups, because
+    /// later only processes without the marker may be running.
     pub(crate) fn count(&mut self) -> usize {
         let (own, _) = group_and_state("self").unwrap();
         let ids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
@@ -32,8 +33,8 @@ impl ServerProcesses {
             String::from_utf8_lossy(&line).contains(&self.marker)
         };
         let marked: HashSet<_> = running.iter().filter(|(id, _)| marked(id)).cloned().collect();
-        // The owner of a server also has the marker, but it belongs to the process group of this
-        // test.
+        // The owner of a server also has the marker, but belongs to the process group of this test,
+        // which must not be counted.
         self.groups.extend(marked.iter().map(|(_, group)| group.clone()).filter(|group| *group != own));
         running.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
     }

@@ -19,7 +19,7 @@ struct Add {
 #[derive(serde::Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// Serves two tools over standard input and output. Runs in the child process.
+/// Serves two tools over standard input and output. This function runs in the child process.
 pub(crate) fn child() {
     let tools = Toolset::new()
         .with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))

@@ -39,7 +39,7 @@ async fn protocol_revision_is_detected() {
     join_all(modes).await;
 }
 
-/// Behaviour F43: results with `isError` and JSON-RPC errors fail the call.
+/// Behaviour F43: a call fails if the server returns a result with `isError` or a JSON-RPC error.
 #[tokio::test(flavor = "multi_thread")]
 async fn server_errors_fail_the_call() {
     let tools = tools_of("legacy").await;
@@ -87,7 +87,7 @@ async fn invalid_tools_are_quarantined() {
         ]"#]]
     .assert_eq(&serde_json::to_string_pretty(&definitions).unwrap());
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
-    // The messages after "invalid schema" are from `haft-schema` and are tested there.
+    // The texts after "invalid schema" are from `haft-schema` and are tested there.
     let prefixes: Vec<_> =
         diagnostics.iter().filter_map(|line| line.split(": invalid schema").next()).collect();
     expect![[r#"
@@ -98,8 +98,8 @@ async fn invalid_tools_are_quarantined() {
     .assert_eq(&prefixes.join("\n"));
 }
 
-/// Behaviour F47: all pages of the tool list are fetched. A repeated cursor and more than 100 pages
-/// are errors.
+/// Behaviour F47: all pages of the tool list are fetched. A repeated cursor or a list of more than
+/// 100 pages is an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn pagination_ends() {
     let names = tools_of("empty_cursor").await.names().await;
@@ -127,7 +127,7 @@ async fn wait_for_list_requests(tools: &ToolList, count: u32) {
     timeout(Duration::from_secs(10), reached).await.unwrap();
 }
 
-/// Waits until the source lists the tool with the name `tool`.
+/// Waits until the tool list of `source` contains the tool with the name `tool`.
 async fn wait_for_tool(source: &McpSource, tool: &str) {
     let listed = async {
         while source.tools(&ListContext::default()).await.unwrap().get(tool).is_none() {
@@ -137,8 +137,8 @@ async fn wait_for_tool(source: &McpSource, tool: &str) {
     timeout(Duration::from_secs(10), listed).await.unwrap();
 }
 
-/// Behaviour F48: the snapshot of the tools is kept if the list is unchanged or cannot be
-/// refreshed.
+/// Behaviour F48: the snapshot of the tools stays the same if the tool list is unchanged or cannot
+/// be fetched again.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_without_a_change_keeps_the_snapshot() {
     for mode in ["legacy", "rejects_refresh"] {
@@ -187,15 +187,15 @@ async fn notification_during_a_refresh_causes_another_refresh() {
     assert!(u128::from(count) <= 2 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a rejected subscription is retried. When it is active, the list is fetched once
-/// more.
+/// Behaviour F48: a rejected subscription is retried. When the subscription is active, the tool
+/// list is fetched again, because it may have changed earlier.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_before_the_subscription_is_detected() {
     let source = McpSource::connect("faulty", server("subscriptions")).await.unwrap();
     wait_for_tool(&source, "new_0").await;
 }
 
-/// The limits in [`StdioServer`](haft_mcp::StdioServer) replace the defaults.
+/// The limits in [`StdioServer`](haft_mcp::StdioServer) must replace the default limits.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_configurable() {
     let reason = async |server| McpSource::connect("faulty", server).await.unwrap_err().reason;
@@ -222,8 +222,8 @@ async fn child_gets_only_the_configured_environment() {
     assert_eq!(environment, json!({"PATH": path, "GREETING": "hello"}));
 }
 
-/// Behaviour P4: a call succeeds although the server writes 2,001 other lines to standard output
-/// and 2 MiB to standard error.
+/// Behaviour P4: a call succeeds even if the server writes 2,001 other lines to standard output and
+/// 2 MiB to standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn stray_output_does_not_break_the_connection() {
     let sum = tools_of("noisy").await.call("add", json!({"x": 17, "y": 25})).await;
@@ -270,8 +270,8 @@ async fn timed_out_call_is_cancelled_at_the_server() {
     let deadline = ToolContext::default().with_deadline(Instant::now() + Duration::from_millis(50));
     let result = wait.invoke_with(json!({"pause": 300}), &deadline).await.into_result();
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
-    // The server handles requests one at a time, so it reads the cancellation only after its late
-    // response.
+    // The server handles requests one at a time, so it reads the cancellation only after it has
+    // sent its late response.
     let cancelled = async {
         while tools.call("cancelled", json!({})).await.model_text() != "1" {
             sleep(Duration::from_millis(10)).await;
@@ -280,7 +280,7 @@ async fn timed_out_call_is_cancelled_at_the_server() {
     timeout(Duration::from_secs(5), cancelled).await.unwrap();
 }
 
-/// A progress sink that collects the reports.
+/// A progress sink that collects the progress reports.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<Progress>>>);
 

@@ -2,7 +2,8 @@ use std::{future, io::Write as _, process};
 
 use haft_mcp::{McpSource, StdioServer};
 
-/// Runs a program that owns a server and then waits, exits, panics or returns.
+/// Runs a program that owns an MCP server and then waits, exits, panics or returns. `how` is one of
+/// these words and the marker of the processes, as in `waits,haft-1-0`.
 pub(super) fn run(how: &str) {
     let (how, marker) = how.split_once(',').unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -18,8 +19,8 @@ pub(super) fn run(how: &str) {
     });
 }
 
-/// Returns a configuration that runs a shell. The shell starts a server, and a background process
-/// that ignores `SIGTERM`.
+/// Returns a configuration that runs a shell. The shell starts an MCP server, and a background
+/// process that ignores `SIGTERM`. All processes have `marker` in their command line.
 pub(crate) fn launcher(marker: &str) -> StdioServer {
     let program = std::env::current_exe().unwrap();
     let arguments = super::arguments("legacy").join(" ");

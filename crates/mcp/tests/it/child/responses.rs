@@ -56,7 +56,7 @@ pub(super) fn list(mode: &str, request: &Value) {
     reply(request, page);
 }
 
-/// Rejects the first subscription and accepts later ones.
+/// Rejects the first `subscriptions/listen` request and accepts later ones.
 pub(super) fn listen(request: &Value) {
     if SUBSCRIBED.fetch_add(1, Ordering::Relaxed) == 0 {
         return reject(request, -32603, "not now");
@@ -124,7 +124,7 @@ pub(super) fn call(request: &Value, cancelled: &[Value]) {
     }
 }
 
-/// Writes the kind of invalid response that `how` names.
+/// Responds to `request` with the kind of invalid response in `how`, such as `too_long`.
 fn invalid_response(how: &str, request: &Value) {
     let id = &request["id"];
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":""#);
