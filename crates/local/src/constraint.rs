@@ -1,4 +1,5 @@
-//! Grammar constraints, which mask the tokens that cannot come next.
+//! Grammar constraints for decoding. A constraint masks the tokens that its grammar does not permit
+//! next.
 
 #[cfg(test)]
 mod tests;

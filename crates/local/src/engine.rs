@@ -54,7 +54,7 @@ pub(crate) struct Job {
     pub(crate) banned_tokens: Vec<u32>,
     /// Set if the constraint generates a JSON value. The engine then prevents a stray space at the
     /// beginning of strings, such as `" Tokyo"`.
-    pub(crate) json: bool,
+    pub(crate) is_json: bool,
 }
 
 /// The output of one call of [`Engine::write`].
@@ -62,7 +62,8 @@ pub(crate) struct Job {
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// `false` if the token limit was reached, or if the constraint permitted no token.
+    /// `false` if the token limit was reached or the constraint permitted no token, `true` in all
+    /// other cases.
     pub(crate) complete: bool,
     /// The token of [`Job::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
@@ -199,7 +200,8 @@ impl Engine {
         Ok(written)
     }
 
-    /// Clears the key-value cache. Used after a panic, because the cache may then be inconsistent.
+    /// Clears the key-value cache. This is necessary after a panic, because the cache may then be
+    /// inconsistent.
     pub(crate) fn clear_cache(&mut self) {
         self.cached_tokens.clear();
         self.network.truncate(0);
@@ -267,7 +269,7 @@ impl Engine {
         let allowed = constraint.allowed_tokens().map_err(EngineError::Constraint)?;
         let state = JsonState::at_end_of(&written.bytes);
         let allowed = number::exclude_too_long(&written.bytes, state, allowed, &self.tokenizer);
-        let allowed = match job.json {
+        let allowed = match job.is_json {
             true => stray_space::exclude(state, allowed, &self.tokenizer),
             false => allowed,
         };

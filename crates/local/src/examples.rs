@@ -25,8 +25,8 @@ use crate::engine::{Engine, EngineError, Output};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, Prose, Writer};
 
-/// The minimum number of tokens left for the reply. If the demonstration leaves fewer, it is
-/// dropped.
+/// The minimum number of tokens of the context window that must remain for the reply. If the prompt
+/// with the demonstration leaves fewer tokens, the demonstration is dropped.
 const MIN_REPLY_TOKENS: usize = 256;
 /// A bias larger than any logit. It is subtracted from the logit of the end-of-sequence token to
 /// prevent the end of the reply.
@@ -122,11 +122,11 @@ impl ExampleReply<'_> {
         // The caller appends the decision as text, so that it is tokenised together with the
         // following text.
         self.writer.prompt.truncate(start);
-        Ok(written.complete.then(|| plan::decision(&written.bytes)))
+        Ok(written.complete.then(|| plan::parse_decision(&written.bytes)))
     }
 
     fn write_plan(&mut self, stage: Stage, terminals: &str) -> Result<Output, EngineError> {
-        let grammar = plan::grammar(self.writer.request, stage, terminals);
+        let grammar = plan::decision_grammar(self.writer.request, stage, terminals);
         let constraint = self.writer.engine.grammars().compile(grammar).map_err(EngineError::Constraint)?;
         let eos_bias = if stage == Stage::Call { self.profile.no_call_bias } else { 0.0 };
         let job = self.writer.grammar_job(constraint, eos_bias);
@@ -142,7 +142,7 @@ impl ExampleReply<'_> {
     }
 
     fn write_answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
-        // The space after `Answer:` is part of the token of the first word.
+        // The space after `Answer:` is part of the token of the first word, so it is not prefilled.
         self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
         match self.writer.write_structured(" ")? {
             Some(reply) => Ok(reply),

@@ -42,8 +42,8 @@ impl Gguf {
         &self.content
     }
 
-    /// Sets the metadata entry `key` in memory. The file is not changed. Used to replace a value by
-    /// an equivalent one that the tokenizer library supports.
+    /// Sets the metadata entry `key` to `text` in memory. The file is not changed. For example, a
+    /// pre-tokenizer name is replaced by an equivalent name that the tokenizer library supports.
     pub(crate) fn set_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }

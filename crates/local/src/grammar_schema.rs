@@ -64,13 +64,13 @@ const ANNOTATION_KEYWORDS: [&str; 11] = [
     "x-guidance",
 ];
 
-/// Keywords that may need a regular expression.
+/// Keywords for which the grammar engine may need a regular expression.
 const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
 /// The maximum sum of the nesting depths of all definitions. The engine resolves definitions
 /// recursively in any order, so their depths add up in the worst case. When the sum reaches the
 /// limit, further definitions accept any value. The generated value is validated afterwards.
-const MAX_DEPTH: usize = 1000;
+const MAX_TOTAL_DEPTH: usize = 1000;
 
 /// Keywords that may permit or require undeclared properties. `additionalProperties: false` is not
 /// added to a schema with one of these keywords.
@@ -133,9 +133,9 @@ struct Deriver<'a> {
 }
 
 impl<'a> Deriver<'a> {
-    /// Derives a subschema from `schema`. If `branch` is `true`, the properties of the subschema
+    /// Derives a subschema from `schema`. If `is_branch` is `true`, the properties of the subschema
     /// are combined with those of its parent, so `additionalProperties: false` is not added to it.
-    fn subschema(&mut self, schema: &'a Value, branch: bool) -> Value {
+    fn subschema(&mut self, schema: &'a Value, is_branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut derived = Map::new();
         let detail = self.detail;
@@ -162,7 +162,7 @@ impl<'a> Deriver<'a> {
             derived.insert(keyword.clone(), value);
         }
         numbers::fix_bounds(&mut derived);
-        if !branch && !self.has_all_of && detail.keeps("properties") && is_closed_by_intent(keywords) {
+        if !is_branch && !self.has_all_of && detail.keeps("properties") && is_closed_by_intent(keywords) {
             derived.insert("additionalProperties".to_owned(), Value::Bool(false));
         }
         Value::Object(derived)
@@ -174,9 +174,9 @@ impl<'a> Deriver<'a> {
         Value::Object(derived.collect())
     }
 
-    fn each_item(&mut self, schemas: &'a Value, branches: bool) -> Value {
+    fn each_item(&mut self, schemas: &'a Value, are_branches: bool) -> Value {
         let Value::Array(schemas) = schemas else { return schemas.clone() };
-        Value::Array(schemas.iter().map(|schema| self.subschema(schema, branches)).collect())
+        Value::Array(schemas.iter().map(|schema| self.subschema(schema, are_branches)).collect())
     }
 
     fn reference(&mut self, reference: &'a Value) -> Value {
@@ -195,7 +195,7 @@ impl<'a> Deriver<'a> {
         let mut definitions = Map::new();
         let mut depth = 0;
         while let Some(key) = self.pending.pop_front() {
-            let target = if depth < MAX_DEPTH { resolve(self.root, key) } else { None };
+            let target = if depth < MAX_TOTAL_DEPTH { resolve(self.root, key) } else { None };
             let derived = target.map_or(Value::Bool(true), |target| self.subschema(target, false));
             depth += height(&derived);
             definitions.insert(format!("d{}", definitions.len()), derived);

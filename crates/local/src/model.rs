@@ -154,7 +154,7 @@ impl ChatModel for LocalModel {
 }
 
 impl LocalModel {
-    /// Sets the name of this model in `response`.
+    /// Sets the model name in `response` to the name of this model.
     fn add_name(&self, response: &mut ChatResponse) {
         response.model = Some(self.profile.name.clone());
     }

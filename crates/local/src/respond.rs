@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
             eos_bias,
             stop_tokens: Vec::new(),
             banned_tokens: Vec::new(),
-            json: false,
+            is_json: false,
         }
     }
 

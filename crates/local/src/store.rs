@@ -64,7 +64,7 @@ impl ModelStore {
         Self { folder: folder.into() }
     }
 
-    /// Returns the folder of the store.
+    /// Returns the path of the folder that contains the model files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

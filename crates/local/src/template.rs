@@ -26,7 +26,7 @@ const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }
 
 /// The maximum number of template instructions for rendering one conversation. Even the longest
 /// conversations need far fewer.
-const FUEL: u64 = 10_000_000;
+const MAX_INSTRUCTIONS: u64 = 10_000_000;
 
 /// A message of a conversation, in the data model of chat templates.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,8 @@ pub(crate) enum Role {
     System,
     User,
     Assistant,
-    /// The role of a tool result.
+    /// The role of a tool result. `id` is the id of the tool call, and `name` is the name of the
+    /// tool.
     Tool {
         id: String,
         name: String,
@@ -104,7 +105,7 @@ impl Template {
         let layout = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(layout.map_err(unusable)?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.set_fuel(Some(FUEL));
+        environment.set_fuel(Some(MAX_INSTRUCTIONS));
         environment.add_function("raise_exception", raise_exception);
         environment.add_filter("tojson", json::to_json);
         environment.add_template_owned("chat", source.to_owned()).map_err(unusable)?;

@@ -65,7 +65,7 @@ pub enum ServerConfig {
 pub struct HttpServer {
     /// The URL of the MCP endpoint.
     pub url: String,
-    /// The HTTP headers that are sent with every request.
+    /// The HTTP headers for every HTTP request to the server.
     pub headers: BTreeMap<String, String>,
 }
 

@@ -78,7 +78,8 @@ impl Connection {
 
     /// Waits until [`is_closed`](Self::is_closed) returns `true`, for at most 500 ms.
     ///
-    /// The transport may detect the end of the server's output shortly after a failed write.
+    /// This is necessary after a failed write, because the transport may detect the end of the
+    /// server's output shortly afterwards.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {
             let _ = timeout(CLOSE_DETECTION_TIMEOUT, monitor.events.closed.cancelled()).await;

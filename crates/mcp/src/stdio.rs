@@ -34,7 +34,7 @@ pub struct StdioServer {
     pub command: String,
     /// The arguments of the program.
     pub args: Vec<String>,
-    /// The environment variables of the server. It has no others.
+    /// All environment variables of the server. It inherits none from this process.
     pub env: BTreeMap<String, String>,
     /// The working directory of the server. Default: the working directory of this process.
     pub cwd: Option<PathBuf>,

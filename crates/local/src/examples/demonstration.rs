@@ -12,9 +12,9 @@ const TOOLS: &str = "Tools:
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// Creates the turns of the demonstration. It contains a question with one call, a question without
-/// calls, a question with two parts, a call that needs the result of another call, an order with
-/// two parallel calls, and small talk.
+/// Creates the turns of the demonstration. The demonstration contains a question with one call, a
+/// question without calls, a question with two parts, a call that needs the result of another call,
+/// an order with two parallel calls, and small talk.
 ///
 /// The language in the call of `look_up_word` has the form of the parameter description (`es`), not
 /// the word of the question (`Spanish`). Without such an example, the model writes `Tokyo` as the

@@ -91,7 +91,7 @@ impl Dialogue {
         Self { turns, demonstration, question, results }
     }
 
-    /// Removes the demonstration. Used if the prompt would otherwise exceed the context window.
+    /// Removes the demonstration, for a prompt that would otherwise exceed the context window.
     pub(super) fn drop_demonstration(&mut self) {
         self.turns.drain(1..=std::mem::take(&mut self.demonstration));
     }
@@ -149,9 +149,9 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
 fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
     let needs: Vec<_> = reasoning.lines().collect();
-    let ours = needs.len() == reply.tool_calls.len();
+    let has_need_per_call = needs.len() == reply.tool_calls.len();
     reply.tool_calls.iter().enumerate().map(move |(index, call)| {
-        let need = needs.get(index).filter(|_| ours).map(|need| (*need).to_owned());
+        let need = needs.get(index).filter(|_| has_need_per_call).map(|need| (*need).to_owned());
         (need.unwrap_or_else(|| format!("the result of {}", call.name)), call)
     })
 }

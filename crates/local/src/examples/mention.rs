@@ -7,7 +7,8 @@ const MAX_ACKNOWLEDGEMENT_WORDS: usize = 3;
 /// Returns `true` if `answer` contains a word of each result. Acknowledgements such as `saved` are
 /// ignored.
 ///
-/// Used because a small model may stop after the answer to the first of two questions.
+/// The check is necessary because a small model may stop after the answer to the first of two
+/// questions.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
     let answer_words: Vec<_> = words(answer).collect();
     results.iter().all(|result| {

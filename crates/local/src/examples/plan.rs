@@ -30,7 +30,7 @@ pub(super) enum Stage {
 
 /// Creates the grammar for the decision of the model at `stage`. `terminals` contains the grammar
 /// rules that define the terminal `NEED`.
-pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
+pub(super) fn decision_grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };
     let start = match (stage, must_call) {
@@ -51,8 +51,9 @@ pub(super) fn grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> T
     ))
 }
 
-/// Parses the decision from `written`, the text that the model generated under [`grammar`].
-pub(super) fn decision(written: &[u8]) -> Decision {
+/// Parses the decision from `written`, the text that the model generated under
+/// [`decision_grammar`].
+pub(super) fn parse_decision(written: &[u8]) -> Decision {
     let written = String::from_utf8_lossy(written);
     if written.starts_with(ANSWER.trim_end()) {
         return Decision::Answer { need: None };

@@ -6,7 +6,7 @@ use serde_json::json;
 ///
 /// If a small model may state the need for a call in its own words, it invents needs. It may
 /// therefore quote only consecutive words of the question, and each quotation must follow the
-/// previous one. No further call is planned at the end of the question.
+/// previous one. At the end of the question, no further call is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
@@ -24,9 +24,9 @@ impl OpenQuestion {
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
-    /// Returns `true` if at least two words of the question remain.
+    /// Returns `true` if at least two words of the question remain for further calls.
     pub(super) fn is_open(&self) -> bool {
-        self.words() > 1
+        self.word_count() > 1
     }
 
     /// Removes the text up to the end of `part`, for which a call is planned now. Does nothing if
@@ -40,19 +40,19 @@ impl OpenQuestion {
     /// Returns the grammar rules that define `NEED` as consecutive words of the question: at least
     /// two words, or the only word. Returns `None` if the question has no words or is too long.
     pub(super) fn terminals(&self) -> Option<String> {
-        match self.words() {
+        match self.word_count() {
             0 => None,
             _ if self.text.len() > MAX_QUESTION_BYTES => None,
-            1 => Some(self.quoting(r"/\S+/")),
-            _ => Some(self.quoting(r"/\S+ [^\n]*\S/")),
+            1 => Some(self.quoting_rules(r"/\S+/")),
+            _ => Some(self.quoting_rules(r"/\S+ [^\n]*\S/")),
         }
     }
 
-    fn quoting(&self, shape: &str) -> String {
+    fn quoting_rules(&self, shape: &str) -> String {
         format!("NEED: WORDS & {shape}\nWORDS: %regex {}", json!({"substring_chunks": self.chunks()}))
     }
 
-    fn words(&self) -> usize {
+    fn word_count(&self) -> usize {
         self.text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
     }
 

@@ -12,7 +12,7 @@ pub(super) struct Rotary {
     /// The rotation angle of each pair of numbers per token position, as a tensor of the shape
     /// `[1, pairs]`.
     frequencies: Tensor,
-    neighbours: bool,
+    rotates_neighbours: bool,
 }
 
 impl Rotary {
@@ -35,14 +35,14 @@ impl Rotary {
         if let Some(factors) = factors {
             frequencies = frequencies.broadcast_div(factors)?;
         }
-        Ok(Self { frequencies, neighbours: config.architecture.rotates_neighbours() })
+        Ok(Self { frequencies, rotates_neighbours: config.architecture.rotates_neighbours() })
     }
 
     /// Returns the rotation for `tokens` tokens that begin at position `start`.
     pub(super) fn rotation(&self, start: usize, tokens: usize) -> Result<Rotation> {
         let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
-        Ok(Rotation { cos: angles.cos()?, sin: angles.sin()?, neighbours: self.neighbours })
+        Ok(Rotation { cos: angles.cos()?, sin: angles.sin()?, rotates_neighbours: self.rotates_neighbours })
     }
 }
 
@@ -50,14 +50,14 @@ impl Rotary {
 pub(super) struct Rotation {
     cos: Tensor,
     sin: Tensor,
-    neighbours: bool,
+    rotates_neighbours: bool,
 }
 
 impl Rotation {
     /// Rotates `input`, a tensor of the shape `[heads, tokens, size]`.
     pub(super) fn apply(&self, input: &Tensor) -> Result<Tensor> {
         let input = input.unsqueeze(0)?;
-        let rotated = match self.neighbours {
+        let rotated = match self.rotates_neighbours {
             true => candle_nn::rotary_emb::rope_i(&input, &self.cos, &self.sin)?,
             false => candle_nn::rotary_emb::rope(&input, &self.cos, &self.sin)?,
         };

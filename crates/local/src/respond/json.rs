@@ -34,7 +34,7 @@ impl Writer<'_> {
             self.prompt.truncate(start);
             let (constraint, simpler) = compile(self.engine.grammars(), schema, details, before, after)?;
             let job = self.grammar_job(constraint, 0.0);
-            let job = Job { sampler: self.sampler(attempt), json: true, ..job };
+            let job = Job { sampler: self.sampler(attempt), is_json: true, ..job };
             let written = match self.write(job) {
                 // Some grammars exceed the limits of the engine only while a value is generated.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {

@@ -54,7 +54,7 @@ pub(super) fn respond(
 
 /// Encodes the prompt in the tool format of the chat template. Returns `None` if the template does
 /// not support tools or rejects this conversation. For example, Llama's template permits one call
-/// per turn, and another model may have made two.
+/// per turn, but the conversation may contain a turn with two calls from a different model.
 fn native_prompt(
     engine: &Engine,
     request: &ChatRequest,

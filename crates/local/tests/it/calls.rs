@@ -1,4 +1,4 @@
-//! Tests that models with random weights make only valid tool calls.
+//! Tests of tool calls from models with random weights. All calls must be valid.
 
 use futures::StreamExt as _;
 use haft_core::{
@@ -167,8 +167,8 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
 }
 
 /// The names of the schemas that the grammar engine cannot express completely. A generated call is
-/// validated afterwards. If all attempts are invalid, which is possible with random weights, the
-/// reply is an error.
+/// validated afterwards. With random weights, all attempts may be invalid. The reply is then an
+/// error.
 const INEXPRESSIBLE_SCHEMAS: [&str; 6] = [
     "a pattern with lookahead",
     "a negation",

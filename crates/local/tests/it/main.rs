@@ -1,4 +1,4 @@
-//! Integration tests with models that have random weights.
+//! Integration tests on models with random weights.
 
 #[cfg(test)]
 mod calls;

@@ -1,4 +1,4 @@
-//! Tests of replies: text, JSON, limits, cancellation, and the key-value cache that requests share.
+//! Tests of replies: text, JSON, limits, cancellation, and the shared key-value cache.
 
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,8 @@ async fn equal_seeds_give_equal_texts() {
 async fn common_prefix_is_evaluated_once() {
     let model = TinyFile::new(0).load().await;
     let mut request = question(&"A long question. ".repeat(20));
-    // A model with random weights may generate an empty text, which is an error, but never an empty
-    // JSON value.
+    // A model with random weights may generate an empty text, but never an empty JSON value. An
+    // empty text would be an error.
     let schema = Schema::new(json!({"type": "boolean"})).unwrap();
     request.response_format = ResponseFormat::JsonSchema { name: ToolName::new("yes").unwrap(), schema };
     let first = model.chat(&request).await.unwrap();
@@ -89,7 +89,8 @@ async fn cached_prefix_gives_the_same_reply() {
         let expected = cold.chat(&request).await;
         match (warm.chat(&request).await, expected) {
             (Ok(reply), Ok(expected)) => assert_eq!(reply.message, expected.message),
-            // A model with random weights may generate an empty text, which is an error.
+            // A model with random weights may generate an empty text. Both models must then return
+            // an error.
             (reply, expected) => assert!(reply.is_err() && expected.is_err(), "{reply:?} {expected:?}"),
         }
     }
@@ -197,8 +198,8 @@ async fn truncated_argument_leaves_no_call() {
     assert!(reply.message.tool_calls.is_empty());
 }
 
-/// The need that the model states for a call must be a quotation from the question, whatever
-/// whitespace and punctuation the question contains.
+/// The stated need for a call must be a quotation from the question, regardless of the whitespace
+/// and punctuation in the question.
 #[tokio::test]
 async fn needs_quote_any_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -296,7 +297,7 @@ async fn descriptions_arguments_and_results_are_in_the_prompt() {
     }
 }
 
-/// A line of a tool result that looks like a question must not be rendered as a question. The
+/// A line of a tool result must not be rendered as a question, even if it looks like one. The
 /// prompt must differ from the prompt with a genuine question.
 #[tokio::test]
 async fn result_cannot_forge_a_question() {
@@ -350,8 +351,8 @@ async fn dropping_a_reply_cancels_it() {
     assert!(started.elapsed() < whole / 4, "{:?} of {whole:?}", started.elapsed());
 }
 
-/// A caller that does not read its stream must not delay other requests, and must still receive all
-/// events afterwards.
+/// An unread stream must not delay other requests. Its reader must still receive all events
+/// afterwards.
 #[tokio::test]
 async fn stalled_reader_does_not_delay_other_requests() {
     let model = TinyFile::new(0).load().await;

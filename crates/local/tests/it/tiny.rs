@@ -131,7 +131,7 @@ fn vocabulary(specials: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Converts `bytes` to the characters that represent them in byte-level BPE.
+/// Converts `bytes` to their representation in byte-level BPE, with one character per byte.
 fn spelling(bytes: &[u8]) -> String {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();

@@ -162,15 +162,15 @@ async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     }
 }
 
-/// The delays between attempts to run the server, or between attempts to subscribe.
+/// The state of the backoff between attempts to run the server, or between attempts to subscribe.
 struct Backoff {
     delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
-    has_failed: bool,
+    has_retried: bool,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { delays: BACKOFF.build(), has_failed: false }
+        Self { delays: BACKOFF.build(), has_retried: false }
     }
 }
 
@@ -180,9 +180,9 @@ impl Backoff {
             *self = Self::default();
         }
         let delay = self.delays.next().unwrap_or_default();
-        // After the first attempt succeeded, the next attempt is immediate.
-        let is_immediate = attempt == Attempt::Succeeded && !self.has_failed;
-        self.has_failed = true;
+        // If the server was running before the first retry, this retry is immediate.
+        let is_immediate = attempt == Attempt::Succeeded && !self.has_retried;
+        self.has_retried = true;
         if is_immediate { Duration::ZERO } else { delay }
     }
 }

@@ -186,8 +186,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         })
     }
 
-    /// Removes the open request `id` and returns an error response for it. If `id` is `None`, logs
-    /// `line` as stray output and returns `None`.
+    /// Removes the open request `id` and returns an error response for it, with `reason` as the
+    /// message. If `id` is `None`, logs `line` as stray output and returns `None`.
     fn fail_request(
         &mut self,
         id: Option<RequestId>,

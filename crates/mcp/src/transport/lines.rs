@@ -4,7 +4,7 @@ use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 /// of the message.
 const EXCERPT_BYTES: usize = 1024;
 
-/// A line of input.
+/// A line of the input, which may be truncated.
 pub(crate) enum Line {
     /// A complete line, without the newline.
     Complete(Vec<u8>),

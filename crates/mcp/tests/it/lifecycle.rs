@@ -45,7 +45,7 @@ async fn crash_during_a_call_restarts_the_server() {
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
-/// Behaviour F50: if the server crashes, all open calls fail.
+/// Behaviour F50: if the server crashes, all calls in progress fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_fails_every_open_call() {
     let source = McpSource::connect("mortal", server("legacy")).await.unwrap();

@@ -152,7 +152,7 @@ fn text(request: &Value, text: &str) {
     reply(request, json!({"content": [{"type": "text", "text": text}]}));
 }
 
-/// Appends the line `called` to the file in the argument `file`, if there is one.
+/// Appends the line `called` to the file at the path `arguments["file"]`, if any.
 fn log_call(arguments: &Value) {
     let Some(path) = arguments["file"].as_str() else { return };
     OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(b"called\n").unwrap();
