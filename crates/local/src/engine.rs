@@ -50,7 +50,7 @@ pub(crate) struct Job {
     /// Tokens that end the generation, such as the special token that opens a tool call. They are
     /// not part of the output.
     pub(crate) stop_tokens: Vec<u32>,
-    /// Tokens that are never generated.
+    /// Tokens that must not be generated, such as the special token that opens a tool call.
     pub(crate) banned_tokens: Vec<u32>,
     /// Set if the constraint generates a JSON value. The engine then prevents a stray space at the
     /// beginning of strings, such as `" Tokyo"`.

@@ -62,7 +62,7 @@ pub enum LoadError {
     /// The tokenizer of the model is not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
     Tokenizer {
-        /// The reason, for example the error of the tokenizer library.
+        /// A description of the fault, such as the error of the tokenizer library.
         reason: String,
     },
     /// The chat template of the model cannot be parsed.

@@ -184,7 +184,7 @@ impl<'a> Writer<'a> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
 
-    /// Creates a [`Job`] without a constraint. It may use all remaining tokens of the reply.
+    /// Creates a [`Job`] without a constraint. The job may use all remaining tokens of the reply.
     pub(crate) fn free_job(&self, eos_bias: f32) -> Job {
         Job {
             constraint: None,
@@ -198,7 +198,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates a [`Job`] with a grammar constraint. It may use all remaining tokens of the reply.
+    /// Creates a [`Job`] with a grammar constraint. The job may use all remaining tokens of the
+    /// reply.
     pub(crate) fn grammar_job(&self, constraint: Constraint, eos_bias: f32) -> Job {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }

@@ -1,4 +1,4 @@
-//! Sampling of the next token.
+//! Sampling of the next token from the logits of the model.
 
 use llguidance::toktrie::SimpleVob;
 use rand::rngs::StdRng;

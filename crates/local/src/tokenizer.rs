@@ -12,12 +12,12 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The type of special tokens, such as `<|im_end|>`, in the metadata array
+/// The value for special tokens, such as `<|im_end|>`, in the metadata array
 /// `tokenizer.ggml.token_type`.
 const CONTROL: usize = 3;
-/// The type of tokens that were added to the vocabulary, such as `<tool_call>`.
+/// The value for added tokens, such as `<tool_call>`, in `tokenizer.ggml.token_type`.
 const USER_DEFINED: usize = 4;
-/// The type of unused token ids.
+/// The value for unused token ids in `tokenizer.ggml.token_type`.
 const UNUSED: usize = 5;
 
 /// The maximum length of a token in bytes. The trie of the grammar engine rejects longer tokens, so

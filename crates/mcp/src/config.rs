@@ -97,7 +97,8 @@ pub enum McpConfigProblem {
     Entry {
         /// The name of the server.
         name: String,
-        /// The reason. It contains no values from the file, because they may be secrets.
+        /// A description of the fault. It contains no values from the file, because they may be
+        /// secrets.
         reason: String,
     },
 }
@@ -292,7 +293,8 @@ fn keys(object: &Map<String, Value>) -> String {
     object.keys().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// Omits possible secrets: the header values, and all of the URL except its origin.
+/// The debug output contains no secrets. It omits the header values, and all of the URL except its
+/// origin.
 impl std::fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let headers: Vec<_> = self.headers.keys().collect();

@@ -58,7 +58,7 @@ pub(crate) struct ConnectionHandle {
 pub struct NotConnected {
     /// The label of the source, such as `mcp:files`.
     pub source_label: String,
-    /// The reason, for people and logs.
+    /// The reason for the missing connection, for people and logs.
     ///
     /// It may contain output of the server, so do not send it to a model.
     pub reason: String,

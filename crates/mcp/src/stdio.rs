@@ -153,7 +153,8 @@ impl fmt::Display for StdioServer {
     }
 }
 
-/// Omits the arguments and the values of the environment variables, because these may be secrets.
+/// The debug output contains no secrets. It omits the arguments and the values of the environment
+/// variables.
 impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioServer")

@@ -37,15 +37,15 @@ pub(super) const NO_TOOL: &str = "none";
 /// The text before the answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// The beginnings of lines that end an answer, because they belong to the next part of the
+/// The line beginnings that end an answer, because they belong to the next part of the
 /// conversation.
 pub(super) const LINE_STARTS: [&str; 5] =
     ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// The beginnings of the other lines in a rendered conversation. Like [`LINE_STARTS`], they are
-/// indented in untrusted text.
+/// The line beginnings of a rendered conversation that are not in [`LINE_STARTS`]. Lines of
+/// untrusted text with any of these beginnings are indented.
 const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
 /// A conversation with tools, rendered as turns.

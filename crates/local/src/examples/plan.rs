@@ -17,7 +17,7 @@ pub(super) enum Decision {
     Enough,
 }
 
-/// The position in the conversation at which the model decides.
+/// The position in the conversation at which the model makes its [`Decision`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The model begins its reply to a question.

@@ -54,7 +54,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// Rotates `input`, a tensor of the shape `[heads, tokens, size]`.
+    /// Applies this rotation to `input`, a tensor of the shape `[heads, tokens, size]`.
     pub(super) fn apply(&self, input: &Tensor) -> Result<Tensor> {
         let input = input.unsqueeze(0)?;
         let rotated = match self.rotates_neighbours {

@@ -210,7 +210,8 @@ impl TemplateCalls<'_> {
     }
 
     /// Generates the beginning of another call or the end of the turn, after `written` calls.
-    /// Returns `true` if another call begins, and `None` if the token limit was reached.
+    /// Returns `Some(true)` if another call begins, `Some(false)` if the turn ends, and `None` if
+    /// the token limit was reached.
     fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first_call + written - 1;

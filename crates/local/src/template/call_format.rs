@@ -16,14 +16,14 @@ use super::{Role, Template, Turn, TurnCall};
 /// The fixed texts around the name and the arguments of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallFormat {
-    /// The text from the start of the turn to the name of the first call.
+    /// The text from the start of the assistant turn to the name of the first call.
     pub(crate) open: String,
     /// The text between the name and the arguments of a call.
     pub(crate) middle: String,
     /// The text between the arguments of a call and the name of the next call. `None` if the format
     /// permits only one call per turn.
     pub(crate) next: Option<String>,
-    /// The text after the arguments of the last call, up to the end of the turn.
+    /// The text after the arguments of the last call, up to the end of the assistant turn.
     pub(crate) close: String,
 }
 

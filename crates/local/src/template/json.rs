@@ -1,7 +1,7 @@
 //! The `tojson` filter of chat templates.
 //!
 //! In `transformers`, the filter is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
-//! differs: it escapes `<`, `>`, `&` and `'` for HTML.
+//! cannot be used, because it escapes `<`, `>`, `&` and `'` for HTML.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};

@@ -9,7 +9,7 @@ use crate::tokenizer::Tokenizer;
 /// The character that opens a marker. A marker consists of [`OPEN`], the index of an untrusted
 /// text, and [`CLOSE`]. The template renders it in place of the text.
 const OPEN: char = '\u{F0000}';
-/// The character that closes a marker.
+/// The character that closes the marker of an untrusted text.
 const CLOSE: char = '\u{F0001}';
 /// The character that opens a marker inside a JSON string. The untrusted text is JSON-escaped when
 /// it replaces such a marker.
@@ -29,7 +29,7 @@ impl<'a> OutsideText<'a> {
         Self { texts: Vec::new(), markup_edges }
     }
 
-    /// Stores `text` and returns its marker.
+    /// Stores `text` and returns its marker, which the template renders in place of the text.
     pub(super) fn add(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)

@@ -367,7 +367,7 @@ async fn stalled_reader_does_not_delay_other_requests() {
 }
 
 /// The spelling of a special token in untrusted text must never become the special token. Each byte
-/// of it must be one token.
+/// of the spelling must be one token.
 #[tokio::test]
 async fn markup_in_a_message_is_text() {
     for model in TinyFile::new(0).load_all().await {

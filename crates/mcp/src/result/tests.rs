@@ -27,7 +27,7 @@ fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": []})).to_value(), json!(""));
 }
 
-/// Behaviour F42: content blocks of all types are converted, in the order of the result.
+/// Behaviour F42: content blocks of all types are converted and keep their order.
 #[test]
 fn every_type_of_content_is_kept_in_order() {
     let result = json!({"content": [

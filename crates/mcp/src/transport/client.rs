@@ -32,7 +32,7 @@ use super::{
 /// The maximum length of server output that is quoted in logs and errors, in bytes.
 const MAX_EXCERPT_BYTES: usize = 200;
 
-/// Limits of the client side of the transport.
+/// The limits of the client side of the stdio transport.
 #[derive(Clone, Copy)]
 pub(crate) struct TransportLimits {
     /// The maximum length of a message from the server, in bytes.
@@ -186,7 +186,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         })
     }
 
-    /// Removes the open request `id` and returns an error response for it, with `reason` as the
+    /// Removes the open request `id` and returns an error response for it, with `reason` in the
     /// message. If `id` is `None`, logs `line` as stray output and returns `None`.
     fn fail_request(
         &mut self,

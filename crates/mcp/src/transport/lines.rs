@@ -1,7 +1,7 @@
 use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// The number of bytes that are kept from each end of an oversized line. They may contain the `id`
-/// of the message.
+/// The number of bytes that are kept from each end of an oversized line. The kept bytes may contain
+/// the `id` of the message.
 const EXCERPT_BYTES: usize = 1024;
 
 /// A line of the input, which may be truncated.

@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep};
 
 /// A search for the processes of a server in `/proc`.
 ///
-/// These are the processes with `marker` in their command line, and all other processes in their
+/// These are the processes with `marker` in their command line, and all other processes in the same
 /// process groups. The watchdog of a group does not have the marker.
 pub(crate) struct ServerProcesses {
     marker: String,

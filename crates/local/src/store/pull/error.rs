@@ -35,7 +35,7 @@ pub enum SourceError {
     /// The connection to the source could not be established, or it broke.
     #[error("the connection failed ({reason}); check the network and try again")]
     Unreachable {
-        /// The reason, without the address of the source.
+        /// The reason for the failure, without the address of the source.
         reason: String,
     },
     /// The source did not send data in time, or the download took too long.
