@@ -98,12 +98,12 @@ fn calls(calls: &[Call]) -> [Turn; 2] {
     [assistant(&message, false), user(results.join("\n"))]
 }
 
-/// Creates the turn of an answer that follows tool results.
+/// Creates the assistant turn of an answer that follows tool results.
 fn answer_from_results(text: &str) -> Turn {
     assistant(&AssistantMessage::from(text), true)
 }
 
-/// Creates the turn of an answer without calls.
+/// Creates the assistant turn of an answer to a question that needs no tool.
 fn direct_answer(need: &str, text: &str) -> Turn {
     let content = vec![Content::text(text)];
     let message =

@@ -25,8 +25,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_lowercase)
 }
 
-/// Returns `true` if one word is a prefix of the other, for example `123` (of "123 million") and
-/// `123000000`. A prefix must have at least two characters.
+/// Returns `true` if `one` and `other` are equal, or if one word is a prefix of the other, for
+/// example `123` (of "123 million") and `123000000`. A prefix must have at least two characters.
 fn is_same(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))

@@ -84,7 +84,7 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateCalls<'a> {
     writer: Writer<'a>,
     format: CallFormat,
-    /// Set if the chat template defines the format. The fixed texts of the format then contain
+    /// Set if the chat template defines the format. The fixed texts of the format may then contain
     /// special tokens.
     is_native: bool,
     /// The number of calls in the conversation before this reply. The ids of new calls are derived

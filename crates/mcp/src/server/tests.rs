@@ -192,8 +192,8 @@ async fn failures_are_results_or_protocol_errors() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// Behaviour F56: arguments that are not an object fail the call with `isError`, in all protocol
-/// revisions.
+/// Behaviour F56: a call with arguments that are not an object and cannot be repaired returns a
+/// result with `isError`, in all protocol revisions.
 #[tokio::test]
 async fn arguments_other_than_an_object_fail_the_call() {
     let mut client = Client::initialized(Toolset::new().with(add())).await;
