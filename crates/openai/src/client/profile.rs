@@ -125,10 +125,13 @@ pub(crate) fn profile_of(model: &str) -> ModelProfile {
     }
 }
 
-/// Returns `true` if `model` rejects tool calls without a thought signature. These are the models
-/// with a name that begins with `gemini-3`.
+/// Returns `true` if `model` rejects tool calls without a thought signature. These are Gemini
+/// models from version 3, and the aliases of the latest version such as `gemini-flash-latest`.
 pub(super) fn needs_signatures(model: &str) -> bool {
-    name_without_prefix(model).starts_with("gemini-3")
+    let name = name_without_prefix(model);
+    let Some(version) = name.strip_prefix("gemini-") else { return false };
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    version.ends_with("-latest") || digits.parse::<u32>().is_ok_and(|major| major >= 3)
 }
 
 fn name_without_prefix(model: &str) -> String {

@@ -51,6 +51,11 @@ fn profiles_of_known_models_have_audio_and_files() {
 }
 
 #[test]
-fn gemini_3_requires_signatures() {
-    assert!(needs_signatures("google/gemini-3-pro-preview") && !needs_signatures("gemini-2.5-flash"));
+fn gemini_3_and_later_require_signatures() {
+    for model in ["google/gemini-3-pro-preview", "gemini-3.1-flash", "gemini-4-pro", "gemini-flash-latest"] {
+        assert!(needs_signatures(model), "{model}");
+    }
+    for model in ["gemini-2.5-flash", "gemini-pro-vision", "gpt-5"] {
+        assert!(!needs_signatures(model), "{model}");
+    }
 }
