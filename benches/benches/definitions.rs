@@ -49,7 +49,7 @@ fn tool(number: usize) -> Option<DynamicTool> {
 }
 
 fn toolset() -> Toolset {
-    Toolset::new().with_all(tools())
+    Toolset::new().with_tools_from(tools())
 }
 
 fn snapshot(tools: Toolset) -> Work {

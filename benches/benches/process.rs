@@ -149,7 +149,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
     Ok(match name {
         "haft" => {
             let model = ChatCompletions::builder("mock").base_url(base_url).build()?;
-            let agent = ReactAgent::new(model, Toolset::new().with(Add).with(Multiply))?;
+            let agent = ReactAgent::new(model, Toolset::new().with_tool(Add).with_tool(Multiply))?;
             Box::new(move |run| {
                 let agent = agent.clone();
                 Box::pin(async move { Ok(agent.run(run.to_string()).await?.text()?.to_owned()) })

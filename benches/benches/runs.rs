@@ -71,7 +71,7 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     allow_connections();
     let server = Server::start()?;
     let model = ChatCompletions::builder("mock").base_url(&server.base_url).build()?;
-    let agent = ReactAgent::new(model, Toolset::new().with(Add).with(Multiply))?;
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Add).with_tool(Multiply))?;
     let begun = Instant::now();
     let runs: FuturesUnordered<_> = (0..RUNS)
         .map(|run| {

@@ -144,7 +144,7 @@ fn agent_of(load: Load) -> ReactAgent {
         }))
     });
     let model = ChatCompletions::builder("mock").base_url(base_url()).build().expect("a model");
-    ReactAgent::new(model, Toolset::new().with(Add).with_all(others)).expect("an agent")
+    ReactAgent::new(model, Toolset::new().with_tool(Add).with_tools_from(others)).expect("an agent")
 }
 
 fn transcript(load: Load) -> Transcript {

@@ -53,7 +53,7 @@ impl Name {
 
 async fn pull(model: &KnownModel) -> Result<(), CliError> {
     let progress = ModelProgress::new();
-    let pulled = Downloader::new().pull(&open_store()?, model, &|event| progress.pull(&event)).await;
+    let pulled = Downloader::new().pull(&open_store()?, model, &|event| progress.on_pull_event(&event)).await;
     progress.finish();
     let file = pulled.map_err(|error| CliError::from_error(&error))?;
     Ok(terminal::write(&format!("{}\n", file.display()))?)

@@ -15,7 +15,7 @@ use haft_core::{
     tool::RunContext,
     usage::Prices,
 };
-use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
+use haft_react::{JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
     error::CliError,
@@ -89,7 +89,8 @@ impl Arguments {
         let model = self.model.open().await?;
         let limits =
             RunLimits { requests: self.max_iters.or(RunLimits::default().requests), ..RunLimits::default() };
-        let builder = ReactAgent::builder(model).tools(tools).limits(limits).at_limit(AtLimit::Answer);
+        let builder =
+            ReactAgent::builder(model).tools(tools).limits(limits).limit_action(LimitAction::Answer);
         let builder = match prices {
             Some(prices) => builder.prices(prices),
             None => builder,

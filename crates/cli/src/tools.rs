@@ -69,7 +69,7 @@ fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
 /// Formats the name, the description and the arguments of a tool as text for a terminal.
 fn format_tool(definition: &ToolDefinition) -> String {
     let mut text = format!("{}\n", paint(Style::new().bold(), definition.name().as_str()));
-    if let Some(deprecation) = definition.deprecated() {
+    if let Some(deprecation) = definition.deprecation() {
         let _ = writeln!(text, "  {}", plain(&deprecation.to_string()));
     }
     for line in plain(definition.description()).lines().filter(|line| !line.trim().is_empty()) {
@@ -83,7 +83,7 @@ fn format_tool(definition: &ToolDefinition) -> String {
 
 fn format_argument(property: &Property<'_>) -> String {
     let default = property.schema.get("default").map(|default| format!(" = {default}")).unwrap_or_default();
-    let optional = if property.required || !default.is_empty() { "" } else { "?" };
+    let optional = if property.is_required || !default.is_empty() { "" } else { "?" };
     let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let separator = if description.is_empty() { "" } else { "  " };
     let words: Vec<_> = plain(description).split_whitespace().map(str::to_owned).collect();

@@ -120,7 +120,7 @@ impl Trace {
         let reason = match answer.stop_reason {
             StopReason::LimitReached => ", stopped at a limit",
             StopReason::Tool => ", returned by a tool",
-            StopReason::Refused => ", refused by the model",
+            StopReason::Refusal => ", refused by the model",
             _ => "",
         };
         let cost = if self.has_prices { format_cost(answer.usage) } else { String::new() };
@@ -165,7 +165,7 @@ fn format_usage(usage: Usage) -> String {
 }
 
 /// Formats the cost of a run. The cost does not include requests to models without a price.
-fn format_cost(Usage { cost, priced, requests, .. }: Usage) -> String {
+fn format_cost(Usage { cost, priced_requests: priced, requests, .. }: Usage) -> String {
     match priced {
         0 => " · cost unknown: the model has no price".to_owned(),
         _ if priced >= requests => format!(" · cost {cost}"),

@@ -15,8 +15,8 @@ pub use serde_json::{Value, json};
 pub use crate::{
     call::ToolError,
     tool::{
-        Access, Annotations, Deprecation, IntoToolOutput, Methods, StateType, Tool, ToolContext,
-        ToolDefinition, ToolPolicy, Tools,
+        Access, Annotations, Deprecation, IntoToolOutput, IntoTools, Methods, StateType, Tool, ToolContext,
+        ToolDefinition, ToolPolicy,
     },
 };
 pub use blocking::blocking;
@@ -25,4 +25,4 @@ pub use object::Object;
 pub use parameter::{
     Argument, MaybeJson, NotSerializable, Parameter, Parameters, argument, argument_without_schema,
 };
-pub use state::{HostState, state};
+pub use state::{StateValue, state};

@@ -32,21 +32,21 @@ pub enum Content {
     /// An image.
     Image {
         /// The bytes of the image file.
-        data: Bytes,
+        data: BinaryData,
         /// The media type, for example `image/png`.
         media_type: String,
     },
     /// An audio clip.
     Audio {
         /// The bytes of the audio file.
-        data: Bytes,
+        data: BinaryData,
         /// The media type, for example `audio/wav`.
         media_type: String,
     },
     /// Binary data that is neither an image nor audio.
     Blob {
         /// The bytes of the file.
-        data: Bytes,
+        data: BinaryData,
         /// The media type, for example `application/pdf`.
         media_type: String,
     },
@@ -88,7 +88,7 @@ pub enum ResourceBody {
     /// The contents of a text resource.
     Text(String),
     /// The contents of a binary resource.
-    Blob(Bytes),
+    Blob(BinaryData),
 }
 
 impl Content {
@@ -114,7 +114,7 @@ impl Content {
 
     /// Creates an image, an audio clip or a blob, depending on `media_type`: `image/png` gives an
     /// image, `audio/wav` an audio clip, and `application/pdf` a blob.
-    pub fn blob(data: impl Into<Bytes>, media_type: impl Into<String>) -> Self {
+    pub fn blob(data: impl Into<BinaryData>, media_type: impl Into<String>) -> Self {
         let (data, media_type) = (data.into(), media_type.into());
         match media_type.split('/').next() {
             Some("image") => Self::Image { data, media_type },
@@ -158,9 +158,9 @@ impl From<&str> for Content {
 
 /// Binary data that is cheap to clone. It is serialized as base64 (RFC 4648, section 4).
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Bytes(Arc<[u8]>);
+pub struct BinaryData(Arc<[u8]>);
 
-impl Bytes {
+impl BinaryData {
     /// Decodes binary data from the base64 text `text`.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl Bytes {
     }
 }
 
-impl std::ops::Deref for Bytes {
+impl std::ops::Deref for BinaryData {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -188,37 +188,37 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-impl From<Vec<u8>> for Bytes {
+impl From<Vec<u8>> for BinaryData {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
 }
 
-impl From<&[u8]> for Bytes {
+impl From<&[u8]> for BinaryData {
     fn from(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 }
 
-impl<const N: usize> From<[u8; N]> for Bytes {
+impl<const N: usize> From<[u8; N]> for BinaryData {
     fn from(bytes: [u8; N]) -> Self {
         Self(Arc::new(bytes))
     }
 }
 
-impl fmt::Debug for Bytes {
+impl fmt::Debug for BinaryData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bytes({} bytes)", self.0.len())
+        write!(f, "BinaryData({} bytes)", self.0.len())
     }
 }
 
-impl Serialize for Bytes {
+impl Serialize for BinaryData {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.to_base64())
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for BinaryData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         Self::from_base64(&text).map_err(D::Error::custom)

@@ -113,7 +113,7 @@ impl Message {
 
     /// Sets the time when the message was added to the conversation.
     #[must_use]
-    pub fn at(mut self, time: Timestamp) -> Self {
+    pub fn with_created_at(mut self, time: Timestamp) -> Self {
         self.created_at = Some(time);
         self
     }
@@ -195,8 +195,8 @@ impl Message {
     ///
     /// The message caches one value per type `T`, for at most 8 types. Values of further types are
     /// computed at each call. Clones of the message keep the cached values.
-    pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
-        self.memo.get_or_insert_with(|| render(self))
+    pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
+        self.memo.get_or_insert_with(|| compute(self))
     }
 }
 

@@ -31,10 +31,10 @@ pub use name::{InvalidToolName, ToolName};
 pub use policy::ToolPolicy;
 pub use redefined::WithDefinition;
 pub(crate) use scope::ScopeGuard;
-pub use state::{State, StateIdentity, StateType};
+pub use state::{HostState, StateIdentity, StateType};
+pub use tools::IntoTools;
 #[doc(hidden)]
 pub use tools::Methods;
-pub use tools::Tools;
 
 /// A function that models can call. It consists of a definition and an implementation.
 ///

@@ -35,7 +35,7 @@ pub use source::{ListContext, SourceError, ToolSource};
 use crate::{
     call::{ToolCall, ToolError, ToolResult},
     pipeline::{Pipeline, UNNAMED, block_on},
-    tool::{Tool, ToolContext, ToolDefinition, ToolName, Tools},
+    tool::{IntoTools, Tool, ToolContext, ToolDefinition, ToolName},
 };
 use adaptor::Adaptation;
 use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
@@ -44,9 +44,9 @@ use recent_cache::RecentCache;
 
 /// A collection of tools, tool sources and other toolsets. Cheap to clone.
 ///
-/// Tools are added as values with [`with`](Self::with), or through a [source](Self::with_source) if
-/// they change over time. Adaptors such as [`prefixed`](Self::prefixed) and
-/// [`filtered`](Self::filtered) return another toolset.
+/// Tools are added as values with [`with_tool`](Self::with_tool), or through a
+/// [source](Self::with_source) if they change over time. Adaptors such as
+/// [`prefixed`](Self::prefixed) and [`filtered`](Self::filtered) return another toolset.
 ///
 /// # Nesting and adaptors
 ///
@@ -56,7 +56,7 @@ use recent_cache::RecentCache;
 ///   also receives the calls. Arguments are repaired only if both pipelines repair. Long results
 ///   are saved in the inner result store if it was set, otherwise in the outer store.
 /// - [`check`](Self::check) of the outer toolset also reports duplicates and defects of its tools.
-/// - Diagnostics about its tools contain its [label](Self::named).
+/// - Diagnostics about its tools contain its [label](Self::with_label).
 ///
 /// # Examples
 ///
@@ -71,7 +71,7 @@ use recent_cache::RecentCache;
 /// }
 ///
 /// let add = tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y });
-/// let tools = Toolset::new().with(add);
+/// let tools = Toolset::new().with_tool(add);
 /// let sum = tools.call_blocking("add", json!({"x": 17, "y": 25}));
 /// assert_eq!(sum.into_output()?.text(), "42");
 /// # Ok::<(), haft_core::call::Failure>(())
@@ -115,7 +115,7 @@ pub enum ToolsetError {
     },
     /// The registry already has a tool with this name.
     #[error("a tool named \"{name}\" is registered already: replace it, or give one of the two another name")]
-    Registered {
+    AlreadyRegistered {
         /// The name of the tool.
         name: ToolName,
     },
@@ -129,7 +129,7 @@ pub enum ToolsetError {
     },
     /// A requested tool does not exist. The value is an error text that lists the existing names.
     #[error("{0}")]
-    Unknown(String),
+    UnknownTool(String),
 }
 
 impl Toolset {
@@ -138,27 +138,29 @@ impl Toolset {
         Self::default()
     }
 
-    /// Creates an empty toolset with a label for diagnostics and logs.
+    /// Sets the label for diagnostics and logs.
     ///
     /// # Examples
     ///
     /// ```
     /// use haft_core::Toolset;
     ///
-    /// assert_eq!(Toolset::named("billing").name(), "billing");
+    /// assert_eq!(Toolset::new().with_label("billing").label(), "billing");
     /// ```
-    pub fn named(label: impl Into<Arc<str>>) -> Self {
-        Self { label: Some(label.into()), ..Self::default() }
+    #[must_use]
+    pub fn with_label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.label = Some(label.into());
+        self.without_caches()
     }
 
     /// Returns the label of the toolset. `"the toolset"` by default.
-    pub fn name(&self) -> &str {
+    pub fn label(&self) -> &str {
         self.label.as_deref().unwrap_or(UNNAMED)
     }
 
     /// Adds `tool` to the toolset.
     #[must_use]
-    pub fn with(self, tool: impl Tool + 'static) -> Self {
+    pub fn with_tool(self, tool: impl Tool + 'static) -> Self {
         self.with_part(Part::Tool(Arc::new(tool)))
     }
 
@@ -176,14 +178,14 @@ impl Toolset {
     /// Adds several tools: an array, a vector or a tuple of tools, or a value with
     /// [`#[tools]`](macro@crate::tools) on its `impl` block.
     #[must_use]
-    pub fn with_tools(self, tools: impl Tools) -> Self {
-        self.with_all(tools.into_tools())
+    pub fn with_tools(self, tools: impl IntoTools) -> Self {
+        self.with_tools_from(tools.into_tools())
     }
 
     /// Adds all tools of the iterator `tools`.
     #[must_use]
-    pub fn with_all<T: Tool + 'static>(self, tools: impl IntoIterator<Item = T>) -> Self {
-        tools.into_iter().fold(self, Self::with)
+    pub fn with_tools_from<T: Tool + 'static>(self, tools: impl IntoIterator<Item = T>) -> Self {
+        tools.into_iter().fold(self, Self::with_tool)
     }
 
     /// Sets the pipeline that runs the calls of the tools.
@@ -315,7 +317,7 @@ impl Toolset {
     }
 
     /// Returns the definition of the tool named `name`. `None` if there is no such tool.
-    pub async fn info(&self, name: &str) -> Option<ToolDefinition> {
+    pub async fn definition(&self, name: &str) -> Option<ToolDefinition> {
         self.get(name).await.map(|tool| tool.definition().clone())
     }
 
@@ -368,11 +370,11 @@ impl Part {
             match self {
                 Self::Tool(_) => (String::new(), Ok(ToolList::default())),
                 Self::Source(source) => (source.label().to_owned(), source.list(cx).await),
-                Self::Set(inner) => (inner.name().to_owned(), Ok(Box::pin(inner.all(cx)).await)),
+                Self::Set(inner) => (inner.label().to_owned(), Ok(Box::pin(inner.all(cx)).await)),
                 Self::Adapted(inner, adaptation) => {
                     let listing = AssertUnwindSafe(Box::pin(adaptation.list(inner, cx))).catch_unwind().await;
-                    let listing = listing.unwrap_or_else(|_panic| Err(panic_error(inner.name())));
-                    (inner.name().to_owned(), listing)
+                    let listing = listing.unwrap_or_else(|_panic| Err(panic_error(inner.label())));
+                    (inner.label().to_owned(), listing)
                 }
             }
         })
@@ -382,7 +384,7 @@ impl Part {
 #[async_trait]
 impl ToolSource for Toolset {
     fn label(&self) -> &str {
-        self.name()
+        self.label()
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
@@ -391,10 +393,10 @@ impl ToolSource for Toolset {
         let all = self.all(cx).await;
         let failures: Vec<_> = all.failed_sources().collect();
         match failures.as_slice() {
-            [(_, reason)] if all.is_empty() => Err(SourceError::new(self.name(), *reason)),
+            [(_, reason)] if all.is_empty() => Err(SourceError::new(self.label(), *reason)),
             [_, _, ..] if all.is_empty() => {
                 let reasons = failures.iter().map(|(label, reason)| format!("{label}: {reason}"));
-                Err(SourceError::new(self.name(), reasons.collect::<Vec<_>>().join("; ")))
+                Err(SourceError::new(self.label(), reasons.collect::<Vec<_>>().join("; ")))
             }
             _ => Ok(all),
         }
@@ -403,7 +405,7 @@ impl ToolSource for Toolset {
 
 impl fmt::Debug for Toolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Toolset").field("name", &self.name()).field("parts", &self.parts).finish()
+        f.debug_struct("Toolset").field("label", &self.label()).field("parts", &self.parts).finish()
     }
 }
 

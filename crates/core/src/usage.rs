@@ -19,7 +19,7 @@ pub use cost::{Cost, Price, Prices};
 /// ```
 /// use haft_core::usage::Usage;
 ///
-/// let total = Usage::of_request(1_000, 200) + Usage::of_request(500, 50);
+/// let total = Usage::one_request(1_000, 200) + Usage::one_request(500, 50);
 /// assert_eq!((total.requests, total.total_tokens()), (2, 1_750));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,34 +38,34 @@ pub struct Usage {
     /// The number of requests whose tokens were not reported, including failed requests. Their
     /// tokens are not included in the other fields.
     #[serde(skip_serializing_if = "is_zero")]
-    pub unreported: u64,
+    pub unreported_requests: u64,
     /// The cost of the requests with a known [price](crate::model::ChatModelExt::priced).
     #[serde(skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
     /// The number of requests included in `cost`.
     #[serde(skip_serializing_if = "is_zero")]
-    pub priced: u64,
+    pub priced_requests: u64,
 }
 
 impl Usage {
     /// Creates the usage of one request with the given numbers of tokens.
-    pub fn of_request(input_tokens: u64, output_tokens: u64) -> Self {
+    pub fn one_request(input_tokens: u64, output_tokens: u64) -> Self {
         Self { requests: 1, input_tokens, output_tokens, ..Self::default() }
     }
 
     /// Creates the usage of a failed request. Its tokens are unreported. Its cost is assumed to be
     /// 0, because providers usually charge only for replies.
     pub fn failed_request() -> Self {
-        Self { requests: 1, unreported: 1, priced: 1, ..Self::default() }
+        Self { requests: 1, unreported_requests: 1, priced_requests: 1, ..Self::default() }
     }
 
     /// Completes the usage that a provider reported for one reply. The number of
     /// [`requests`](Self::requests) becomes at least 1. If the provider reported no tokens,
-    /// [`unreported`](Self::unreported) becomes 1.
+    /// [`unreported_requests`](Self::unreported_requests) becomes 1.
     #[must_use]
-    pub fn of_reply(self) -> Self {
-        let unreported = if self.is_reported() { self.unreported } else { 1 };
-        Self { requests: self.requests.max(1), unreported, ..self }
+    pub fn normalized(self) -> Self {
+        let unreported_requests = if self.is_reported() { self.unreported_requests } else { 1 };
+        Self { requests: self.requests.max(1), unreported_requests, ..self }
     }
 
     /// Returns `true` if the provider reported any tokens. Zero tokens count as unreported.
@@ -75,21 +75,21 @@ impl Usage {
 
     /// Returns `true` if the cost of every request is known.
     pub fn is_priced(&self) -> bool {
-        self.priced >= self.requests
+        self.priced_requests >= self.requests
     }
 
     /// Returns this usage minus `part`. Each field saturates at 0.
     #[must_use]
-    pub fn without(self, part: Self) -> Self {
+    pub fn saturating_sub(self, part: Self) -> Self {
         Self {
             requests: self.requests.saturating_sub(part.requests),
             input_tokens: self.input_tokens.saturating_sub(part.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(part.output_tokens),
             cached_input_tokens: self.cached_input_tokens.saturating_sub(part.cached_input_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_sub(part.reasoning_tokens),
-            unreported: self.unreported.saturating_sub(part.unreported),
-            cost: self.cost.without(part.cost),
-            priced: self.priced.saturating_sub(part.priced),
+            unreported_requests: self.unreported_requests.saturating_sub(part.unreported_requests),
+            cost: self.cost.saturating_sub(part.cost),
+            priced_requests: self.priced_requests.saturating_sub(part.priced_requests),
         }
     }
 
@@ -109,9 +109,9 @@ impl Add for Usage {
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             cached_input_tokens: self.cached_input_tokens.saturating_add(other.cached_input_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
-            unreported: self.unreported.saturating_add(other.unreported),
+            unreported_requests: self.unreported_requests.saturating_add(other.unreported_requests),
             cost: self.cost + other.cost,
-            priced: self.priced.saturating_add(other.priced),
+            priced_requests: self.priced_requests.saturating_add(other.priced_requests),
         }
     }
 }
@@ -136,7 +136,7 @@ fn is_zero(number: &u64) -> bool {
 /// use haft_core::usage::{Usage, UsageMeter};
 ///
 /// let meter = UsageMeter::default();
-/// meter.clone().add(Usage::of_request(100, 10));
+/// meter.clone().add(Usage::one_request(100, 10));
 /// assert_eq!(meter.take().total_tokens(), 110);
 /// assert_eq!(meter.take(), Usage::default());
 /// ```

@@ -138,7 +138,7 @@ impl LocalModelBuilder {
         if let (Err(_), Some(bar)) = (&pulled, &self.progress) {
             bar.finish();
         }
-        let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::of(model));
+        let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::for_model(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
             // The file was verified after its download, but a disk error may have damaged it later
             // without changing its modification time. The next pull must verify it again.
@@ -165,7 +165,7 @@ impl LocalModelBuilder {
     fn emit(&self, event: &ModelEvent<'_>) {
         #[cfg(feature = "progress")]
         if let Some(bar) = &self.progress {
-            bar.show(event);
+            bar.on_event(event);
         }
         if let Some(observer) = &self.observer {
             observer(event);

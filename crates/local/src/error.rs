@@ -54,10 +54,10 @@ pub enum LoadError {
     },
     /// The model architecture is supported, but the file uses an unsupported variant of it, such as
     /// a mixture of experts.
-    #[error("the model uses {what}, which is not supported: choose another file")]
+    #[error("the model uses {feature}, which is not supported: choose another file")]
     Variant {
         /// A description of the unsupported feature, such as `a mixture of experts`.
-        what: String,
+        feature: String,
     },
     /// The tokenizer of the model is not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]

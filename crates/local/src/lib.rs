@@ -29,5 +29,5 @@ pub use profile::PromptProfile;
 #[cfg(feature = "progress")]
 pub use progress::ModelProgress;
 #[cfg(feature = "download")]
-pub use store::{Downloader, PullError, PullEvent, SourceError};
+pub use store::{Downloader, PullError, PullEvent, PullSourceError};
 pub use store::{HubFile, KnownModel, ModelStore, NoHome, configured_file};

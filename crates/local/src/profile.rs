@@ -15,7 +15,7 @@ use crate::{KnownModel, examples};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// // The Q8_0 file is not in the catalogue, but the profile of the default model fits it, too.
-/// let profile = PromptProfile::of(KnownModel::default_model());
+/// let profile = PromptProfile::for_model(KnownModel::default_model());
 /// let model = LocalModel::builder().prompt_profile(profile).open("qwen2.5-coder-0.5b-q8_0.gguf").await?;
 /// # Ok(())
 /// # }
@@ -40,7 +40,7 @@ impl PromptProfile {
     }
 
     /// Returns the tuned profile of a model in the catalogue.
-    pub fn of(model: &KnownModel) -> Self {
+    pub fn for_model(model: &KnownModel) -> Self {
         model.profile.clone()
     }
 }

@@ -25,7 +25,7 @@ const LOADING: &str = "{msg} {wide_bar} {percent} %";
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let progress = ModelProgress::new();
 /// let model = KnownModel::default_model();
-/// let file = Downloader::new().pull(&ModelStore::new()?, model, &|event| progress.pull(&event)).await?;
+/// let file = Downloader::new().pull(&ModelStore::new()?, model, &|event| progress.on_pull_event(&event)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -45,15 +45,15 @@ impl ModelProgress {
     }
 
     /// Updates the bar with an event from downloading or loading a model.
-    pub fn show(&self, event: &ModelEvent<'_>) {
+    pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
-            ModelEvent::Pull(event) => self.pull(event),
-            ModelEvent::Loading { share, .. } => self.load(*share),
+            ModelEvent::Pull(event) => self.on_pull_event(event),
+            ModelEvent::Loading { share, .. } => self.on_load_progress(*share),
         }
     }
 
     /// Updates the bar with an event from a download.
-    pub fn pull(&self, event: &PullEvent<'_>) {
+    pub fn on_pull_event(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
                 self.begin(FETCHING, format!("fetching the model from {source}"));
@@ -65,7 +65,7 @@ impl ModelProgress {
     }
 
     /// Updates the bar with `share`, the share of the weights that is loaded, from 0 to 1.
-    pub fn load(&self, share: f32) {
+    pub fn on_load_progress(&self, share: f32) {
         if self.0.length() != Some(100) {
             self.begin(LOADING, "loading the model".to_owned());
             self.0.set_length(100);

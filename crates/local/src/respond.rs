@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         events: &'a EventSender,
         prompt: Vec<u32>,
     ) -> Self {
-        let usage = Usage::of_request(prompt.len() as u64, 0);
+        let usage = Usage::one_request(prompt.len() as u64, 0);
         let tokens_left = request.settings.max_tokens.map_or(DEFAULT_MAX_TOKENS, |limit| limit as usize);
         Self { engine, request, events, prompt, reasoning: String::new(), usage, tokens_left }
     }

@@ -16,7 +16,7 @@ use etcetera::BaseStrategy as _;
 
 pub use self::catalogue::{HubFile, KnownModel};
 #[cfg(feature = "download")]
-pub use self::pull::{Downloader, PullError, PullEvent, SourceError};
+pub use self::pull::{Downloader, PullError, PullEvent, PullSourceError};
 use self::stamp::Stamp;
 
 /// A folder for downloaded model files.

@@ -44,8 +44,9 @@ impl Worker {
         let (loaded, loading) = oneshot::channel();
         let run = move || match Engine::load(&path, &mut progress) {
             Ok(engine) => {
-                let profile = profile
-                    .unwrap_or_else(|| identify(&path).map_or(PromptProfile::template(), PromptProfile::of));
+                let profile = profile.unwrap_or_else(|| {
+                    identify(&path).map_or(PromptProfile::template(), PromptProfile::for_model)
+                });
                 debug!(?profile, "loaded");
                 drop(progress);
                 if loaded.send(Ok(engine.context())).is_ok() {

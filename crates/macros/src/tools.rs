@@ -95,7 +95,7 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
                 #error
                 #block
                 #types
-                impl #generics #krate::__private::Tools for #ty #where_clause {
+                impl #generics #krate::__private::IntoTools for #ty #where_clause {
                     fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
                         ::core::unimplemented!()
                     }
@@ -159,7 +159,7 @@ fn expand_block(krate: &Path, ty: &Type, block: &TokenStream, tools: &[Tool]) ->
                 }
             }
 
-            impl #krate::__private::Tools for #ty {
+            impl #krate::__private::IntoTools for #ty {
                 fn into_tools(self) -> ::std::vec::Vec<::std::sync::Arc<dyn #krate::__private::Tool>> {
                     <Self as #krate::__private::Methods>::tools(::std::sync::Arc::new(self))
                 }

@@ -5,7 +5,7 @@ use crate::metadata;
 use haft_core::{
     ToolError, ToolOutput,
     call::ToolResponse,
-    content::{Bytes, Content, ResourceBody},
+    content::{BinaryData, Content, ResourceBody},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -180,11 +180,11 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
 }
 
 /// Decodes the text `base64`. Line breaks are ignored, and padding is optional.
-fn decode_base64(mut base64: String) -> Result<Bytes, String> {
+fn decode_base64(mut base64: String) -> Result<BinaryData, String> {
     base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
     let padding = base64.len().wrapping_neg() % 4;
     base64.extend(std::iter::repeat_n('=', padding));
-    Bytes::from_base64(&base64).map_err(|error| error.to_string())
+    BinaryData::from_base64(&base64).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

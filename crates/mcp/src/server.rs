@@ -85,7 +85,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 ///
 /// # async fn example() -> Result<(), haft_mcp::ServeError> {
 /// let add = tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y });
-/// let tools = Toolset::new().with(add);
+/// let tools = Toolset::new().with_tool(add);
 /// haft_mcp::serve_stdio(tools).await
 /// # }
 /// ```
@@ -166,7 +166,7 @@ impl ServerHandler for Server {
         _cx: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let list = catch_panic(self.list()).await?;
-        let tools = list.rendering::<Vec<rmcp::model::Tool>>(|list| {
+        let tools = list.memoize::<Vec<rmcp::model::Tool>>(|list| {
             list.tools().iter().map(|tool| definition::encode(tool.definition())).collect()
         });
         Ok(ListToolsResult::with_all_items(Arc::unwrap_or_clone(tools)))

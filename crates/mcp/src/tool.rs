@@ -109,7 +109,8 @@ impl Tool for McpTool {
         let mut response = Err(RequestError::NotSent);
         for _ in 0..SEND_ATTEMPTS {
             let connection = self.handle.connection().await?;
-            response = connection.request(self.request(&arguments), |progress| cx.report(progress)).await;
+            response =
+                connection.request(self.request(&arguments), |progress| cx.report_progress(progress)).await;
             if !matches!(response, Err(RequestError::NotSent)) {
                 break;
             }

@@ -45,7 +45,7 @@ pub trait AgentExt: Agent + Sized {
     /// # }
     ///
     /// let research = Researcher.into_tool("research", "Finds out what is known about something.");
-    /// let tools = Toolset::new().with(research);
+    /// let tools = Toolset::new().with_tool(research);
     /// ```
     fn into_tool(self, name: &str, description: impl Into<String>) -> AgentTool<Self> {
         let schema = json!({
@@ -84,13 +84,13 @@ impl<A: Agent> Tool for AgentTool<A> {
         let mut reporter = UsageReporter { cx, reported: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
             (Some(PendingKind::Nested { pending }), Some(Decision::Nested { decisions })) => {
-                let SavedChild { child: state, reported } =
-                    SavedChild::from_state(cx.pending_state().cloned().unwrap_or_default());
+                let SavedChild { child: checkpoint, reported } =
+                    SavedChild::from_continuation(cx.continuation().cloned().unwrap_or_default());
                 reporter.reported = reported;
                 let pending = map_ids(pending, |id| child_id(cx.call_id(), id));
                 let decisions =
                     decisions.iter().map(|(id, decision)| (child_id(cx.call_id(), id), decision.clone()));
-                RunInput::resume(SuspendedRun { pending, state }, decisions.collect::<Decisions>())
+                RunInput::resume(SuspendedRun { pending, checkpoint }, decisions.collect::<Decisions>())
             }
             _ => RunInput::new(task_content(arguments)),
         };
@@ -99,10 +99,12 @@ impl<A: Agent> Tool for AgentTool<A> {
                 reporter.report_rest(answer.usage);
                 Ok(ToolResponse::Done(tool_output(*answer)))
             }
-            Ok(RunOutput::Suspended(SuspendedRun { pending, state })) => {
+            Ok(RunOutput::Suspended(SuspendedRun { pending, checkpoint })) => {
                 let pending = map_ids(&pending, |id| format!("{}/{id}", cx.call_id()));
-                let state = json!(SavedChild { child: state, reported: reporter.reported });
-                Ok(ToolResponse::Pending(Pending::new(PendingKind::Nested { pending }).with_state(state)))
+                let continuation = json!(SavedChild { child: checkpoint, reported: reporter.reported });
+                Ok(ToolResponse::Pending(
+                    Pending::new(PendingKind::Nested { pending }).with_continuation(continuation),
+                ))
             }
             Err(error) => {
                 reporter.report_rest(error.usage);
@@ -122,7 +124,7 @@ async fn run_agent(
     let mut events = agent.stream(input);
     while let Some(event) = events.next().await {
         match event? {
-            RunEvent::RequestFinished { usage } => reporter.report(usage.of_reply()),
+            RunEvent::RequestFinished { usage } => reporter.report(usage.normalized()),
             RunEvent::Done { output } => return Ok(output),
             _ => {}
         }
@@ -145,7 +147,7 @@ impl UsageReporter<'_> {
 
     /// Reports the part of `total` that was not reported yet, for example the usage of summaries.
     fn report_rest(&mut self, total: Usage) {
-        self.report(total.without(self.reported));
+        self.report(total.saturating_sub(self.reported));
     }
 }
 
@@ -159,9 +161,9 @@ struct SavedChild {
 }
 
 impl SavedChild {
-    fn from_state(state: Value) -> Self {
+    fn from_continuation(continuation: Value) -> Self {
         // Runs saved by older versions of this crate contain only the state of the child run.
-        Self::deserialize(&state).unwrap_or(Self { child: state, reported: Usage::default() })
+        Self::deserialize(&continuation).unwrap_or(Self { child: continuation, reported: Usage::default() })
     }
 }
 

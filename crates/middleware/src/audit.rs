@@ -165,7 +165,7 @@ impl fmt::Display for Audit {
 ///     // Fails if the receiver is gone.
 ///     let _ = entries.send(entry);
 /// }));
-/// let tools = Toolset::new().with(Pay).with_pipeline(audited);
+/// let tools = Toolset::new().with_tool(Pay).with_pipeline(audited);
 /// tools.call_blocking("pay", json!({"to": "Ann", "cents": 500, "pin": "1234"}));
 ///
 /// let entry: Audit = written.recv()?;

@@ -13,7 +13,7 @@ use haft_core::{
         ToolResponse,
     },
     pipeline::CallOutcome,
-    tool::{Annotations, InvalidToolName, ToolPolicy, Tools},
+    tool::{Annotations, IntoTools, InvalidToolName, ToolPolicy},
 };
 
 /// Combines `tools` into one tool with the name `name`. The result of each tool becomes the
@@ -63,7 +63,7 @@ use haft_core::{
 /// }
 ///
 /// let orders = chain("orders_of", (FindUser, ListOrders))?;
-/// let tools = Toolset::new().with(orders);
+/// let tools = Toolset::new().with_tool(orders);
 /// assert_eq!(tools.call_blocking("orders_of", json!({"name": "Ann"})).model_text(), "the orders of 3");
 ///
 /// /// Returns the current time.
@@ -92,7 +92,7 @@ use haft_core::{
 /// Other mismatches are found only when the chain is called. For example, an object may have
 /// members that its output schema does not declare, unless the schema has `additionalProperties:
 /// false` or is derived from a Rust type.
-pub fn chain(name: &str, tools: impl Tools) -> Result<Chain, ChainError> {
+pub fn chain(name: &str, tools: impl IntoTools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
     let tools = tools.into_tools();
     for tool in &tools {
@@ -209,7 +209,7 @@ fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
         return None;
     };
     let PendingKind::Nested { pending: inner } = &pending.kind else { return None };
-    let is_decided = decisions.keys().any(|id| inner.iter().any(|call| call.covers(id)));
+    let is_decided = decisions.keys().any(|id| inner.iter().any(|call| call.contains_call(id)));
     (!is_decided).then_some(pending)
 }
 
@@ -224,9 +224,9 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
 
 /// Suspends the chain together with its inner call `call`. `checkpoint` is saved with the run.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
-    let state = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
+    let continuation = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
-    Ok(ToolResponse::Pending(Pending::new(nested).with_state(state)))
+    Ok(ToolResponse::Pending(Pending::new(nested).with_continuation(continuation)))
 }
 
 impl Chain {
@@ -246,18 +246,19 @@ impl Chain {
         let [inner] = pending.as_slice() else {
             return Err(ToolError::failed("the chain waits for one call at a time"));
         };
-        let checkpoint =
-            Checkpoint::deserialize(&suspended.pending().state).map_err(|error| ToolError::Failed {
+        let checkpoint = Checkpoint::deserialize(&suspended.pending().continuation).map_err(|error| {
+            ToolError::Failed {
                 message: "cannot read the saved state of the chain".to_owned(),
                 source: Some(error.into()),
-            })?;
+            }
+        })?;
         // The call may have been suspended by an older version of the program, with a different
         // chain of this name.
         if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
         let resumed =
-            inner.pending.clone().decided(decision_of(inner, decisions)).map_err(ToolError::failed)?;
+            inner.pending.clone().resume(decision_of(inner, decisions)).map_err(ToolError::failed)?;
         Ok((checkpoint, Some(resumed)))
     }
 
@@ -310,10 +311,10 @@ fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
 /// the only argument if none is required. Returns `None` if there is no such argument.
 fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
-        let mut names = schema.properties().filter(|it| it.required || !required).map(|it| it.name);
+        let mut names = schema.properties().filter(|it| it.is_required || !required).map(|it| it.name);
         names.next().filter(|_| names.next().is_none())
     };
-    match schema.properties().any(|it| it.required) {
+    match schema.properties().any(|it| it.is_required) {
         true => only(true),
         false => only(false),
     }

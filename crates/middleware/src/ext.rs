@@ -69,7 +69,7 @@ pub trait ToolMiddleware: Tool {
     ///     .rate_limit(5, Duration::from_secs(1))
     ///     .concurrency_limit(2)
     ///     .timeout(Duration::from_millis(50));
-    /// let tools = Toolset::new().with(Weather.layer(limits));
+    /// let tools = Toolset::new().with_tool(Weather.layer(limits));
     /// assert_eq!(tools.call("weather", json!({"city": "Oslo"})).await.model_text(), "timed out after 50 ms");
     /// # }
     /// ```
@@ -114,7 +114,7 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
     ///     file if file == "budget.ods" => Err(ToolError::Denied("the file is protected".to_owned())),
     ///     _ => Ok(request),
     /// });
-    /// let tools = Toolset::new().with(Delete).layered(guard);
+    /// let tools = Toolset::new().with_tool(Delete).layered(guard);
     /// assert_eq!(tools.call("delete", json!({"file": "old.log"})).await.model_text(), "old.log is gone");
     /// let denied = tools.call("delete", json!({"file": "budget.ods"})).await;
     /// assert_eq!(denied.model_text(), "denied: the file is protected");
@@ -185,7 +185,7 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// # impl ChatModel for Small {
     /// #     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
     /// #         let text = request.settings.max_tokens.map_or("Hello.".to_owned(), |most| format!("at most {most}"));
-    /// #         Ok(ChatResponse { usage: Usage::of_request(1_000, 100), ..ChatResponse::new(text) })
+    /// #         Ok(ChatResponse { usage: Usage::one_request(1_000, 100), ..ChatResponse::new(text) })
     /// #     }
     /// #     fn profile(&self) -> &ModelProfile {
     /// #         &self.0

@@ -53,7 +53,7 @@ use haft_core::{
 /// #     async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
 /// #         let failed = |status| ModelError::Server { status: Some(status), body: "overloaded".to_owned(), retry_after: None };
 /// #         let text = self.1.map_err(failed)?;
-/// #         Ok(ChatResponse { usage: Usage::of_request(1_000, 100), ..ChatResponse::new(text) })
+/// #         Ok(ChatResponse { usage: Usage::one_request(1_000, 100), ..ChatResponse::new(text) })
 /// #     }
 /// #     fn profile(&self) -> &ModelProfile {
 /// #         &self.0

@@ -43,9 +43,9 @@ const MAX_LISTED_HANDLES: usize = 10;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let tools = Toolset::new().with(List).with(ReadResult::new());
+/// let tools = Toolset::new().with_tool(List).with_tool(ReadResult::new());
 /// let result = tools.call("list", json!({})).await;
-/// let handle = result.output().and_then(|output| output.stored.clone()).unwrap_or_default();
+/// let handle = result.output().and_then(|output| output.result_handle.clone()).unwrap_or_default();
 /// assert_eq!(
 ///     result.model_text(),
 ///     format!(
@@ -91,7 +91,7 @@ impl ReadResult {
             .with_description("Reads a part of a stored result: one that was too long to be shown whole.")
             .with_policy(ToolPolicy { idempotent: true, ..ToolPolicy::default() })
             .with_annotations(Annotations { read_only: Some(true), ..Annotations::default() });
-        Self(definition.as_result_reader())
+        Self(definition.into_result_reader())
     }
 }
 

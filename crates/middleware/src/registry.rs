@@ -73,7 +73,7 @@ impl ToolRegistry {
         let mut entries = self.entries();
         let name = tool.definition().name().clone();
         if entries.position(name.as_str()).is_some() {
-            return Err(ToolsetError::Registered { name });
+            return Err(ToolsetError::AlreadyRegistered { name });
         }
         entries.tools_mut().push(Arc::new(tool));
         Ok(())
@@ -111,7 +111,7 @@ impl ToolRegistry {
         let mut entries = self.entries();
         match entries.position(name) {
             Some(position) => Ok(entries.tools_mut().remove(position)),
-            None => Err(ToolsetError::Unknown(unknown_tool(name, &entries.list(&self.0.label)))),
+            None => Err(ToolsetError::UnknownTool(unknown_tool(name, &entries.list(&self.0.label)))),
         }
     }
 

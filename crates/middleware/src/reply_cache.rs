@@ -66,7 +66,7 @@ use crate::ttl_lru::{Ticket, TtlLru};
 /// # impl ChatModel for Small {
 /// #     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
 /// #         let nth = self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
-/// #         Ok(ChatResponse { usage: Usage::of_request(1_000, 100), ..ChatResponse::new(format!("Request {nth}.")) })
+/// #         Ok(ChatResponse { usage: Usage::one_request(1_000, 100), ..ChatResponse::new(format!("Request {nth}.")) })
 /// #     }
 /// #     fn profile(&self) -> &ModelProfile {
 /// #         &self.0
@@ -129,7 +129,8 @@ impl ReplyCache {
         let requests = response.usage.requests.max(1);
         let cached_input_tokens = response.usage.input_tokens;
         let cost = Cost::ZERO;
-        response.usage = Usage { requests, cached_input_tokens, cost, priced: requests, ..response.usage };
+        response.usage =
+            Usage { requests, cached_input_tokens, cost, priced_requests: requests, ..response.usage };
         Some(response)
     }
 

@@ -38,7 +38,7 @@ use haft_core::{
 /// - the tool instance: two tools with the same name do not share results, but clones of a tool do
 /// - the arguments: the order of object keys is ignored, and `3` and `3.0` differ
 /// - the principal, with its scopes
-/// - the values of the [state](haft_core::tool::State) that the tool
+/// - the values of the [state](haft_core::tool::HostState) that the tool
 ///   [declares](haft_core::ToolDefinition::with_state)
 ///
 /// Therefore, results are never shared between principals. Entries expire after the time to live,
@@ -79,7 +79,7 @@ use haft_core::{
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let tools = Toolset::new().with(Rate.layer(ResultCache::new(Duration::from_secs(60))));
+/// let tools = Toolset::new().with_tool(Rate.layer(ResultCache::new(Duration::from_secs(60))));
 /// assert_eq!(tools.call("rate", json!({"currency": "USD"})).await.model_text(), "1.17");
 /// let again = tools.call("rate", json!({"currency": "USD"})).await;
 /// assert_eq!(again.warnings, ["from the result cache, 0 s old"]);

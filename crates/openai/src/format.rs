@@ -30,9 +30,9 @@ pub(crate) use message::EncodedMessages;
 pub use message::{message, messages};
 #[cfg(feature = "client")]
 pub(crate) use response_schema::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
+pub use tool::{EncodedTools, strict_tool, strict_tools, tool, tool_for_target, tools, tools_for_target};
 #[cfg(feature = "client")]
 pub(crate) use tool::{ToolFormat, cached_tools};
-pub use tool::{Tools, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
 pub(crate) use tool::{provider_schema, provider_schemas};
 
 /// Options for encoding messages.

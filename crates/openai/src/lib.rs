@@ -19,5 +19,8 @@ pub use client::{
     BuildError, ChatCompletions, ChatCompletionsBuilder, HttpService, ModelBuilder, Provider, Responses,
     ResponsesBuilder, Timeouts, UnknownProvider,
 };
-pub use format::{Tools, message, messages, strict_tool, strict_tools, tool, tool_as, tools, tools_as};
+pub use format::{
+    EncodedTools, message, messages, strict_tool, strict_tools, tool, tool_for_target, tools,
+    tools_for_target,
+};
 pub use reply::{assistant_message, response, tool_calls};

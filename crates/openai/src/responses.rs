@@ -79,7 +79,7 @@ pub fn strict_tools(list: &ToolList) -> Vec<Value> {
 }
 
 pub(crate) fn encode_tool(definition: &ToolDefinition, wire: &ProviderSchema) -> Value {
-    let (name, schema, strict) = (definition.name(), &wire.value, wire.strict);
+    let (name, schema, strict) = (definition.name(), &wire.value, wire.is_strict);
     with_description(
         definition,
         json!({"type": "function", "name": name, "parameters": schema, "strict": strict}),

@@ -22,13 +22,13 @@ use haft_core::{
     agent::{AgentError, RunStart},
     export::async_trait,
     model::ChatModelExt as _,
-    tool::{RunContext, State},
+    tool::{HostState, RunContext},
     usage::Prices,
 };
 
 use crate::{Dialect, Run, RunConfig, blocking::BlockingAgent, extension::Extensions, run::set_timestamps};
 
-pub use build::BuildError;
+pub use build::AgentBuildError;
 pub use builder::ReactAgentBuilder;
 pub use mailbox::RunHandle;
 pub(crate) use {
@@ -55,7 +55,7 @@ pub(crate) use {
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let tools = Toolset::new().with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
+/// let tools = Toolset::new().with_tool(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { x + y }));
 /// let model = ScriptedModel::new().calls([("call_1", "add", r#"{"x":17,"y":25}"#)]).text("It is 42.");
 ///
 /// let agent = ReactAgent::new(model, tools)?;
@@ -76,7 +76,7 @@ struct AgentInner {
     dialect: Arc<dyn Dialect>,
     instructions: Option<Arc<Message>>,
     config: RunConfig,
-    state: State,
+    state: HostState,
     extensions: Arc<Extensions>,
     prices: Option<Prices>,
     /// Set if tracing spans contain the text of messages, arguments and results.
@@ -93,7 +93,7 @@ impl ReactAgent {
     /// # Errors
     ///
     /// Fails in the same cases as [`ReactAgentBuilder::build`].
-    pub fn new(model: impl ChatModel + 'static, tools: Toolset) -> Result<Self, BuildError> {
+    pub fn new(model: impl ChatModel + 'static, tools: Toolset) -> Result<Self, AgentBuildError> {
         Self::builder(model).tools(tools).build()
     }
 
@@ -143,11 +143,11 @@ impl ReactAgent {
     pub(crate) fn with_transfers<T: Tool + 'static>(
         &self,
         transfers: impl IntoIterator<Item = T>,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<Self, AgentBuildError> {
         let mut inner = AgentInner::clone(&self.0);
         for transfer in transfers {
             inner.transfers.insert(transfer.definition().name().to_string());
-            inner.tools = inner.tools.with(transfer);
+            inner.tools = inner.tools.with_tool(transfer);
         }
         inner.tools.check()?;
         Ok(Self(Arc::new(inner)))

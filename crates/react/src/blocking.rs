@@ -63,7 +63,7 @@ impl<A: Agent> BlockingAgent<A> {
     ///
     /// Fails with the [`AgentError`] that ended the run. Fails with
     /// [`AgentErrorKind::BlockingInRuntime`] inside an asynchronous task, and with
-    /// [`AgentErrorKind::Runtime`] if the runtime cannot be created.
+    /// [`AgentErrorKind::StartRuntime`] if the runtime cannot be created.
     pub fn run(&self, input: impl Into<RunInput>) -> Result<RunOutput, AgentError> {
         let mut input = input.into();
         let runtime = self.runtime("run(…).await").map_err(|kind| start_error(kind, &input))?;

@@ -36,15 +36,15 @@ pub trait Dialect: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Converts `prompt` to a model request.
-    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest;
+    fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest;
 
     /// Parses a complete `response` from the model. `outputs` must be the [`Prompt::outputs`] of
     /// the model request.
-    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
+    fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply;
 
     /// Creates a parser for one streamed reply. `outputs` must be the [`Prompt::outputs`] of the
     /// model request.
-    fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener>;
+    fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser>;
 
     /// Returns the tool name that the dialect reserves for the answer, such as [`FINISH`], or
     /// `None` if all names are available to tools.
@@ -56,16 +56,16 @@ impl<D: Dialect + ?Sized> Dialect for Arc<D> {
         (**self).name()
     }
 
-    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
-        (**self).request(prompt)
+    fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+        (**self).build_request(prompt)
     }
 
-    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        (**self).fold(response, outputs)
+    fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+        (**self).parse_reply(response, outputs)
     }
 
-    fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
-        (**self).listener(outputs)
+    fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+        (**self).stream_parser(outputs)
     }
 
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
@@ -93,25 +93,25 @@ pub struct Prompt<'a> {
 
 /// A parser for one streamed reply. It emits the thought and the answer without the text of the
 /// format around them, such as JSON keys or labels.
-pub trait Listener: Send {
+pub trait StreamParser: Send {
     /// Parses one stream event. Returns the pieces of text that can now be shown to the user.
-    fn push(&mut self, event: &ChatEvent) -> Vec<Delta>;
+    fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta>;
 }
 
 /// A piece of a streamed reply that can be shown to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Delta {
+pub enum ReplyDelta {
     /// A piece of the answer, to be appended to the previous pieces.
     Text(String),
     /// A piece of the reasoning, to be appended to the previous pieces.
-    Thought(String),
+    Reasoning(String),
 }
 
-impl Delta {
+impl ReplyDelta {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Text(text) | Self::Thought(text) => text.is_empty(),
+            Self::Text(text) | Self::Reasoning(text) => text.is_empty(),
         }
     }
 }

@@ -62,20 +62,20 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// An extension with a to-do list for the model. The list is saved with the run:
 ///
 /// ```
-/// use haft_core::{Toolset, tool, tool::State, call::ToolError};
+/// use haft_core::{Toolset, tool, tool::HostState, call::ToolError};
 /// use haft_react::{Extension, ReactAgent, extension::Entries};
 /// use haft_testing::ScriptedModel;
 ///
 /// /// Adds a task to the list.
 /// #[tool]
 /// fn plan(task: String, #[tool(state)] entries: Entries) -> Result<(), ToolError> {
-///     let todo = entries.of("todo");
+///     let todo = entries.for_extension("todo");
 ///     todo.update("tasks", |tasks: &mut Vec<String>| tasks.push(task)).map_err(ToolError::failed)
 /// }
 ///
 /// fn todo() -> Extension {
 ///     Extension::new("todo")
-///         .tools(Toolset::new().with(Plan))
+///         .tools(Toolset::new().with_tool(Plan))
 ///         .instructions("Plan before you act.")
 ///         .dynamic_instructions(|cx| async move {
 ///             let tasks: Vec<String> = cx.entries.get("tasks")?.unwrap_or_default();
@@ -165,7 +165,7 @@ impl Extension {
     /// use haft_react::{Extension, extension::Entries};
     ///
     /// let budget = Extension::new("budget").around_calls(|arguments, next| async move {
-    ///     let entries = next.context().state::<Entries>()?.of("budget");
+    ///     let entries = next.context().state::<Entries>()?.for_extension("budget");
     ///     let calls = entries.update("calls", |calls: &mut u32| { *calls += 1; *calls }).map_err(ToolError::failed)?;
     ///     if calls > 20 {
     ///         return Err(ToolError::Denied("the budget of calls is used up".to_owned()));

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    BuildError, ReactAgent, Run,
+    AgentBuildError, ReactAgent, Run,
     agent::{EventSink, Mailbox, event_stream},
     router::{RouteTable, RouterError},
 };
@@ -71,7 +71,7 @@ pub struct Handoffs(Arc<HandoffsInner>);
 struct HandoffsInner {
     table: RouteTable,
     agents: HashMap<String, ReactAgent>,
-    carried: Carried,
+    handoff_context: HandoffContext,
     limit: u32,
 }
 
@@ -80,7 +80,7 @@ struct HandoffsInner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Carried {
+pub enum HandoffContext {
     /// The whole conversation, including the steps of the previous agents.
     #[default]
     Everything,
@@ -102,7 +102,7 @@ pub enum HandoffError {
         /// The name of the agent.
         agent: String,
         /// The error that occurred when the hand-off tools were added to the agent.
-        source: BuildError,
+        source: AgentBuildError,
     },
     /// The agent with this name takes named inputs. A hand-off cannot provide them.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
@@ -118,7 +118,7 @@ struct HandoffState {
     count: u32,
     /// The state of a suspended run, as saved by the current agent. Null while the run is active.
     #[serde(default)]
-    state: Value,
+    checkpoint: Value,
 }
 
 impl Handoffs {
@@ -133,7 +133,7 @@ impl Handoffs {
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
     ) -> Result<Self, HandoffError> {
-        Self::along(table, agents, |_, _| true)
+        Self::with_allowed(table, agents, |_, _| true)
     }
 
     /// Creates a group of agents with selected hand-offs. A hand-off from `from` to `to` is offered
@@ -142,7 +142,7 @@ impl Handoffs {
     /// # Errors
     ///
     /// Fails in the same cases as [`new`](Self::new).
-    pub fn along(
+    pub fn with_allowed(
         table: RouteTable,
         agents: impl IntoIterator<Item = (impl Into<String>, ReactAgent)>,
         is_allowed: impl Fn(&str, &str) -> bool,
@@ -161,7 +161,12 @@ impl Handoffs {
             }
         };
         let agents = agents.into_iter().map(with_transfers).collect::<Result<_, _>>()?;
-        let inner = HandoffsInner { table, agents, carried: Carried::default(), limit: limits::HAND_OFFS };
+        let inner = HandoffsInner {
+            table,
+            agents,
+            handoff_context: HandoffContext::default(),
+            limit: limits::HAND_OFFS,
+        };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -181,10 +186,10 @@ impl Handoffs {
     }
 
     /// Sets the messages that the model of the next agent receives after a hand-off. Default:
-    /// [`Carried::Everything`].
+    /// [`HandoffContext::Everything`].
     #[must_use]
-    pub fn carrying(mut self, carried: Carried) -> Self {
-        Arc::make_mut(&mut self.0).carried = carried;
+    pub fn with_context(mut self, context: HandoffContext) -> Self {
+        Arc::make_mut(&mut self.0).handoff_context = context;
         self
     }
 
@@ -216,7 +221,7 @@ impl Handoffs {
                 let last = transcript.messages().iter().rev().find_map(|it| transfer::handoff_target(it));
                 let first = || routes.first().map(|route| &*route.name).unwrap_or_default();
                 let agent = last.filter(known).unwrap_or_else(first).to_owned();
-                HandoffState { agent, count: 0, state: Value::Null }
+                HandoffState { agent, count: 0, checkpoint: Value::Null }
             }
             RunStart::Resume { suspended, .. } => {
                 let foreign = |_| {
@@ -224,8 +229,8 @@ impl Handoffs {
                         "the suspended run does not belong to these agents".to_owned(),
                     )
                 };
-                let mut handoff = HandoffState::deserialize(suspended.state.take()).map_err(foreign)?;
-                suspended.state = handoff.state.take();
+                let mut handoff = HandoffState::deserialize(suspended.checkpoint.take()).map_err(foreign)?;
+                suspended.checkpoint = handoff.checkpoint.take();
                 handoff
             }
         };
@@ -262,7 +267,7 @@ impl Handoffs {
             events.emit(|| RunEvent::Routed { route: Some(handoff.agent.clone()), reason }).await;
             let agent = self.agent(&handoff.agent)?;
             let turn = HandoffSlot::new(self.0.limit, handoff.count);
-            let context = RunContext { state: context.state.clone().with(turn), ..context.clone() };
+            let context = RunContext { state: context.state.clone().with_value(turn), ..context.clone() };
             let has_handoff = |run: &Run| transfer::pending_handoff(run, agent.transfers()).is_some();
             let output = agent.drive_until(run, context, (events, mailbox), &has_handoff).await?;
             if let Some(output) = output {
@@ -273,13 +278,13 @@ impl Handoffs {
             let to = self.target(&result.name).ok_or(AgentErrorKind::Incomplete)?.to_owned();
             reason = transfer::handoff_reason(&handoff.agent, run.transcript(), &result);
             self.hand_off(run, &to, &reason)?;
-            handoff = HandoffState { agent: to, count: handoff.count + 1, state: Value::Null };
+            handoff = HandoffState { agent: to, count: handoff.count + 1, checkpoint: Value::Null };
         }
     }
 
     fn hand_off(&self, run: &mut Run, to: &str, reason: &str) -> Result<(), AgentErrorKind> {
         run.reconfigure(self.agent(to)?.config());
-        if self.0.carried == Carried::Question {
+        if self.0.handoff_context == HandoffContext::Question {
             run.hide_steps();
         }
         run.append(transfer::handoff_note(to, reason))?;
@@ -292,9 +297,9 @@ impl HandoffState {
     /// run.
     fn finish(self, output: RunOutput) -> RunOutput {
         match output {
-            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.by(&self.agent))),
-            RunOutput::Suspended(SuspendedRun { pending, state }) => {
-                RunOutput::Suspended(SuspendedRun { pending, state: json!(Self { state, ..self }) })
+            RunOutput::Answer(answer) => RunOutput::Answer(Box::new(answer.with_agent(&self.agent))),
+            RunOutput::Suspended(SuspendedRun { pending, checkpoint }) => {
+                RunOutput::Suspended(SuspendedRun { pending, checkpoint: json!(Self { checkpoint, ..self }) })
             }
         }
     }

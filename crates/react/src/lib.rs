@@ -11,11 +11,11 @@ pub mod router;
 pub mod run;
 pub mod trajectory;
 
-pub use agent::{BuildError, ReactAgent, ReactAgentBuilder, RunHandle};
+pub use agent::{AgentBuildError, ReactAgent, ReactAgentBuilder, RunHandle};
 pub use dialect::{Dialect, JsonReact, NativeCalls, TextReact};
 pub use extension::Extension;
 pub use handoff::Handoffs;
 pub use queue::{PendingQueue, QueueHandle};
 pub use router::Router;
-pub use run::{AtLimit, Effect, Output, OutputError, OutputStrategy, Run, RunConfig, Step};
+pub use run::{Effect, LimitAction, Output, OutputError, OutputStrategy, Run, RunConfig, Step};
 pub use trajectory::Trajectory;

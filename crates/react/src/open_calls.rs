@@ -190,7 +190,7 @@ impl OpenCalls {
             _ => return Err(not_waiting()),
         };
         let wrong = |source| RunError::DecisionError { id: id.to_owned(), source };
-        let resumed = pending.clone().decided(answer).map_err(wrong)?;
+        let resumed = pending.clone().resume(answer).map_err(wrong)?;
         open.state = CallState::Ready { resumed: Some(resumed) };
         Ok(())
     }
@@ -246,7 +246,7 @@ impl OpenCall {
         };
         let inner = pending.map(|pending| &pending.kind);
         self.call.id == id
-            || matches!(inner, Some(PendingKind::Nested { pending }) if pending.iter().any(|inner| inner.covers(id)))
+            || matches!(inner, Some(PendingKind::Nested { pending }) if pending.iter().any(|inner| inner.contains_call(id)))
     }
 }
 

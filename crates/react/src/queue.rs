@@ -34,14 +34,15 @@ pub(crate) use call_queues::CallQueues;
 pub(crate) use handle::{PushedCalls, Quota};
 pub use handle::{QueueError, QueueHandle};
 pub use placeholders::Placeholders;
-pub use results::{Queued, QueuedResults};
+pub use results::{QueuedOutcome, QueuedResults};
 
 /// A queue of tool calls from synchronous code, such as a template or a script.
 ///
 /// 1. [`QueueHandle::push`] validates a call and returns a placeholder: a short, unguessable text
 ///    (128 bits).
 /// 2. [`execute`](Self::execute) later runs the queued calls through the pipeline of the tools.
-/// 3. [`QueuedResults::in_text`] replaces the placeholders in a text with the results or failures.
+/// 3. [`QueuedResults::resolve_text`] replaces the placeholders in a text with the results or
+///    failures.
 ///
 /// The arguments of a call can contain the placeholders of earlier calls. Such a call is executed
 /// after the earlier calls and receives their results.
@@ -68,7 +69,7 @@ pub use results::{Queued, QueuedResults};
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let tools = Toolset::new().with(Price);
+/// let tools = Toolset::new().with_tool(Price);
 /// let mut queue = PendingQueue::new();
 /// let run = RunContext::default();
 /// let calls = queue.handle(&tools, &run).await;
@@ -78,16 +79,16 @@ pub use results::{Queued, QueuedResults};
 /// let text = format!("A pen is {}, a horse {}.", render("pen")?, render("horse")?);
 ///
 /// queue.execute(&tools, run).await;
-/// assert_eq!(queue.show(&text), "A pen is 3, a horse [price failed: there is no horse].");
+/// assert_eq!(queue.resolve_text(&text), "A pen is 3, a horse [price failed: there is no horse].");
 /// # Ok::<(), haft_core::ToolError>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     pushed: Arc<PushedCalls>,
-    /// Pushed calls that [`hand_out`](Self::hand_out) has not returned yet.
+    /// Pushed calls that [`next_batch`](Self::next_batch) has not returned yet.
     waiting: Vec<ToolCall>,
-    /// The calls that [`hand_out`](Self::hand_out) has returned, with their results so far.
+    /// The calls that [`next_batch`](Self::next_batch) has returned, with their results so far.
     open: Option<OpenCalls>,
     results: QueuedResults,
 }
@@ -125,7 +126,7 @@ impl PendingQueue {
         let list = tools.list(&list_context(&run)).await;
         self.recover(&list);
         let run = Arc::new(run);
-        while let Some(CallBatch { calls, resumed, .. }) = self.hand_out(&list) {
+        while let Some(CallBatch { calls, resumed, .. }) = self.next_batch(&list) {
             if run.cancellation.is_cancelled() {
                 self.cancel();
                 break;
@@ -143,13 +144,13 @@ impl PendingQueue {
                 };
             }
         }
-        self.pending()
+        self.pending_calls()
     }
 
     /// Returns the calls that can be executed now, or `None` if there are none. Each call is
     /// returned only once. This method is for custom drivers. To survive a crash, save the queue
     /// before executing the calls.
-    pub fn hand_out(&mut self, tools: &ToolList) -> Option<CallBatch> {
+    pub fn next_batch(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
                 let batch = open.take_ready(tools);
@@ -175,7 +176,7 @@ impl PendingQueue {
         }
     }
 
-    /// Records the result of the call `id`, which [`hand_out`](Self::hand_out) returned.
+    /// Records the result of the call `id`, which [`next_batch`](Self::next_batch) returned.
     ///
     /// # Errors
     ///
@@ -199,7 +200,7 @@ impl PendingQueue {
     }
 
     /// Records the decision for the suspended call `id`, or for a call `id` inside a suspended
-    /// call. [`hand_out`](Self::hand_out) then returns the suspended call again.
+    /// call. [`next_batch`](Self::next_batch) then returns the suspended call again.
     ///
     /// # Errors
     ///
@@ -210,7 +211,7 @@ impl PendingQueue {
     }
 
     /// Returns the calls that wait for a decision.
-    pub fn pending(&self) -> Vec<PendingCall> {
+    pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
@@ -244,7 +245,8 @@ impl PendingQueue {
         }
     }
 
-    /// Returns the results so far. Calls without a result are included as [`Queued::Unexecuted`].
+    /// Returns the results so far. Calls without a result are included as
+    /// [`QueuedOutcome::Unexecuted`].
     pub fn results(&self) -> QueuedResults {
         let mut results = self.results.clone();
         let pushed = self.pushed.calls();
@@ -255,8 +257,8 @@ impl PendingQueue {
     }
 
     /// Replaces the placeholders in `text` with the results so far.
-    pub fn show<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.results().in_text(text)
+    pub fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.results().resolve_text(text)
     }
 
     /// Returns a message that records the results in a conversation, or `None` if there are no
@@ -264,8 +266,8 @@ impl PendingQueue {
     ///
     /// An agent then replaces the placeholders in all messages of the conversation with these
     /// results, including earlier messages.
-    pub fn note(&self) -> Option<Message> {
-        self.results().note()
+    pub fn results_message(&self) -> Option<Message> {
+        self.results().results_message()
     }
 }
 

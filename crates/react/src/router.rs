@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::run::{conversation, set_timestamps};
 
-pub use classifier::{Choice, Classifier};
+pub use classifier::{Classifier, RouteChoice};
 pub use keywords::Keywords;
 pub use model::ModelClassifier;
 pub use table::{Keyword, Route, RouteTable, RouterError};
@@ -78,7 +78,7 @@ struct RouterInner {
 struct RouterState {
     /// The name of the selected route, or `None` for the fallback agent.
     route: Option<String>,
-    state: Value,
+    checkpoint: Value,
     /// The tokens and the cost of the classifier.
     #[serde(default)]
     usage: Usage,
@@ -153,7 +153,11 @@ impl Router {
         }
     }
 
-    async fn choose(&self, conversation: &Transcript, context: &RunContext) -> Result<Choice, AgentError> {
+    async fn choose(
+        &self,
+        conversation: &Transcript,
+        context: &RunContext,
+    ) -> Result<RouteChoice, AgentError> {
         if context.cancellation.is_cancelled() {
             return Err(AgentErrorKind::Cancelled.into());
         }
@@ -184,7 +188,7 @@ impl Router {
     /// clarifying question. Returns the event that reports the decision, and the dispatch.
     fn dispatch(
         &self,
-        choice: Choice,
+        choice: RouteChoice,
         input: RunInput,
         conversation: Transcript,
     ) -> Result<(RunEvent, Dispatch), AgentError> {
@@ -206,8 +210,8 @@ impl Router {
     fn restore(&self, suspended: &mut SuspendedRun) -> Result<(Option<String>, Usage), AgentError> {
         let foreign =
             |_| AgentErrorKind::InvalidInput("the suspended run does not belong to this router".to_owned());
-        let saved = RouterState::deserialize(suspended.state.take()).map_err(foreign)?;
-        suspended.state = saved.state;
+        let saved = RouterState::deserialize(suspended.checkpoint.take()).map_err(foreign)?;
+        suspended.checkpoint = saved.checkpoint;
         Ok((saved.route, saved.usage))
     }
 
@@ -243,14 +247,17 @@ impl RouteInfo {
     fn add_to_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Suspended(suspended) => {
-                let saved =
-                    RouterState { route: self.route.clone(), state: suspended.state, usage: self.usage };
-                RunOutput::Suspended(SuspendedRun { state: json!(saved), ..suspended })
+                let saved = RouterState {
+                    route: self.route.clone(),
+                    checkpoint: suspended.checkpoint,
+                    usage: self.usage,
+                };
+                RunOutput::Suspended(SuspendedRun { checkpoint: json!(saved), ..suspended })
             }
             RunOutput::Answer(mut answer) => {
                 answer.usage += self.usage;
                 RunOutput::Answer(match &self.route {
-                    Some(route) => Box::new(answer.by(route)),
+                    Some(route) => Box::new(answer.with_agent(route)),
                     None => answer,
                 })
             }

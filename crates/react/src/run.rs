@@ -43,14 +43,14 @@ use head::Head;
 use ids::CallIds;
 use state::State;
 
-pub use config::{AtLimit, OutputStrategy, RunConfig};
+pub use config::{LimitAction, OutputStrategy, RunConfig};
 pub use context::ContextConfig;
 pub use conversation::{conversation, set_timestamps};
 pub use effect::{CallBatch, Effect, Step};
-pub use enqueue::{When, check_enqueued};
+pub use enqueue::{Delivery, check_enqueued};
 pub use error::RunError;
 pub use marks::{
-    call_results, call_results_note, hint, is_enqueued, is_hint, is_rejected, is_unusable, summarized,
+    call_results, call_results_message, hint, is_enqueued, is_hint, is_rejected, is_unusable, summarized,
 };
 pub use output::{Output, OutputError};
 pub use request::is_broken_reply;
@@ -98,7 +98,7 @@ pub use steps::{reasoning, steps};
 ///         Effect::Prepare => {}
 ///         Effect::Chat(_request) => {
 ///             let response = ChatResponse::new(replies.next().unwrap());
-///             run.on_chat(Ok(NativeCalls.fold(response, run.outputs())))?;
+///             run.on_chat(Ok(NativeCalls.parse_reply(response, run.outputs())))?;
 ///         }
 ///         Effect::Call(batch) => {
 ///             for call in batch.calls {
@@ -177,14 +177,14 @@ impl Run {
         let mut transcript = self.transcript.clone();
         if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
             let message = Message::assistant((**message).clone());
-            transcript.push(marks::mark_rejected(message).at(self.head.now()));
+            transcript.push(marks::mark_rejected(message).with_created_at(self.head.now()));
         }
         transcript
     }
 
     /// Returns the index of the first message of this run in the transcript. Earlier messages come
     /// from previous runs.
-    pub fn first_message(&self) -> usize {
+    pub fn first_message_index(&self) -> usize {
         self.head.first_message
     }
 
@@ -211,8 +211,8 @@ impl Run {
     }
 
     /// Returns the output schema, or `None` if the next reply cannot contain the answer as
-    /// structured data. Pass it to [`Dialect::fold`](crate::Dialect::fold) and
-    /// [`Dialect::listener`](crate::Dialect::listener).
+    /// structured data. Pass it to [`Dialect::parse_reply`](crate::Dialect::parse_reply) and
+    /// [`Dialect::stream_parser`](crate::Dialect::stream_parser).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
     }
@@ -309,8 +309,8 @@ impl Run {
     /// Prepares this run for a new driver, after the previous driver was dropped or its process
     /// crashed. `tools` are the tools of the [`Step`] for the next call of [`next`](Self::next).
     ///
-    /// A model request in flight is repeated. [Interrupted calls](Self::interrupted) of idempotent
-    /// tools are repeated, too. The other interrupted calls get an
+    /// A model request in flight is repeated. [Interrupted calls](Self::interrupted_calls) of
+    /// idempotent tools are repeated, too. The other interrupted calls get an
     /// [unconfirmed](FailureKind::Unconfirmed) failure.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();
@@ -322,6 +322,6 @@ impl Run {
     }
 
     fn push(&mut self, message: Message) {
-        self.transcript.push(message.at(self.head.now()));
+        self.transcript.push(message.with_created_at(self.head.now()));
     }
 }

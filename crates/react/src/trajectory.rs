@@ -47,7 +47,7 @@ const COMPLETED: &str = "Completed.";
 /// .collect();
 ///
 /// assert_eq!(
-///     serde_json::to_value(Trajectory::of(&transcript))?,
+///     serde_json::to_value(Trajectory::from_transcript(&transcript))?,
 ///     json!({
 ///         "thought_0": "I add them.", "tool_name_0": "add", "tool_args_0": {"x": 17, "y": 25}, "observation_0": "42",
 ///         "thought_1": "", "tool_name_1": "finish", "tool_args_1": {"answer": "It is 42."},
@@ -80,10 +80,10 @@ pub struct TrajectoryStep {
 impl Trajectory {
     /// Returns the trajectory of the last run in `transcript`. An unfinished run has no step for
     /// the answer.
-    pub fn of(transcript: &Transcript) -> Self {
-        let results = QueuedResults::of(transcript);
+    pub fn from_transcript(transcript: &Transcript) -> Self {
+        let results = QueuedResults::from_transcript(transcript);
         let resolved = |message: &Arc<Message>| {
-            results.in_message(message).map_or_else(|| Arc::clone(message), Arc::new)
+            results.resolve_message(message).map_or_else(|| Arc::clone(message), Arc::new)
         };
         let messages: Vec<_> = last_run(transcript.messages()).iter().map(resolved).collect();
         let messages = messages.as_slice();

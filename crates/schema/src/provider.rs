@@ -86,7 +86,7 @@ pub struct ProviderSchema {
     pub value: Value,
     /// Set if `value` follows the rules of the provider's strict mode. If it is not set, `value`
     /// must be sent without strict mode.
-    pub strict: bool,
+    pub is_strict: bool,
     /// All differences between the original schema and `value`.
     pub changes: Vec<SchemaChange>,
 }
@@ -120,7 +120,7 @@ impl Schema {
     ///     "required": ["path"],
     /// }))?;
     /// let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
-    /// assert!(derived.strict);
+    /// assert!(derived.is_strict);
     /// assert_eq!(
     ///     derived.value,
     ///     json!({
@@ -140,17 +140,17 @@ impl Schema {
     ///
     /// let map = Schema::arguments(json!({"additionalProperties": {"type": "integer"}}))?;
     /// let derived = map.for_provider(SchemaTarget::OpenAiStrict);
-    /// assert!(!derived.strict);
+    /// assert!(!derived.is_strict);
     /// assert_eq!(&derived.value, map.as_value());
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn for_provider(&self, target: SchemaTarget) -> ProviderSchema {
         let open = |changes| root_object::derive(self.as_value(), changes);
-        let lossy = |(value, changes)| ProviderSchema { value, strict: false, changes };
+        let lossy = |(value, changes)| ProviderSchema { value, is_strict: false, changes };
         match target {
             SchemaTarget::OpenAi => open(Vec::new()),
             SchemaTarget::OpenAiStrict => match strict::derive(self.as_value()) {
-                Ok((value, changes)) => ProviderSchema { value, strict: true, changes },
+                Ok((value, changes)) => ProviderSchema { value, is_strict: true, changes },
                 Err(obstacle) => open(vec![obstacle]),
             },
             SchemaTarget::Gemini => lossy(gemini::derive(self.as_value())),

@@ -49,7 +49,7 @@ pub struct Property<'s> {
     /// The subschema of the property. A `$ref` in it is relative to the root of the whole schema.
     pub schema: &'s Value,
     /// Set if the `required` keyword of the schema lists the property.
-    pub required: bool,
+    pub is_required: bool,
 }
 
 pub(crate) struct Inner {
@@ -229,7 +229,7 @@ impl Schema {
     /// use serde_json::json;
     ///
     /// let schema = Schema::new(json!({"properties": {"x": {}, "y": {}}, "required": ["x"]}))?;
-    /// let required = schema.properties().filter(|it| it.required).map(|it| it.name);
+    /// let required = schema.properties().filter(|it| it.is_required).map(|it| it.name);
     /// assert_eq!(required.collect::<Vec<_>>(), ["x"]);
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
@@ -238,13 +238,13 @@ impl Schema {
         let required = root.get("required").and_then(Value::as_array);
         let is_required = move |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
         let properties = root.get("properties").and_then(Value::as_object).into_iter().flatten();
-        properties.map(move |(name, schema)| Property { name, schema, required: is_required(name) })
+        properties.map(move |(name, schema)| Property { name, schema, is_required: is_required(name) })
     }
 
     /// Returns a value computed from this schema, such as its encoding for a provider. `render` is
     /// called once per type `T`; all clones of the schema share the result (see [`TypeMemo`]).
-    pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
-        self.0.memo.get_or_insert_with(|| render(self))
+    pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
+        self.0.memo.get_or_insert_with(|| compute(self))
     }
 
     /// Checks `value`. Returns `Some(true)` if it is valid, `Some(false)` if it is invalid, and

@@ -154,7 +154,7 @@ fn value_deeper_than_100_levels_is_invalid() {
 #[test]
 fn properties_have_schema_and_required_flag() {
     let schema = schema(json!({"$ref": "#/$defs/a", "$defs": {"a": add()}}));
-    let properties = schema.properties().map(|Property { name, schema, required }| {
+    let properties = schema.properties().map(|Property { name, schema, is_required: required }| {
         format!("{name} {schema}{}", if required { " required" } else { "" })
     });
     expect![[r#"

@@ -34,7 +34,7 @@ use haft_core::call::BoxError;
 ///
 /// Timestamps, durations and metadata are not recorded, because a model does not receive them. Call
 /// ids in requests are replaced by numbers in their order, for example `#1`. A request at this
-/// level contains no API key. Remove other secrets with [`CassetteModel::redacting`].
+/// level contains no API key. Remove other secrets with [`CassetteModel::with_redaction`].
 ///
 /// A truncated tool result ends with a random handle of the full text. It differs in each process.
 /// To record and replay a conversation with truncated results, use numbered handles: see

@@ -170,7 +170,7 @@ impl ScriptedModel {
 /// Sets the usage of a response to one request without tokens if it has its default value.
 fn with_usage(mut response: ChatResponse) -> ChatResponse {
     if response.usage == Usage::default() {
-        response.usage = Usage::of_request(0, 0);
+        response.usage = Usage::one_request(0, 0);
     }
     response
 }

@@ -16,13 +16,13 @@ use haft_core::{
 /// Use it as a smoke test for the tools of a program: it needs no network and no real model. The
 /// generated arguments are [examples](super::example), so they are valid but meaningless. The
 /// model's calls execute the tools: give tools with side effects a test environment, or select the
-/// tools to call with [`calling`](Self::calling).
+/// tools to call with [`with_calls`](Self::with_calls).
 ///
 /// The first reply calls every tool without an earlier call in the conversation. With
 /// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains one call. If no
 /// call is left or required, the reply is the answer: an example of the requested response schema.
-/// Without a schema, it is the text set with [`answering`](Self::answering), or by default a JSON
-/// object with the results of all calls by tool name.
+/// Without a schema, it is the text set with [`with_answer`](Self::with_answer), or by default a
+/// JSON object with the results of all calls by tool name.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ use haft_core::{
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let tools = Toolset::new().with(Search).list(&ListContext::default()).await;
+/// let tools = Toolset::new().with_tool(Search).list(&ListContext::default()).await;
 /// let request = ChatRequest::new([Message::user("Try all tools.")]).with_tools(tools);
 /// let reply = TestModel::new().chat(&request).await?;
 /// assert_eq!(reply.message.tool_calls[0].arguments, r#"{"query":"a"}"#);
@@ -85,7 +85,7 @@ impl TestModel {
     /// Restricts the calls to the tools with these names. [`ToolChoice::Tool`] overrides the
     /// selection.
     #[must_use]
-    pub fn calling<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+    pub fn with_calls<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
         self
     }
@@ -93,7 +93,7 @@ impl TestModel {
     /// Sets the text of the answer. The default is a JSON object with the results of all calls by
     /// tool name.
     #[must_use]
-    pub fn answering(mut self, text: impl Into<String>) -> Self {
+    pub fn with_answer(mut self, text: impl Into<String>) -> Self {
         self.answer = Some(text.into());
         self
     }
@@ -164,7 +164,7 @@ impl ChatModel for TestModel {
         } else {
             AssistantMessage { tool_calls: calls, ..AssistantMessage::default() }
         };
-        Ok(ChatResponse { usage: Usage::of_request(0, 0), ..ChatResponse::new(message) })
+        Ok(ChatResponse { usage: Usage::one_request(0, 0), ..ChatResponse::new(message) })
     }
 
     fn profile(&self) -> &ModelProfile {

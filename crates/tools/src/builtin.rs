@@ -35,10 +35,10 @@ impl Default for BuiltinConfig {
 pub fn builtin(config: &BuiltinConfig) -> Toolset {
     let mut tools = Toolset::new();
     if config.datetime {
-        tools = tools.with(GetCurrentDatetime);
+        tools = tools.with_tool(GetCurrentDatetime);
     }
     if config.calculator {
-        tools = tools.with(Calculator);
+        tools = tools.with_tool(Calculator);
     }
     tools
 }

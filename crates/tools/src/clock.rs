@@ -4,12 +4,13 @@ use haft_core::Timestamp;
 
 /// The clock that time-dependent tools read. Default: the system clock.
 ///
-/// Pass a different clock as [`State`](haft_core::tool::State), for example a fixed time in a test.
+/// Pass a different clock as [`HostState`](haft_core::tool::HostState), for example a fixed time in
+/// a test.
 ///
 /// # Examples
 ///
 /// ```
-/// use haft_core::{Timestamp, tool::State, ToolContext};
+/// use haft_core::{Timestamp, tool::HostState, ToolContext};
 /// use haft_tools::{BuiltinConfig, Clock, builtin};
 /// use serde_json::json;
 ///

@@ -37,7 +37,7 @@ async fn answer(question: String) -> Result<String, Box<dyn Error>> {
     let client = Client::new();
 
     let pipeline = Pipeline::new();
-    let tools = Toolset::new().with(CountWords).list(&ListContext::default()).await;
+    let tools = Toolset::new().with_tool(CountWords).list(&ListContext::default()).await;
 
     let mut messages: Vec<ChatCompletionRequestMessage> =
         vec![ChatCompletionRequestUserMessage::from(question).into()];

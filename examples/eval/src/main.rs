@@ -20,7 +20,7 @@ use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc, time::Insta
 
 use clap::{Parser, ValueEnum};
 use haft_core::{ChatModel, model::ChatSettings, text::ErrorChain};
-use haft_react::{AtLimit, JsonReact, NativeCalls, ReactAgent, TextReact};
+use haft_react::{JsonReact, LimitAction, NativeCalls, ReactAgent, TextReact};
 
 use crate::{
     case::{CASES, Case},
@@ -95,7 +95,8 @@ async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
 
 fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<dyn Error>> {
     let settings = ChatSettings { temperature: Some(0.0), ..ChatSettings::default() };
-    let builder = ReactAgent::builder(model).tools(tools::all()).settings(settings).at_limit(AtLimit::Answer);
+    let builder =
+        ReactAgent::builder(model).tools(tools::all()).settings(settings).limit_action(LimitAction::Answer);
     let builder = match dialect {
         Dialect::Auto => builder,
         Dialect::Native => builder.dialect(NativeCalls),

@@ -61,7 +61,7 @@ impl PlainLoop {
         let reply: Value = serde_json::from_str(&request.send().await?.text().await?)?;
         let count = |name: &str| reply["usage"][name].as_u64().unwrap_or(0);
         record.usage +=
-            haft_core::usage::Usage::of_request(count("prompt_tokens"), count("completion_tokens"));
+            haft_core::usage::Usage::one_request(count("prompt_tokens"), count("completion_tokens"));
         match reply["choices"].get(0) {
             Some(choice) => Ok(choice["message"].clone()),
             None => Err(reply.to_string().into()),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) fn all() -> Toolset {
-    Toolset::new().with(Add).with(GetCurrentDatetime).with(SearchFiles)
+    Toolset::new().with_tool(Add).with_tool(GetCurrentDatetime).with_tool(SearchFiles)
 }
 
 /// Calls the function of the tool `name` without haft, for the plain loop.

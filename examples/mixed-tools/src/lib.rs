@@ -38,7 +38,7 @@ pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = clock_server.to_str().ok_or("the path of the clock server is not Unicode")?;
     println!("Starting the MCP server {command}");
     let clock = McpSource::connect("clock", StdioServer::new(command)).await?;
-    let tools = Toolset::new().with(Add).with(Multiply).with_source(clock);
+    let tools = Toolset::new().with_tool(Add).with_tool(Multiply).with_source(clock);
     for name in tools.names().await {
         println!("  tool {name}");
     }

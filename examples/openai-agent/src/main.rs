@@ -11,7 +11,7 @@ fn add(a: f64, b: f64) -> f64 {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ChatCompletions::from_env("gpt-5-mini")?;
-    let agent = ReactAgent::new(model, Toolset::new().with(Add))?;
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Add))?;
     println!("{}", agent.run("What is 17 plus 25?").await?.text()?);
     Ok(())
 }

@@ -135,17 +135,17 @@ impl Team {
                     drop(request);
                     match reply {
                         Some(reply) => {
-                            let reply = reply.map(|reply| member.dialect.fold(reply, run.outputs()));
+                            let reply = reply.map(|reply| member.dialect.parse_reply(reply, run.outputs()));
                             run.on_chat(reply)?;
                         }
-                        None => run.on_time_up(),
+                        None => run.on_time_limit(),
                     }
                 }
                 Effect::Call(batch) => {
                     let left = run.time_left();
                     match within(left, execute(run, member, &tools, batch, context)).await {
                         Some(executed) => executed?,
-                        None => run.on_time_up(),
+                        None => run.on_time_limit(),
                     }
                 }
                 // A web server would save the run here, and continue it after the decision.

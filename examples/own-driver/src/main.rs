@@ -43,10 +43,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .calls([("4", "order", r#"{"item": "paper", "boxes": 3}"#)])
         .text("3 boxes of paper are on their way, for 14.97.");
 
-    let tools = Toolset::new().with(Price).with(transfer_to("orders"));
+    let tools = Toolset::new().with_tool(Price).with_tool(transfer_to("orders"));
     let team = Team::new([
         ("reception", Member::new(reception, "Find out what a customer wants.", tools)),
-        ("orders", Member::new(orders, "Order what the customer wants.", Toolset::new().with(Order))),
+        ("orders", Member::new(orders, "Order what the customer wants.", Toolset::new().with_tool(Order))),
     ]);
 
     let mut run = team.begin("reception", "Paper, please: 30 boxes, or what you can give me.".into())?;

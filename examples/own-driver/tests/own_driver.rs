@@ -68,9 +68,9 @@ orders: 3 boxes of paper are on their way, for 14.97.
 async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     let first = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "transfer_to_second", "{}")]);
     let second = ScriptedModel::new().calls([("c", "look", "{}")]).text("Done.");
-    let looking = || Toolset::new().with(tool("look", ToolPolicy::default()));
+    let looking = || Toolset::new().with_tool(tool("look", ToolPolicy::default()));
     let team = Team::new([
-        ("first", Member::new(first, "Begin.", looking().with(transfer_to("second")))),
+        ("first", Member::new(first, "Begin.", looking().with_tool(transfer_to("second")))),
         ("second", Member::new(second.clone(), "End.", looking())),
     ]);
     let mut run = team.begin("first", "Go.".into())?;
@@ -84,7 +84,7 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
     // The limit of the run must still apply after the hand-off to the second agent.
     let first = ScriptedModel::new().calls([("a", "transfer_to_second", "{}")]);
     let team = Team::new([
-        ("first", Member::new(first, "Begin.", Toolset::new().with(transfer_to("second")))),
+        ("first", Member::new(first, "Begin.", Toolset::new().with_tool(transfer_to("second")))),
         ("second", Member::new(second, "End.", looking())),
     ]);
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
@@ -98,7 +98,7 @@ async fn handoff_keeps_the_limits_of_the_run() -> Result<(), Box<dyn Error>> {
 async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let model = ScriptedModel::new().calls([("a", "pay", "{}"), ("b", "pay", "{}")]).text("Paid.");
-    let team = team_of_one(model, Toolset::new().with(tool("pay", policy)));
+    let team = team_of_one(model, Toolset::new().with_tool(tool("pay", policy)));
     let mut run = team.begin("one", "Pay.".into())?;
     let decide = |call: &PendingCall| match &*call.call.id {
         "a" => Decision::approved(),
@@ -113,7 +113,8 @@ async fn each_call_has_its_own_approval() -> Result<(), Box<dyn Error>> {
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]);
-    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", ToolPolicy::default())));
+    let team =
+        team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
     let mut run = team.begin("one", RunInput::new("Go.").with_limits(limits))?;
     let error = team.drive(&mut run, "one", RunContext::default(), &deny_all).await.unwrap_err();
@@ -127,7 +128,8 @@ async fn time_limit_ends_the_run() -> Result<(), Box<dyn Error>> {
 #[tokio::test]
 async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "hang", "{}")]);
-    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", ToolPolicy::default())));
+    let team =
+        team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
     let mut run = team.begin("one", "Go.".into())?;
     let context = RunContext::default();
     let token = context.cancellation.clone();
@@ -147,13 +149,14 @@ async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>
 #[tokio::test]
 async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");
-    let team = team_of_one(model, Toolset::new().with(hang()).with(tool("look", ToolPolicy::default())));
+    let team =
+        team_of_one(model, Toolset::new().with_tool(hang()).with_tool(tool("look", ToolPolicy::default())));
     let mut run = team.begin("one", "Go.".into())?;
     let drive = team.drive(&mut run, "one", RunContext::default(), &deny_all);
     assert!(tokio::time::timeout(Duration::from_millis(50), drive).await.is_err());
 
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run)?)?;
-    let interrupted: Vec<_> = run.interrupted().into_iter().map(|call| call.id).collect();
+    let interrupted: Vec<_> = run.interrupted_calls().into_iter().map(|call| call.id).collect();
     assert_eq!(interrupted, ["a"]);
     let (_, answer) = team.drive(&mut run, "one", RunContext::default(), &deny_all).await?;
     assert_eq!(answer.text, "Done.");

@@ -39,7 +39,7 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
 
     let client = reqwest::Client::new();
     let pipeline = Pipeline::new();
-    let tool_list = Toolset::new().with(SearchFiles).list(&ListContext::default()).await;
+    let tool_list = Toolset::new().with_tool(SearchFiles).list(&ListContext::default()).await;
     let mut messages = vec![message(&Message::user(question))];
     for _ in 0..MAX_STEPS {
         let request = json!({"model": model, "messages": messages, "tools": tools(&tool_list)});

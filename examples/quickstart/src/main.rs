@@ -18,7 +18,7 @@ fn add(
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = LocalModel::builder().progress_bar().open_default().await?;
-    let agent = ReactAgent::new(model, Toolset::new().with(Add))?;
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Add))?;
     let output = agent.run("What is 17 plus 25?").await?;
     println!("{}", output.text()?);
     Ok(())

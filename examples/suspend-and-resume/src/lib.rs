@@ -25,7 +25,7 @@ fn order(
 }
 
 fn agent(model: impl ChatModel + 'static) -> Result<ReactAgent, Box<dyn Error>> {
-    let tools = Toolset::new().with(Stock).with(Order);
+    let tools = Toolset::new().with_tool(Stock).with_tool(Order);
     let agent = ReactAgent::builder(model).tools(tools).instructions("You look after the office.");
     Ok(agent.build()?)
 }

@@ -36,9 +36,9 @@ pub fn provider(input: &[u8]) {
 fn check_derivation(schema: &Schema, target: SchemaTarget, values: &[Value]) -> Value {
     let derived = schema.for_provider(target);
     assert_eq!(schema.for_provider(target), derived);
-    assert_eq!(derived.strict, target == SchemaTarget::OpenAiStrict && derived.obstacle().is_none());
+    assert_eq!(derived.is_strict, target == SchemaTarget::OpenAiStrict && derived.obstacle().is_none());
     let Some(sent) = compile(&derived) else { return derived.value };
-    if derived.strict {
+    if derived.is_strict {
         let again = sent.for_provider(target);
         assert_eq!((&again.value, again.changes.len()), (&derived.value, 0), "{target:?}");
     }

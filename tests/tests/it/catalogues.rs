@@ -254,7 +254,7 @@ fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) 
             SchemaChangeKind::Narrowed | SchemaChangeKind::AbsentForNull | SchemaChangeKind::Unexpanded
         )
     };
-    if !converted.strict {
+    if !converted.is_strict {
         return sent.is_valid(arguments) || converted.changes.iter().any(|change| is_narrower(&change.kind));
     }
     writer::strict_values(&converted.value, &converted.value, arguments).iter().any(|way| sent.is_valid(way))

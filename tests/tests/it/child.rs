@@ -39,7 +39,7 @@ fn child() {
     // The test harness has printed the beginning of a line. The first message must start on a new
     // line.
     println!();
-    let tools = Toolset::new().with(GetCurrentDatetime).with(Environment).with(Fail);
+    let tools = Toolset::new().with_tool(GetCurrentDatetime).with_tool(Environment).with_tool(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let served = runtime.block_on(haft_mcp::serve_stdio(tools));
     process::exit(i32::from(served.is_err()));

@@ -42,7 +42,7 @@ async fn tools_conform() {
     conformance::tool(Wait).timeout(Duration::from_millis(100)).await.assert();
     conformance::tool(Calculator).await.assert();
     conformance::tool(GetCurrentDatetime).await.assert();
-    let research = agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");
+    let research = agent(Toolset::new().with_tool(Add).with_tool(Delete)).into_tool("research", "Finds out.");
     conformance::tool(research).await.assert();
 }
 
@@ -70,9 +70,9 @@ async fn http_model_conforms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_conform_in_each_dialect() {
-    let tools = || Toolset::new().with(Add).with(Calculator);
+    let tools = || Toolset::new().with_tool(Add).with_tool(Calculator);
     conformance::agent(agent(tools())).await.assert();
-    conformance::agent(agent(tools().with(Delete))).await.assert();
+    conformance::agent(agent(tools().with_tool(Delete))).await.assert();
     let profile = ModelProfile { native_tools: false, ..ModelProfile::new("test") };
     let json =
         ReactAgent::builder(TestModel::new().with_profile(profile)).tools(tools()).dialect(JsonReact::new());
@@ -85,15 +85,16 @@ async fn agents_conform_in_each_dialect() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nested_agents_and_routers_conform() {
-    let child = || agent(Toolset::new().with(Add).with(Delete)).into_tool("research", "Finds out.");
-    conformance::agent(agent(Toolset::new().with(child()))).await.assert();
+    let child = || agent(Toolset::new().with_tool(Add).with_tool(Delete)).into_tool("research", "Finds out.");
+    conformance::agent(agent(Toolset::new().with_tool(child()))).await.assert();
     let table = || {
         RouteTable::new([
             Route::new("sum", "sums").with_keywords(["add", "hello"]),
             Route::new("file", "files").with_keywords(["delete"]),
         ])
     };
-    let agents = || [("sum", agent(Toolset::new().with(Add))), ("file", agent(Toolset::new().with(Delete)))];
+    let agents =
+        || [("sum", agent(Toolset::new().with_tool(Add))), ("file", agent(Toolset::new().with_tool(Delete)))];
     conformance::agent(Router::new(table(), agents()).unwrap()).await.assert();
     conformance::agent(Router::new(table(), agents()).unwrap()).input(|| "Delete it.".into()).await.assert();
     conformance::agent(Router::new(table(), agents()).unwrap()).input(|| "What?".into()).await.assert();

@@ -22,7 +22,7 @@ fn model(server: &ModelServer, name: &str, provider: Provider) -> ChatCompletion
 fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
     let first = model(first, "first", Provider::OpenAi);
     let model: FallbackModel = first.with_fallback(model(second, "second", Provider::Gemini));
-    ReactAgent::new(model, Toolset::new().with(Add)).unwrap()
+    ReactAgent::new(model, Toolset::new().with_tool(Add)).unwrap()
 }
 
 /// Returns two facts about a model request: `true` if its tools are strict, and the roles of its

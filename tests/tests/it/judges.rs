@@ -104,7 +104,7 @@ fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
 
 /// Creates two agents, one for each of OpenAI's APIs. Both have the tool `add`.
 fn agents(server: &Server) -> [ReactAgent; 2] {
-    let tools = || Toolset::new().with(Add);
+    let tools = || Toolset::new().with_tool(Add);
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
     [
         ReactAgent::new(at(chat, server).build().unwrap(), tools()).unwrap(),

@@ -11,7 +11,7 @@ use crate::{Add, child};
 
 async fn tools() -> Toolset {
     let server = McpSource::connect("child", child::server()).await.unwrap();
-    Toolset::new().with(Add).with(Calculator).with_source(server)
+    Toolset::new().with_tool(Add).with_tool(Calculator).with_source(server)
 }
 
 /// Behaviour F41: a tool of an MCP server over stdio is called like a tool in this process.
@@ -68,10 +68,10 @@ async fn child_has_only_the_configured_environment() {
 /// Behaviour A7, A64: a tool definition is the same before and after its transfer over MCP.
 #[tokio::test(flavor = "multi_thread")]
 async fn definition_is_the_same_over_stdio() {
-    let here = Toolset::new().with(haft_tools::GetCurrentDatetime);
+    let here = Toolset::new().with_tool(haft_tools::GetCurrentDatetime);
     let there = tools().await;
     let known = async |tools: &Toolset| {
-        let it = tools.info("get_current_datetime").await.unwrap();
+        let it = tools.definition("get_current_datetime").await.unwrap();
         (
             it.name().clone(),
             it.description().to_owned(),
@@ -80,5 +80,5 @@ async fn definition_is_the_same_over_stdio() {
         )
     };
     assert_eq!(known(&there).await, known(&here).await);
-    assert_eq!(there.info("environment").await.unwrap().input_schema().as_value()["type"], "object");
+    assert_eq!(there.definition("environment").await.unwrap().input_schema().as_value()["type"], "object");
 }

@@ -34,7 +34,7 @@ async fn instructions_in_a_result_grant_no_permission() {
         .calls([("a", "read_page", "{}")])
         .calls([("b", "delete_files", "{}")])
         .text("I cannot delete files.");
-    let agent = ReactAgent::new(model, Toolset::new().with(page).with(delete)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(page).with_tool(delete)).unwrap();
     let output = agent.run("Summarise the page.").await.unwrap();
 
     let result = output.results_of("delete_files").next().unwrap();

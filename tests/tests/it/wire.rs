@@ -14,7 +14,7 @@ fn model(server: &ModelServer) -> ChatCompletions {
 }
 
 fn agent(server: &ModelServer) -> ReactAgent {
-    ReactAgent::new(model(server), Toolset::new().with(Add)).unwrap()
+    ReactAgent::new(model(server), Toolset::new().with_tool(Add)).unwrap()
 }
 
 /// Compares the messages of a model request with a snapshot. The system message is omitted.
@@ -164,7 +164,7 @@ async fn model_without_function_calls_is_constrained_to_json() {
     ])
     .unwrap();
     let agent = ReactAgent::builder(model(&server))
-        .tools(Toolset::new().with(Add))
+        .tools(Toolset::new().with_tool(Add))
         .dialect(JsonReact::new())
         .build()
         .unwrap();

@@ -52,6 +52,6 @@ fn child() {
     // on its own line.
     println!();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with(Weather).with(Key)));
+    let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with_tool(Weather).with_tool(Key)));
     process::exit(i32::from(result.is_err()));
 }

@@ -37,7 +37,7 @@ pub type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolE
 /// Returns the tool definition of the function `F`. The input schema is inferred from its
 /// parameters.
 pub fn definition<F: Function>() -> ToolDefinition {
-    ToolDefinition::of::<ArgumentsOf<F>, F::Output>(F::NAME)
+    ToolDefinition::from_types::<ArgumentsOf<F>, F::Output>(F::NAME)
 }
 
 /// Returns the tool definition of the function `F`, with the explicit input schema `schema`.

@@ -7,13 +7,13 @@ use crate::{call::ToolError, tool::ToolContext};
     note = "each call receives a clone, on any thread: use `Arc<{Self}>`",
     note = "the value in an `Arc` must be `Send` and `Sync`: put mutable data into a `Mutex`"
 )]
-pub trait HostState: Clone + Send + Sync + 'static {}
+pub trait StateValue: Clone + Send + Sync + 'static {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Clone + Send + Sync + 'static> HostState for T {}
+impl<T: Clone + Send + Sync + 'static> StateValue for T {}
 
 /// Returns the host state of type `T`, for a parameter with `#[tool(state)]`. A lazy value is
 /// initialized first.
-pub async fn state<T: HostState>(cx: &ToolContext) -> Result<T, ToolError> {
+pub async fn state<T: StateValue>(cx: &ToolContext) -> Result<T, ToolError> {
     cx.state_or_init().await
 }

@@ -35,15 +35,12 @@ pub enum AgentErrorKind {
     LimitReached(Limit),
     /// A tool stopped the run with [`ToolError::Fatal`](crate::ToolError::Fatal).
     #[error("tool \"{tool}\" stopped the run: {message}")]
-    Tool {
+    FatalTool {
         /// The name of the tool.
         tool: String,
         /// The error message of the tool.
         message: String,
     },
-    /// The model gave no reply in the requested form. The value describes the problem.
-    #[error("the model did not give a usable reply: {0}")]
-    UnusableReply(String),
     /// A content filter of the provider stopped the model's reply.
     #[error("a content filter of the provider stopped the reply")]
     ContentFiltered,
@@ -52,16 +49,16 @@ pub enum AgentErrorKind {
     Cancelled,
     /// The tools of the agent could not be listed.
     #[error(transparent)]
-    Tools(#[from] crate::toolset::SourceError),
+    ListTools(#[from] crate::toolset::SourceError),
     /// The input of the run is invalid. The value is the reason.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
     /// The tool choice requires a tool that is not available.
-    #[error("the model cannot be made to call {wanted}: {}", describe_available_tools(available))]
+    #[error("the model cannot be made to call {required}: {}", describe_available_tools(available))]
     ToolChoice {
         /// The required tool, as text for the error message: the quoted name of the tool, or
         /// `a tool`.
-        wanted: String,
+        required: String,
         /// The names of the available tools.
         available: Vec<String>,
     },
@@ -86,7 +83,7 @@ pub enum AgentErrorKind {
     BlockingInRuntime(&'static str),
     /// The tokio runtime of a blocking agent could not be started.
     #[error("cannot start the runtime of the agent")]
-    Runtime(#[source] std::io::Error),
+    StartRuntime(#[source] std::io::Error),
     /// The event stream of the agent ended without a [`RunEvent::Done`](super::RunEvent::Done).
     #[error("the agent stopped without an answer")]
     Incomplete,

@@ -164,7 +164,7 @@ impl RunInput {
     /// Adds `value` to the [host state](RunContext::state) for the tools in this run.
     #[must_use]
     pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.context.state = self.context.state.with(value);
+        self.context.state = self.context.state.with_value(value);
         self
     }
 

@@ -85,7 +85,7 @@ pub enum StopReason {
     /// A limit was reached, and the model answered in a final request without tools.
     LimitReached,
     /// The model declined to answer. The text of the answer is the explanation.
-    Refused,
+    Refusal,
     /// A [stop tool](crate::agent::RunInput::with_stop_on) was called. The answer is the result of
     /// the tool.
     Tool,
@@ -95,12 +95,12 @@ pub enum StopReason {
 
 /// The error of [`RunAnswer::parse`]: the outputs do not match the requested type.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is no {wanted}: {}", describe_field_error(field, source))]
+#[error("the answer is no {expected}: {}", describe_field_error(field, source))]
 pub struct ParseError {
     /// The path of the invalid field, such as `address.city`. Empty if the error is at the root.
     pub field: String,
     /// The name of the type `T` of [`RunAnswer::parse`], without its module path.
-    pub wanted: &'static str,
+    pub expected: &'static str,
     /// The deserialization error.
     pub source: serde_json::Error,
 }
@@ -120,7 +120,7 @@ impl RunAnswer {
         let outputs = Value::Object(self.outputs.clone());
         serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {
             field: Some(error.path().to_string()).filter(|path| path != ".").unwrap_or_default(),
-            wanted: std::any::type_name::<T>().rsplit("::").next().unwrap_or_default(),
+            expected: std::any::type_name::<T>().rsplit("::").next().unwrap_or_default(),
             source: error.into_inner(),
         })
     }
@@ -128,7 +128,7 @@ impl RunAnswer {
     /// Records that the agent named `agent` gave the answer. If an inner agent has already recorded
     /// its name, the names form a path, such as `support/refunds`.
     #[must_use]
-    pub fn by(mut self, agent: &str) -> Self {
+    pub fn with_agent(mut self, agent: &str) -> Self {
         self.agent = Some(match self.agent {
             Some(inner) => format!("{agent}/{inner}"),
             None => agent.to_owned(),

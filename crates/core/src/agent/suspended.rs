@@ -31,7 +31,7 @@ pub struct SuspendedRun {
     /// The suspended calls of the run.
     pub pending: Vec<PendingCall>,
     /// The saved state of the run, in a private format of the agent.
-    pub state: Value,
+    pub checkpoint: Value,
 }
 
 impl SuspendedRun {

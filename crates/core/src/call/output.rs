@@ -45,7 +45,7 @@ pub struct ToolOutput {
     /// The handle of the full output in the [`ResultStore`](crate::pipeline::ResultStore), if
     /// `content` was truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stored: Option<String>,
+    pub result_handle: Option<String>,
     /// Metadata for programs and people, for example the `_meta` object of an MCP result and the
     /// annotations of its content. It is untrusted, and never sent to a model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -17,13 +17,13 @@ use super::{ToolCall, ToolOutput};
 /// /// Books a seat.
 /// #[tool]
 /// fn book(#[tool(context)] cx: &ToolContext) -> ToolResponse {
-///     match (cx.decision(), cx.pending_state()) {
+///     match (cx.decision(), cx.continuation()) {
 ///         (Some(Decision::Input { value }), Some(offer)) => {
 ///             format!("seat {value} of offer {offer}").into()
 ///         }
 ///         _ => {
 ///             let question = Pending::new(PendingKind::input("Which seat?"));
-///             ToolResponse::Pending(question.with_state(json!(7)))
+///             ToolResponse::Pending(question.with_continuation(json!(7)))
 ///         }
 ///     }
 /// }
@@ -34,9 +34,9 @@ pub struct Pending {
     /// The kind of decision that the call waits for.
     pub kind: PendingKind,
     /// Data saved by the tool. When the call is resumed, the tool reads it with
-    /// [`ToolContext::pending_state`](crate::tool::ToolContext::pending_state). Null by default.
+    /// [`ToolContext::continuation`](crate::tool::ToolContext::continuation). Null by default.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub state: Value,
+    pub continuation: Value,
     /// The approved arguments, if the tool suspended the call again after its approval. Set by the
     /// pipeline: the resumed call runs with these arguments and needs no second approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,13 +51,13 @@ pub struct Pending {
 impl Pending {
     /// Creates a pending state without saved data.
     pub fn new(kind: PendingKind) -> Self {
-        Self { kind, state: Value::Null, approved: None, definition: None }
+        Self { kind, continuation: Value::Null, approved: None, definition: None }
     }
 
     /// Sets the data that the tool reads when the call is resumed.
     #[must_use]
-    pub fn with_state(mut self, state: Value) -> Self {
-        self.state = state;
+    pub fn with_continuation(mut self, continuation: Value) -> Self {
+        self.continuation = continuation;
         self
     }
 }
@@ -74,8 +74,8 @@ pub struct PendingCall {
 
 impl PendingCall {
     /// Returns `true` if `id` is the id of this call, or of a nested call inside it at any depth.
-    pub fn covers(&self, id: &str) -> bool {
-        self.call.id == id || self.nested_calls().iter().any(|nested| nested.covers(id))
+    pub fn contains_call(&self, id: &str) -> bool {
+        self.call.id == id || self.nested_calls().iter().any(|nested| nested.contains_call(id))
     }
 
     /// Returns the calls that need a decision: this call itself, or the nested calls that it waits
@@ -182,7 +182,7 @@ impl Decision {
     ///
     /// If the arguments violate the input schema of the tool, the call fails with
     /// [`ToolError::InvalidArguments`](super::ToolError::InvalidArguments).
-    pub fn approved_with(arguments: Value) -> Self {
+    pub fn approved_with_arguments(arguments: Value) -> Self {
         Self::Approved { arguments: Some(arguments) }
     }
 

@@ -22,10 +22,10 @@ pub type ResumedCalls = BTreeMap<String, Resumed>;
 #[non_exhaustive]
 pub enum DecisionError {
     /// The call waits for another kind of decision.
-    #[error("the call needs {wanted}")]
-    Kind {
+    #[error("the call needs {expected}")]
+    WrongKind {
         /// The kinds of decision that the call accepts, as text.
-        wanted: &'static str,
+        expected: &'static str,
     },
     /// The input violates the schema of [`PendingKind::Input`]. The value lists the violations.
     #[error("invalid input: {0}")]
@@ -44,7 +44,7 @@ impl Pending {
     ///
     /// Fails if the call waits for another kind of decision, or if an input violates its schema. A
     /// denial is valid for every call.
-    pub fn decided(self, decision: Decision) -> Result<Resumed, DecisionError> {
+    pub fn resume(self, decision: Decision) -> Result<Resumed, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
             (PendingKind::Approval { arguments }, Decision::Approved { arguments: changed }) => {
@@ -61,7 +61,7 @@ impl Pending {
                 check_nested(pending, &decisions)?;
                 Decision::Nested { decisions }
             }
-            (kind, _) => return Err(DecisionError::Kind { wanted: kind.needs() }),
+            (kind, _) => return Err(DecisionError::WrongKind { expected: kind.needs() }),
         };
         Ok(Resumed { pending: self, decision })
     }
@@ -104,8 +104,10 @@ impl PendingKind {
 /// call inside one of them.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
-        let Some(suspended) = pending.iter().find(|suspended| suspended.covers(id)) else {
-            return Err(DecisionError::Kind { wanted: PendingKind::Nested { pending: Vec::new() }.needs() });
+        let Some(suspended) = pending.iter().find(|suspended| suspended.contains_call(id)) else {
+            return Err(DecisionError::WrongKind {
+                expected: PendingKind::Nested { pending: Vec::new() }.needs(),
+            });
         };
         let is_inside = suspended.call.id != *id;
         let decision = decision.clone();
@@ -114,7 +116,7 @@ fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), De
         } else {
             decision
         };
-        suspended.pending.clone().decided(decision)?;
+        suspended.pending.clone().resume(decision)?;
     }
     Ok(())
 }
@@ -140,6 +142,6 @@ impl TryFrom<UncheckedResumed> for Resumed {
 
     fn try_from(saved: UncheckedResumed) -> Result<Self, DecisionError> {
         let UncheckedResumed { pending, decision } = saved;
-        pending.decided(decision)
+        pending.resume(decision)
     }
 }

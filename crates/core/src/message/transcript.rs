@@ -64,12 +64,12 @@ impl Transcript {
 
     /// Returns a view of all messages.
     pub fn view(&self) -> View {
-        self.view_of(std::iter::once(0..self.len()))
+        self.view_ranges(std::iter::once(0..self.len()))
     }
 
     /// Returns a view of the messages in `ranges`. Indices past the end of the transcript are
     /// ignored.
-    pub fn view_of(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
+    pub fn view_ranges(&self, ranges: impl IntoIterator<Item = Range<usize>>) -> View {
         let inside = |range: Range<usize>| range.start.min(self.len())..range.end.min(self.len());
         View {
             transcript: self.clone(),
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for Transcript {
 ///
 /// let transcript: Transcript = ["One", "Two", "Three"].into_iter().map(Message::user).collect();
 /// let replacements = BTreeMap::from([(0, Arc::new(Message::user("1")))]);
-/// let view = transcript.view_of([0..1, 2..3]).with_replacements(Arc::new(replacements));
+/// let view = transcript.view_ranges([0..1, 2..3]).with_replacements(Arc::new(replacements));
 ///
 /// let texts: Vec<_> = view.iter().map(|message| message.text()).collect();
 /// assert_eq!(texts, ["1", "Three"]);

@@ -24,7 +24,7 @@ pub trait ChatModelExt: ChatModel + Sized {
     /// # #[async_trait]
     /// # impl ChatModel for Small {
     /// #     async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, ModelError> {
-    /// #         let usage = Usage::of_request(1_000, 100);
+    /// #         let usage = Usage::one_request(1_000, 100);
     /// #         Ok(ChatResponse { usage, ..ChatResponse::new("Hello.") })
     /// #     }
     /// #     fn profile(&self) -> &ModelProfile {
@@ -34,7 +34,7 @@ pub trait ChatModelExt: ChatModel + Sized {
     /// # let small = Small(ModelProfile::new("small"));
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let model = small.priced(Prices::new().with("small", Price::new(1.0, 10.0)));
+    /// let model = small.priced(Prices::new().with_price("small", Price::new(1.0, 10.0)));
     /// let reply = model.chat(&ChatRequest::new([Message::user("Hi")])).await?;
     /// assert_eq!(reply.usage.cost.units(), 0.002);
     /// # Ok::<(), haft_core::model::ModelError>(()) })?;

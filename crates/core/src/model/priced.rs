@@ -21,14 +21,14 @@ impl<M: ChatModel> Priced<M> {
     /// has a price. A cost that is already set comes from an inner `Priced` wrapper, whose prices
     /// are more specific.
     fn add_cost(&self, response: &mut ChatResponse) {
-        if response.usage.priced > 0 {
+        if response.usage.priced_requests > 0 {
             return;
         }
         let replied = response.model.as_deref().and_then(|model| self.prices.get(model));
         let price = replied.or_else(|| self.prices.get(&self.model.profile().name));
         if let (Some(price), true) = (price, response.usage.is_reported()) {
-            response.usage.cost = price.of(&response.usage);
-            response.usage.priced = response.usage.requests.max(1);
+            response.usage.cost = price.cost_of(&response.usage);
+            response.usage.priced_requests = response.usage.requests.max(1);
         }
     }
 }

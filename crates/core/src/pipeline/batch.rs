@@ -15,7 +15,7 @@ use super::{CallOutcome, Pipeline, find, invoke::CallTask};
 use crate::{
     call::{Resumed, ResumedCalls, ToolCall},
     pipeline::ToolList,
-    tool::{RunContext, State, ToolContext, Touch},
+    tool::{HostState, RunContext, ToolContext, Touch},
 };
 
 /// The tool calls of a model reply, which run in parallel.
@@ -31,7 +31,7 @@ pub struct Batch {
     pub run: Arc<RunContext>,
     /// Additional host state for single calls, by call id. For each type, its value takes
     /// precedence over the value in `run`.
-    pub states: BTreeMap<String, State>,
+    pub states: BTreeMap<String, HostState>,
 }
 
 impl Pipeline {

@@ -70,7 +70,7 @@ impl Truncator<'_> {
                 let full = self.store_full(output).await;
                 self.truncate_output(output, &full);
                 if let FullResult::Stored(handle) = full {
-                    output.stored = Some(handle);
+                    output.result_handle = Some(handle);
                 }
             }
         }

@@ -68,12 +68,12 @@ pub trait ToolExt: Tool {
     ///         .with_description("Adds two amounts, in cents.")
     ///         .with_argument_description("x", "The first amount.")
     /// });
-    /// let (_, x) = sum.args()[0];
+    /// let (_, x) = sum.argument_schemas()[0];
     /// assert_eq!(x, &json!({"type": "integer", "description": "The first amount."}));
     /// assert_eq!(sum.invoke_blocking(json!({"x": 17, "y": 25})).model_text(), "42");
     ///
     /// let wrong = Add.with_definition(|it| it.with_argument_description("z", "An amount."));
-    /// let error = Toolset::new().with(wrong).check().unwrap_err().to_string();
+    /// let error = Toolset::new().with_tool(wrong).check().unwrap_err().to_string();
     /// assert!(error.ends_with(r#"there is no "z" to describe; known: "x", "y""#));
     /// ```
     fn with_definition(self, change: impl FnOnce(ToolDefinition) -> ToolDefinition) -> WithDefinition<Self>
@@ -85,7 +85,7 @@ pub trait ToolExt: Tool {
     }
 
     /// Returns the name and the schema of each argument, in the order of the input schema.
-    fn args(&self) -> Vec<(&str, &Value)> {
+    fn argument_schemas(&self) -> Vec<(&str, &Value)> {
         self.definition()
             .input_schema()
             .properties()

@@ -211,8 +211,8 @@ impl ToolList {
     ///
     /// The snapshot caches one value per type `T`, for at most 8 types. Values of further types are
     /// computed at each call.
-    pub fn rendering<T: Send + Sync + 'static>(&self, render: impl FnOnce(&Self) -> T) -> Arc<T> {
-        self.0.memo.get_or_insert_with(|| render(self))
+    pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
+        self.0.memo.get_or_insert_with(|| compute(self))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{State, StateType, scope::CallScope};
+use super::{HostState, StateType, scope::CallScope};
 use crate::{
     call::{Decision, Resumed, ToolError},
     usage::{Usage, UsageMeter},
@@ -44,7 +44,7 @@ pub struct RunContext {
     /// The user or service that the run acts for. `None` if it is unknown.
     pub principal: Option<Principal>,
     /// Values that the host program provides to its tools.
-    pub state: State,
+    pub state: HostState,
     /// The token that cancels the run and all its calls.
     pub cancellation: CancellationToken,
     /// The receiver of progress reports from the calls. `None` discards the reports.
@@ -103,7 +103,7 @@ pub struct Progress {
 /// let log = Arc::new(ProgressLog::default());
 /// let run = RunContext { progress: Some(log.clone()), ..RunContext::default() };
 /// let cx = ToolContext::new(run.into(), "call_1");
-/// cx.report(Progress { progress: 0.5, ..Progress::default() });
+/// cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
 /// assert_eq!(*log.0.lock().unwrap(), ["call_1: 0.5"]);
 /// ```
 pub trait ProgressSink: Send + Sync {
@@ -136,11 +136,11 @@ impl ToolContext {
     #[must_use]
     pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         let run = Arc::make_mut(&mut self.run);
-        run.state = run.state.clone().with(value);
+        run.state = run.state.clone().with_value(value);
         self
     }
 
-    /// Sets the pending state and the [decision](crate::call::Pending::decided) of a resumed call.
+    /// Sets the pending state and the [decision](crate::call::Pending::resume) of a resumed call.
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
@@ -249,7 +249,7 @@ impl ToolContext {
     /// # Errors
     ///
     /// Fails with [`ToolError::Fatal`] if the host program provides no value of this type, or if
-    /// the value is [lazy](State::with_init) and not initialized yet. Use
+    /// the value is [lazy](HostState::with_init) and not initialized yet. Use
     /// [`state_or_init`](Self::state_or_init) for lazy values.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
@@ -263,7 +263,8 @@ impl ToolContext {
         }
     }
 
-    /// Returns the host state of type `T`. A [lazy](State::with_init) value is initialized first.
+    /// Returns the host state of type `T`. A [lazy](HostState::with_init) value is initialized
+    /// first.
     ///
     /// Concurrent calls share one initialization.
     ///
@@ -301,11 +302,11 @@ impl ToolContext {
         self.resumed().map(Resumed::decision)
     }
 
-    /// Returns the [data](crate::call::Pending::state) that the tool saved when it suspended the
-    /// call. Null if the tool saved nothing, `None` if the call is not being resumed after a
+    /// Returns the [data](crate::call::Pending::continuation) that the tool saved when it suspended
+    /// the call. Null if the tool saved nothing, `None` if the call is not being resumed after a
     /// suspension.
-    pub fn pending_state(&self) -> Option<&Value> {
-        self.resumed().map(|resumed| &resumed.pending().state)
+    pub fn continuation(&self) -> Option<&Value> {
+        self.resumed().map(|resumed| &resumed.pending().continuation)
     }
 
     /// Returns the pending state and the decision of a resumed call. `None` if the call is not
@@ -322,7 +323,7 @@ impl ToolContext {
     }
 
     /// Reports the progress of this call to the progress sink of the run.
-    pub fn report(&self, progress: Progress) {
+    pub fn report_progress(&self, progress: Progress) {
         if let Some(sink) = &self.run.progress {
             sink.report(&self.call_id, progress);
         }

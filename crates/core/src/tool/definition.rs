@@ -104,7 +104,7 @@ impl ToolDefinition {
     /// Creates a definition from `name`, the type `A` of the arguments, and the return type `R`.
     ///
     /// An invalid name or schema is a [defect](Self::defect).
-    pub fn of<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
+    pub fn from_types<A: JsonSchema, R: IntoToolOutput>(name: &str) -> Self {
         Self::inferred::<R>(name, Schema::from_type::<A>().and_then(Schema::into_arguments))
     }
 
@@ -215,7 +215,7 @@ impl ToolDefinition {
     }
 
     /// Returns the deprecation notice. `None` if the tool is not deprecated.
-    pub fn deprecated(&self) -> Option<&Deprecation> {
+    pub fn deprecation(&self) -> Option<&Deprecation> {
         self.0.deprecated.as_ref()
     }
 
@@ -323,7 +323,7 @@ impl ToolDefinition {
     /// The note at the end of a truncated result names this tool. The results of the tool itself
     /// are not stored again.
     #[must_use]
-    pub fn as_result_reader(self) -> Self {
+    pub fn into_result_reader(self) -> Self {
         self.with(|inner| inner.reads_results = true)
     }
 
@@ -389,7 +389,7 @@ impl PartialEq for ToolDefinition {
 impl fmt::Display for ToolDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.name())?;
-        let deprecated = self.deprecated().map(|it| format!("[{it}]")).unwrap_or_default();
+        let deprecated = self.deprecation().map(|it| format!("[{it}]")).unwrap_or_default();
         for word in deprecated.split_whitespace().chain(self.description().split_whitespace()) {
             write!(f, " {word}")?;
         }

@@ -89,7 +89,7 @@ where
     Fut: Future + Send + 'static,
     Fut::Output: IntoToolOutput,
 {
-    let definition = ToolDefinition::of::<A, Fut::Output>(name).with_description(description);
+    let definition = ToolDefinition::from_types::<A, Fut::Output>(name).with_description(description);
     let function = Arc::new(function);
     DynamicTool::new(definition, move |arguments, _cx| {
         let function = Arc::clone(&function);

@@ -20,14 +20,14 @@ use crate::call::BoxError;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use haft_core::tool::State;
+/// use haft_core::tool::HostState;
 ///
-/// let state = State::new().with(Arc::new(vec!["an", "index"])).with(7_u32);
+/// let state = HostState::new().with_value(Arc::new(vec!["an", "index"])).with_value(7_u32);
 /// assert_eq!(state.get::<u32>(), Some(&7));
 /// assert_eq!(state.get::<String>(), None);
 /// ```
 #[derive(Clone, Default)]
-pub struct State(Arc<HashMap<TypeId, StateEntry>>);
+pub struct HostState(Arc<HashMap<TypeId, StateEntry>>);
 
 #[derive(Clone)]
 enum StateEntry {
@@ -43,7 +43,7 @@ struct LazyValue<T> {
     init: Box<dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync>,
 }
 
-/// The type of a value in [`State`]. A tool declares the state types that it uses.
+/// The type of a value in [`HostState`]. A tool declares the state types that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateType {
     id: TypeId,
@@ -62,7 +62,7 @@ impl StateType {
     }
 }
 
-impl State {
+impl HostState {
     /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
@@ -70,7 +70,7 @@ impl State {
 
     /// Adds `value`. It replaces an earlier value of the same type.
     #[must_use]
-    pub fn with<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
+    pub fn with_value<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.with_entry::<T>(StateEntry::Value(Arc::new(value)))
     }
 
@@ -84,7 +84,7 @@ impl State {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use haft_core::{tool, tool::{RunContext, State}, ToolContext, ToolExt};
+    /// use haft_core::{tool, tool::{RunContext, HostState}, ToolContext, ToolExt};
     /// use serde_json::json;
     ///
     /// struct Database;
@@ -100,7 +100,7 @@ impl State {
     /// }
     ///
     /// # futures::executor::block_on(async {
-    /// let state = State::new().with_init(connect);
+    /// let state = HostState::new().with_init(connect);
     /// let run = RunContext { state, ..RunContext::default() };
     /// let cx = ToolContext::new(run.into(), "call_1");
     /// assert_eq!(Count.invoke_with(json!({}), &cx).await.into_result().model_text(), "42");
@@ -170,7 +170,7 @@ impl State {
     /// Returns the identity of the values that this state has for `types`. It can be part of a
     /// cache key.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
-        let identity = |wanted: &StateType| match self.0.get(&wanted.id)? {
+        let identity = |required: &StateType| match self.0.get(&required.id)? {
             StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),
         };
         StateIdentity(types.iter().map(identity).collect())
@@ -183,11 +183,11 @@ impl State {
 
     /// Returns the types in `types` that have no value in this state.
     pub fn missing<'a>(&self, types: &'a [StateType]) -> impl Iterator<Item = &'a StateType> {
-        types.iter().filter(|wanted| !self.0.contains_key(&wanted.id))
+        types.iter().filter(|required| !self.0.contains_key(&required.id))
     }
 }
 
-/// The identity of the values that a [`State`] has for a list of types.
+/// The identity of the values that a [`HostState`] has for a list of types.
 ///
 /// Two identities are equal if their values are the same allocations. An identity does not keep the
 /// values alive, but it prevents the reuse of their addresses.
@@ -214,8 +214,8 @@ impl Hash for StateIdentity {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for HostState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "State({} values)", self.0.len())
+        write!(f, "HostState({} values)", self.0.len())
     }
 }

@@ -19,27 +19,27 @@ pub trait Methods {
     message = "`{Self}` has no tools",
     label = "not a value with tools",
     note = "put `#[haft_core::tools]` on an `impl` block, and `#[tool]` on its tool functions",
-    note = "add a single tool by `with`, a source by `with_source`"
+    note = "add a single tool by `with_tool`, a source by `with_source`"
 )]
-pub trait Tools {
+pub trait IntoTools {
     /// Converts the value to tools, in order. The tools of an `impl` block share one value.
     fn into_tools(self) -> Vec<Arc<dyn Tool>>;
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Methods> Tools for Arc<T> {
+impl<T: Methods> IntoTools for Arc<T> {
     fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         T::tools(self)
     }
 }
 
-impl<T: Tool + 'static, const N: usize> Tools for [T; N] {
+impl<T: Tool + 'static, const N: usize> IntoTools for [T; N] {
     fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         self.map(|tool| Arc::new(tool) as Arc<dyn Tool>).into()
     }
 }
 
-impl<T: Tool + 'static> Tools for Vec<T> {
+impl<T: Tool + 'static> IntoTools for Vec<T> {
     fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         self.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>).collect()
     }
@@ -48,7 +48,7 @@ impl<T: Tool + 'static> Tools for Vec<T> {
 macro_rules! tools_of {
     ($($($tool:ident)+;)+) => {$(
         #[diagnostic::do_not_recommend]
-        impl<$($tool: Tool + 'static),+> Tools for ($($tool,)+) {
+        impl<$($tool: Tool + 'static),+> IntoTools for ($($tool,)+) {
             #[allow(non_snake_case, reason = "each value is named after its type parameter")]
             fn into_tools(self) -> Vec<Arc<dyn Tool>> {
                 let ($($tool,)+) = self;

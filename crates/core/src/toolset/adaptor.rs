@@ -39,7 +39,7 @@ use crate::{
 /// }
 ///
 /// # futures::executor::block_on(async {
-/// let tools = Toolset::new().with(Save).adapted(Sequential);
+/// let tools = Toolset::new().with_tool(Save).adapted(Sequential);
 /// assert!(tools.get("save").await.unwrap().definition().policy().sequential);
 /// # });
 /// ```
@@ -107,7 +107,7 @@ impl Adaptation {
         match self {
             Self::Each { adaptor, lists } => {
                 let all = inner.all(cx).await;
-                adaptor.check(&all).map_err(|reason| SourceError::new(inner.name(), reason))?;
+                adaptor.check(&all).map_err(|reason| SourceError::new(inner.label(), reason))?;
                 let adapt = |_: &u64| all.filter_map(|tool| adaptor.adapt(tool));
                 Ok(lock(lists).get_or_insert_with(all.id(), adapt).clone())
             }

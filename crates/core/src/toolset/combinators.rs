@@ -45,8 +45,8 @@ impl Toolset {
     /// }
     ///
     /// # futures::executor::block_on(async {
-    /// let all = Toolset::new().with(Time).with(Now);
-    /// let tools = all.prepared(|it, _cx| it.deprecated().is_none().then_some(it));
+    /// let all = Toolset::new().with_tool(Time).with_tool(Now);
+    /// let tools = all.prepared(|it, _cx| it.deprecation().is_none().then_some(it));
     /// assert_eq!(tools.names().await, ["now"]);
     /// # });
     /// ```
@@ -75,7 +75,7 @@ impl Toolset {
     /// }
     ///
     /// # futures::executor::block_on(async {
-    /// let (wiki, mail) = (Toolset::new().with(Search), Toolset::new().with(Search));
+    /// let (wiki, mail) = (Toolset::new().with_tool(Search), Toolset::new().with_tool(Search));
     /// let both = wiki.prefixed("wiki_").combined(mail.prefixed("mail_"));
     /// assert_eq!(both.names().await, ["wiki_search", "mail_search"]);
     /// # });

@@ -34,7 +34,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
     fn into_toolset(self) -> Toolset {
         match (&self as &dyn Any).downcast_ref::<Toolset>() {
             Some(toolset) => toolset.clone(),
-            None => Toolset::named(self.label()).with_source(self),
+            None => Toolset::new().with_label(self.label()).with_source(self),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{SourceError, recent_cache::RecentCache};
 use crate::{
     pipeline::{Diagnostic, Origin, Pipeline, ToolList, UNNAMED},
-    tool::{State, StateType, Tool},
+    tool::{HostState, StateType, Tool},
 };
 
 /// The result of listing one source: a snapshot of its tools, or the failure.
@@ -107,7 +107,7 @@ impl MergedTools {
     }
 
     /// Returns a snapshot of the tools whose declared types of host state are all in `state`.
-    pub(super) fn with_state(&mut self, state: &State) -> ToolList {
+    pub(super) fn with_state(&mut self, state: &HostState) -> ToolList {
         let missing: Vec<_> = state.missing(&self.declared).copied().collect();
         if missing.is_empty() {
             return self.all();

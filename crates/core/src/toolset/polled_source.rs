@@ -15,7 +15,7 @@ use super::{ListContext, SourceError, ToolSource, merge::Listing};
 use crate::{
     limits,
     pipeline::{ToolList, deadline},
-    tool::State,
+    tool::HostState,
 };
 
 /// The maximum time that a listing waits for a source.
@@ -32,7 +32,7 @@ pub(super) struct PolledSource {
 /// The most recent listing for one caller. A caller is a run with its host state.
 struct CallerListing {
     run_id: String,
-    state: State,
+    state: HostState,
     /// The most recent snapshot. `None` if no listing has succeeded yet.
     list: Option<ToolList>,
     /// The task of the listing in progress, if any.

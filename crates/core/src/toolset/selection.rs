@@ -31,7 +31,7 @@ impl Toolset {
     ///
     /// Fails if `names` contains the name of a tool that does not exist. The error lists the
     /// existing names.
-    pub async fn without<N: AsRef<str>>(
+    pub async fn without_tools<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
     ) -> Result<Self, ToolsetError> {
@@ -48,7 +48,7 @@ impl Toolset {
             .into_iter()
             .map(|name| match all.get(name.as_ref()) {
                 Some(tool) => Ok(tool.definition().name().clone()),
-                None => Err(ToolsetError::Unknown(unknown_tool(name.as_ref(), &all))),
+                None => Err(ToolsetError::UnknownTool(unknown_tool(name.as_ref(), &all))),
             })
             .collect::<Result<_, _>>()?;
         Ok(self.clone().adapted(Selection { names, keep }))

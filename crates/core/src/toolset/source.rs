@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 
-use crate::{call::BoxError, pipeline::ToolList, tool::State};
+use crate::{call::BoxError, pipeline::ToolList, tool::HostState};
 
 /// A source of tools, for example a server or a registry.
 ///
@@ -85,7 +85,7 @@ pub struct ListContext {
     /// The id of the run. Empty outside a run.
     pub run_id: String,
     /// The host state that is available to the tools.
-    pub state: State,
+    pub state: HostState,
 }
 
 /// The error of a source whose tools could not be listed.

@@ -50,7 +50,7 @@ impl Cost {
         nanos / NANOS_PER_UNIT
     }
 
-    pub(super) fn without(self, part: Self) -> Self {
+    pub(super) fn saturating_sub(self, part: Self) -> Self {
         Self(self.0.saturating_sub(part.0))
     }
 
@@ -112,7 +112,7 @@ impl Price {
     }
 
     /// Returns the cost of `usage` at this price.
-    pub fn of(&self, usage: &Usage) -> Cost {
+    pub fn cost_of(&self, usage: &Usage) -> Cost {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let parts = [
             (usage.input_tokens - cached, self.input),
@@ -135,7 +135,7 @@ impl Price {
 ///
 /// let json = r#"{"small": {"input": 0.25, "cached_input": 0.025, "output": 2}}"#;
 /// let prices: Prices = serde_json::from_str(json)?;
-/// let cost = prices.get("small").unwrap().of(&Usage::of_request(1_000_000, 500_000));
+/// let cost = prices.get("small").unwrap().cost_of(&Usage::one_request(1_000_000, 500_000));
 /// assert_eq!(cost.units(), 1.25);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -151,7 +151,7 @@ impl Prices {
 
     /// Sets the price of the model named `model`. It replaces an earlier price of this model.
     #[must_use]
-    pub fn with(mut self, model: impl Into<String>, price: Price) -> Self {
+    pub fn with_price(mut self, model: impl Into<String>, price: Price) -> Self {
         self.0.insert(model.into(), price);
         self
     }

@@ -56,7 +56,11 @@ fn double_with_state(name: &str) -> impl Tool + 'static {
 /// Creates a toolset named `billing` whose pipeline has a recorder and does not repair arguments.
 fn billing(log: &CallLog) -> Toolset {
     let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(log.clone());
-    Toolset::named("billing").with_pipeline(pipeline).with(double("pay")).with(double_with_state("refund"))
+    Toolset::new()
+        .with_label("billing")
+        .with_pipeline(pipeline)
+        .with_tool(double("pay"))
+        .with_tool(double_with_state("refund"))
 }
 
 /// An adaptor that changes nothing.
@@ -118,7 +122,7 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     assert_eq!(own, ["pay", "refund"], "{name}: `own_tools` includes tools without state");
 
     // Two tools with the same name are an error of `check`.
-    let twice = adapt(billing(&log).with(double("pay")));
+    let twice = adapt(billing(&log).with_tool(double("pay")));
     let error = twice.check().unwrap_err();
     assert!(matches!(&error, ToolsetError::DuplicateName { name, .. } if *name == *"pay"), "{name}: {error}");
 }
@@ -141,7 +145,7 @@ async fn each_adaptor_applied_twice_keeps_pipeline_checks_and_label() {
 async fn each_pair_of_nested_adaptors_keeps_pipeline_checks_and_label() {
     for (outer, around) in ADAPTORS {
         for (inner, within) in ADAPTORS {
-            let nested = |it| around(Toolset::named("outer").with_source(within(it)));
+            let nested = |it| around(Toolset::new().with_label("outer").with_source(within(it)));
             assert_checks(nested, &format!("{outer} around {inner}")).await;
         }
     }
@@ -153,7 +157,7 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
     let pipeline = Pipeline::new().with_recorder(outer.clone());
     let tools = Toolset::new()
         .with_pipeline(pipeline)
-        .with(double("own"))
+        .with_tool(double("own"))
         .with_source(billing(&inner).prefixed("b_"));
     tools.call("b_pay", json!({"x": 1})).await;
     assert_eq!((inner.take(), outer.take()), (vec!["b_pay".to_owned()], vec!["b_pay".to_owned()]));
@@ -187,7 +191,7 @@ async fn pipeline_of_an_adapted_toolset_can_be_replaced() {
 
 #[tokio::test]
 async fn adaptor_changes_only_tools_added_before_it() {
-    let tools = Toolset::new().with(double("a")).prefixed("x_").with(double("b"));
+    let tools = Toolset::new().with_tool(double("a")).prefixed("x_").with_tool(double("b"));
     let names = tools.tools(&ListContext::default()).await.unwrap();
     let mut names: Vec<_> = names.names().map(ToString::to_string).collect();
     names.sort();
@@ -213,8 +217,9 @@ impl haft_core::ToolSource for PanickingSource {
 
 #[tokio::test]
 async fn panic_while_listing_withholds_only_the_tools_of_that_source() {
-    let adapted = Toolset::named("adapted").with(double("a")).prepared(|_, _| panic!("prepared"));
-    let tools = Toolset::new().with(double("b")).with_source(adapted).with_source(PanickingSource);
+    let adapted =
+        Toolset::new().with_label("adapted").with_tool(double("a")).prepared(|_, _| panic!("prepared"));
+    let tools = Toolset::new().with_tool(double("b")).with_source(adapted).with_source(PanickingSource);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.names().map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
     let failed: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();

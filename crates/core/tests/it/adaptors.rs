@@ -144,7 +144,7 @@ async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallO
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();
     if let Some((pending, decision)) = resumed {
-        cx = cx.with_resumed(pending.decided(decision).unwrap());
+        cx = cx.with_resumed(pending.resume(decision).unwrap());
     }
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }

@@ -13,7 +13,7 @@ use haft_core::{
     Pipeline, Schema, ToolCall, ToolContext, ToolDefinition, ToolError, ToolName, ToolResult,
     call::FailureKind,
     pipeline::{Batch, CallOutcome},
-    tool::{DynamicTool, RunContext, State, ToolPolicy},
+    tool::{DynamicTool, HostState, RunContext, ToolPolicy},
     toolset::ToolList,
 };
 use tokio::time::{Instant, sleep};
@@ -180,8 +180,9 @@ async fn state_of_a_call_overrides_state_of_the_run() {
     let show = DynamicTool::new(definition("show"), |_, cx| async move {
         Ok::<_, ToolError>(format!("{} {}", cx.state::<u32>()?, cx.state::<char>()?))
     });
-    let run = RunContext { state: State::new().with(1_u32).with('a'), ..RunContext::default() };
-    let states = [("call_1".to_owned(), State::new().with(2_u32))].into();
+    let run =
+        RunContext { state: HostState::new().with_value(1_u32).with_value('a'), ..RunContext::default() };
+    let states = [("call_1".to_owned(), HostState::new().with_value(2_u32))].into();
     let batch = Batch { run: Arc::new(run), states, ..batch([show], &["show", "show"]) };
     assert_eq!(texts(&results(&Pipeline::new(), batch).await), ["1 a", "2 a"]);
 }

@@ -28,7 +28,7 @@ async fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
 /// Calls `invoke_blocking` and `call_blocking` on this thread, and returns the texts of their
 /// results.
 fn blocking_results() -> [String; 2] {
-    let tools = Toolset::new().with(Add);
+    let tools = Toolset::new().with_tool(Add);
     let results =
         [Add.invoke_blocking(json!({"x": "1", "y": 2})), tools.call_blocking("add", json!({"x": 1, "y": 2}))];
     results.map(|result| {

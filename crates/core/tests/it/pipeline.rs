@@ -208,7 +208,7 @@ async fn oversized_text_is_cut_and_stored() {
     let tool = DynamicTool::new(definition("flood"), |_, _| async { "ä".repeat(25 << 20) });
     let result = run(&pipeline, tool, "{}").await;
     let output = result.output().unwrap();
-    let handle = output.stored.clone().unwrap();
+    let handle = output.result_handle.clone().unwrap();
     let text = output.text();
     assert!(text.len() < (128 << 10) + 200, "{} bytes", text.len());
     assert!(text.starts_with("ää"));
@@ -253,7 +253,7 @@ async fn oversized_media_are_replaced_by_a_description() {
     let result = run(&Pipeline::new(), tool, "{}").await;
     let content = &result.output().unwrap().content;
     assert!(matches!(content[0], Content::Image { .. }));
-    let handle = result.output().unwrap().stored.as_deref().unwrap();
+    let handle = result.output().unwrap().result_handle.as_deref().unwrap();
     let description = format!(
         "[image/png, 17825792 bytes]\n[media of 17825792 bytes are left out; the whole result is stored as {handle:?}]"
     );
@@ -333,7 +333,7 @@ async fn structured_output_is_never_cut() {
     let tool = DynamicTool::new(definition("data"), |_, _| async { Json(vec![7; 100_000]) });
     let result = run(&Pipeline::new(), tool, "{}").await;
     let output = result.output().unwrap();
-    assert!(output.stored.is_some());
+    assert!(output.result_handle.is_some());
     assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
 }
 
@@ -443,16 +443,16 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
     };
     let resume = |decision| {
         let (pipeline, tools, call) = (pipeline.clone(), tools.clone(), call.clone());
-        let cx = ToolContext::default().with_resumed(suspended.pending.clone().decided(decision).unwrap());
+        let cx = ToolContext::default().with_resumed(suspended.pending.clone().resume(decision).unwrap());
         async move { pipeline.call(&tools, &call, &cx).await.into_result() }
     };
     assert_eq!(suspended.pending.kind, PendingKind::Approval { arguments: json!({"x": 17, "y": 25}) });
     assert_eq!(suspended.call, call);
     assert_eq!(resume(Decision::approved()).await.model_text(), "42");
     assert_eq!(resume(Decision::denied("too dear")).await.model_text(), "denied: too dear");
-    let changed = resume(Decision::approved_with(json!({"x": 1}))).await.model_text().into_owned();
+    let changed = resume(Decision::approved_with_arguments(json!({"x": 1}))).await.model_text().into_owned();
     assert_eq!(changed, "1\nWarning: it was approved with other arguments: {\"x\":1}");
-    let wrong = Decision::approved_with(json!({"x": "one"}));
+    let wrong = Decision::approved_with_arguments(json!({"x": "one"}));
     assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
@@ -554,7 +554,7 @@ async fn defect_of_a_definition_is_reported() {
     let text =
         r#""get.weather" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#;
     assert_eq!(tool.definition().defect(), Some(text));
-    assert!(Toolset::new().with(tool.clone()).check().unwrap_err().to_string().contains(text));
+    assert!(Toolset::new().with_tool(tool.clone()).check().unwrap_err().to_string().contains(text));
     assert!(ToolList::new("test", [tool.clone()]).is_empty());
     assert_eq!(tool.invoke(json!({"x": 1})).await.failure().unwrap().kind, FailureKind::Fatal);
 }
@@ -566,18 +566,18 @@ async fn tool_can_suspend_its_own_call() {
     let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
         match cx.decision() {
             Some(Decision::Input { value }) => {
-                format!("{value} of offer {}", cx.pending_state().unwrap()).into()
+                format!("{value} of offer {}", cx.continuation().unwrap()).into()
             }
-            _ => {
-                ToolResponse::Pending(Pending::new(PendingKind::input("Which seat?")).with_state(json!("7")))
-            }
+            _ => ToolResponse::Pending(
+                Pending::new(PendingKind::input("Which seat?")).with_continuation(json!("7")),
+            ),
         }
     });
     let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &ToolContext::default()).await else {
         panic!("the call was not suspended");
     };
     assert_eq!(tool.invoke(json!({})).await.failure().unwrap().kind, FailureKind::Failed);
-    let seat = suspended.pending.decided(Decision::Input { value: json!("12A") }).unwrap();
+    let seat = suspended.pending.resume(Decision::Input { value: json!("12A") }).unwrap();
     let answered = ToolContext::default().with_resumed(seat);
     assert_eq!(
         tool.invoke_with(json!({}), &answered).await.into_result().model_text(),
@@ -606,7 +606,7 @@ async fn approval_survives_a_second_suspension() {
             panic!("the call was not suspended");
         };
         // The decided call is saved and restored, as for a resume in another process.
-        let saved = serde_json::to_string(&suspended.pending.decided(decision).unwrap()).unwrap();
+        let saved = serde_json::to_string(&suspended.pending.resume(decision).unwrap()).unwrap();
         cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
     }
     let result = tool.invoke_with(json!({"amount": 500}), &cx).await.into_result();
@@ -623,10 +623,10 @@ fn decision_must_match_the_pending_kind() {
     let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
     let pending = Pending::new(PendingKind::Input { message: "How many?".to_owned(), schema });
     let input = |value| Decision::Input { value };
-    let error = |pending: &Pending, decision| pending.clone().decided(decision).unwrap_err().to_string();
+    let error = |pending: &Pending, decision| pending.clone().resume(decision).unwrap_err().to_string();
 
-    assert_eq!(pending.clone().decided(input(json!(3))).unwrap().decision(), &input(json!(3)));
-    assert!(pending.clone().decided(Decision::denied("no")).is_ok());
+    assert_eq!(pending.clone().resume(input(json!(3))).unwrap().decision(), &input(json!(3)));
+    assert!(pending.clone().resume(Decision::denied("no")).is_ok());
     expect![[r#"invalid input: /: expected integer, received string "three""#]]
         .assert_eq(&error(&pending, input(json!("three"))));
     expect!["the call needs the input of a person or a denial"]
@@ -670,7 +670,7 @@ async fn null_for_an_optional_argument_is_removed() {
     .unwrap();
     let arguments = json!({"x": 1, "y": null, "at": {"z": null, "w": null}, "to": {"a": null}});
     let wire = schema.for_provider(haft_core::schema::SchemaTarget::OpenAiStrict);
-    assert!(wire.strict && Schema::new(wire.value).unwrap().is_valid(&arguments));
+    assert!(wire.is_strict && Schema::new(wire.value).unwrap().is_valid(&arguments));
     let definition = ToolDefinition::new(ToolName::new("show").unwrap(), schema);
     let tools = ToolList::new("test", [DynamicTool::new(definition, |it, _| async move { it.to_string() })]);
     let call = ToolCall::new("call_1", "show", arguments.to_string());

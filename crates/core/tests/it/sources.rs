@@ -33,7 +33,7 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
 #[tokio::test]
 async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");
-    let tools = Toolset::new().with(constant("own", "own")).with_source(registry.clone());
+    let tools = Toolset::new().with_tool(constant("own", "own")).with_source(registry.clone());
     let list = async |step| tools.list(&at_step(step)).await;
     let empty = list(0).await;
     assert_eq!(empty.len(), 1);
@@ -117,8 +117,8 @@ async fn prepared_changes_or_hides_definitions_per_step() {
     registry.register(constant("search", "found")).unwrap();
     let prepared = registry.clone().prepared(|it, cx| match cx.step {
         0 => Some(it),
-        1 => it.deprecated().is_none().then_some(it),
-        _ => Some(it.with_description("Look.")).filter(|it| it.deprecated().is_none()),
+        1 => it.deprecation().is_none().then_some(it),
+        _ => Some(it.with_description("Look.")).filter(|it| it.deprecation().is_none()),
     });
     assert_eq!(prepared.label(), "plugins");
     let list = async |step| prepared.tools(&at_step(step)).await.unwrap();
@@ -139,7 +139,7 @@ async fn prepared_changes_or_hides_definitions_per_step() {
 /// `prepared` is called by its new name.
 #[tokio::test]
 async fn hidden_tool_cannot_be_called() {
-    let all = Toolset::new().with(constant("delete", "gone")).with(constant("search", "found"));
+    let all = Toolset::new().with_tool(constant("delete", "gone")).with_tool(constant("search", "found"));
     let tools = Toolset::new().with_source(all.clone().prepared(|it, _| match it.name().as_str() {
         "delete" => None,
         name => Some(it.clone().with_name(format!("web_{name}"))),

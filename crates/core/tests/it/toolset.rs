@@ -14,7 +14,7 @@ use haft_core::{
     Pipeline, Schema, ToolDefinition, ToolExt as _, ToolName, ToolSource, Toolset,
     call::FailureKind,
     pipeline::{CallRecord, Recorder},
-    tool::{DynamicTool, State, StateType},
+    tool::{DynamicTool, HostState, StateType},
     toolset::{ListContext, SourceError, ToolList},
 };
 use serde::Serialize;
@@ -61,11 +61,11 @@ async fn names(tools: &Toolset) -> String {
 /// the known names.
 #[tokio::test]
 async fn tools_are_looked_up_by_name() {
-    let tools = Toolset::new().with(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
+    let tools = Toolset::new().with_tool(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
     assert_eq!(names(&tools).await, "add search fetch");
     assert!(tools.contains("search").await && !tools.contains("serch").await);
     assert_eq!(tools.get("fetch").await.unwrap().definition().name(), "fetch");
-    let info = serde_json::to_value(tools.info("add").await.unwrap()).unwrap();
+    let info = serde_json::to_value(tools.definition("add").await.unwrap()).unwrap();
     assert_eq!(
         info,
         json!({"name": "add", "description": "", "input_schema": {"type": "object", "properties": {}}})
@@ -73,10 +73,10 @@ async fn tools_are_looked_up_by_name() {
 
     let two = tools.subset(["fetch", "add"]).await.unwrap();
     assert_eq!(names(&two).await, "add fetch");
-    assert_eq!(names(&tools.without(["add"]).await.unwrap()).await, "search fetch");
+    assert_eq!(names(&tools.without_tools(["add"]).await.unwrap()).await, "search fetch");
     expect![[r#"unknown tool "serch"; did you mean "search"? available: add, search, fetch"#]]
         .assert_eq(&tools.subset(["serch"]).await.unwrap_err().to_string());
-    assert!(tools.without(["serch"]).await.is_err());
+    assert!(tools.without_tools(["serch"]).await.is_err());
 }
 
 /// An unchanged toolset returns the same snapshot at each listing, and so do its clones and
@@ -84,7 +84,7 @@ async fn tools_are_looked_up_by_name() {
 #[tokio::test]
 async fn unchanged_snapshot_keeps_its_id() {
     let catalogue = SettableSource::new(&["search"]);
-    let tools = Toolset::new().with(tool("add")).with_source(catalogue.clone());
+    let tools = Toolset::new().with_tool(tool("add")).with_source(catalogue.clone());
     let cx = ListContext::default();
     let first = tools.list(&cx).await;
     assert_eq!(tools.list(&cx).await.id(), first.id());
@@ -102,7 +102,7 @@ async fn unchanged_snapshot_keeps_its_id() {
 #[tokio::test]
 async fn failing_source_does_not_affect_other_tools() {
     let catalogue = SettableSource::new(&["search"]);
-    let tools = Toolset::new().with(tool("add")).with_source(catalogue.clone());
+    let tools = Toolset::new().with_tool(tool("add")).with_source(catalogue.clone());
     catalogue.set(Err("no connection"));
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
@@ -115,11 +115,11 @@ async fn failing_source_does_not_affect_other_tools() {
 /// source lists a tool with the name of such a tool, the listed tool is withheld.
 #[tokio::test]
 async fn duplicate_names_are_errors_or_diagnostics() {
-    let twice = Toolset::new().with(tool("a")).with(tool("b")).with(tool("a"));
+    let twice = Toolset::new().with_tool(tool("a")).with_tool(tool("b")).with_tool(tool("a"));
     expect![[r#"two tools are named "a", number 1 and number 3 of the toolset: give one another name, or leave it out"#]]
         .assert_eq(&twice.check().unwrap_err().to_string());
 
-    let tools = Toolset::new().with_source(SettableSource::new(&["add", "search"])).with(tool("add"));
+    let tools = Toolset::new().with_source(SettableSource::new(&["add", "search"])).with_tool(tool("add"));
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 2);
     expect![[
@@ -134,12 +134,12 @@ async fn duplicate_names_are_errors_or_diagnostics() {
 async fn tool_without_its_state_is_withheld() {
     let stateful =
         tool("stateful").with_definition(|definition| definition.with_state(StateType::of::<u32>()));
-    let tools = Toolset::new().with(tool("add")).with(stateful);
+    let tools = Toolset::new().with_tool(tool("add")).with_tool(stateful);
     let list = tools.list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
     assert!(list.diagnostics()[0].to_string().ends_with("the host program provides no state of type u32"));
     assert_eq!(tools.list(&ListContext::default()).await.id(), list.id());
-    let given = ListContext { state: State::new().with(7_u32), ..ListContext::default() };
+    let given = ListContext { state: HostState::new().with_value(7_u32), ..ListContext::default() };
     assert_eq!(tools.list(&given).await.len(), 2);
     assert_eq!(names(&tools).await, "add stateful");
 
@@ -152,7 +152,7 @@ async fn tool_without_its_state_is_withheld() {
 
 #[tokio::test]
 async fn subset_is_checked_like_a_toolset() {
-    let twice = Toolset::new().with(tool("a")).with(tool("b")).with(tool("a"));
+    let twice = Toolset::new().with_tool(tool("a")).with_tool(tool("b")).with_tool(tool("a"));
     assert!(twice.subset(["a"]).await.unwrap().check().is_err());
     assert!(twice.subset(["b"]).await.unwrap().check().is_ok());
 }
@@ -194,7 +194,7 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
         }
     }
     let slow = Slow(Mutex::new(vec![3, 0].into_iter()));
-    let tools = Toolset::new().with(tool("add")).with_source(slow);
+    let tools = Toolset::new().with_tool(tool("add")).with_source(slow);
     let began = Instant::now();
     assert_eq!(tools.call("add", json!({})).await.model_text(), "ok");
     assert_eq!(began.elapsed(), Duration::ZERO, "own tools do not wait for sources");
@@ -240,7 +240,8 @@ async fn panicking_source_does_not_affect_other_tools() {
             panic!("with a secret")
         }
     }
-    let list = Toolset::new().with(tool("add")).with_source(Panicking).list(&ListContext::default()).await;
+    let list =
+        Toolset::new().with_tool(tool("add")).with_source(Panicking).list(&ListContext::default()).await;
     assert_eq!(list.len(), 1);
     assert_eq!(
         list.diagnostics()[0].to_string(),
@@ -268,7 +269,7 @@ async fn direct_call_is_validated_repaired_and_recorded() {
     let add = DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() });
     let count = Arc::new(AtomicUsize::new(0));
     let pipeline = Pipeline::new().with_recorder(Count(Arc::clone(&count)));
-    let tools = Toolset::new().with(add.clone()).with_pipeline(pipeline);
+    let tools = Toolset::new().with_tool(add.clone()).with_pipeline(pipeline);
 
     let result = tools.call("add", Args { x: "1", y: 2 }).await;
     assert_eq!((&*result.model_text(), result.repairs.len()), (r#"{"x":1,"y":2}"#, 1));

@@ -235,7 +235,7 @@ async fn approved_arguments_replace_those_of_the_model() {
         [("write", r#"{"path":"a"}"#), ("write", r#"{"path":"a","ms":1}"#), ("write", r#"{"path":"b"}"#)];
     let mut batch = batch(tools(&times, began), &calls);
     let pending = Pending::new(PendingKind::Approval { arguments: json!({"path": "a"}) });
-    let resumed = pending.decided(Decision::approved_with(json!({"path": "b"}))).unwrap();
+    let resumed = pending.resume(Decision::approved_with_arguments(json!({"path": "b"}))).unwrap();
     batch.resumed.insert(batch.calls[0].id.clone(), resumed);
     Pipeline::new().call_all(batch).await;
     let starts: Vec<_> = times.lock().unwrap().iter().map(|(id, start, _)| (id.clone(), *start)).collect();

@@ -25,7 +25,7 @@ fn sample() -> Transcript {
         ..ToolOutput::default()
     };
     [
-        Message::system("Be brief.").at(Timestamp::from_unix_millis(-1)),
+        Message::system("Be brief.").with_created_at(Timestamp::from_unix_millis(-1)),
         Message::user("Draw 0.1 + 0.2 = 0.30000000000000004"),
         Message::assistant(calls),
         Message::tool(ToolResult::done("1", "draw", output.with_warning("small"))),
@@ -83,7 +83,7 @@ fn structured_null_survives_a_round_trip() {
 #[test]
 fn view_is_unchanged_after_appending() {
     let mut transcript = sample();
-    let view = transcript.view_of([1..2, 5..9, 20..30]);
+    let view = transcript.view_ranges([1..2, 5..9, 20..30]);
     transcript.push(Message::user("More."));
     let texts: Vec<_> = view.iter().map(|message| message.text()).collect();
     assert_eq!(texts, ["Draw 0.1 + 0.2 = 0.30000000000000004", "There."]);
@@ -95,11 +95,11 @@ fn view_is_unchanged_after_appending() {
 #[test]
 fn renderings_are_cached_by_type() {
     let message = Message::user("hi");
-    let first = message.rendering(|message| message.text().len());
-    assert_eq!(*message.rendering::<usize>(|_| unreachable!()), *first);
-    assert_eq!(*message.rendering(Message::text), "hi");
-    assert_eq!(*message.rendering::<String>(|_| unreachable!()), "hi");
-    assert_eq!(*message.clone().rendering::<usize>(|_| 7), 2);
+    let first = message.memoize(|message| message.text().len());
+    assert_eq!(*message.memoize::<usize>(|_| unreachable!()), *first);
+    assert_eq!(*message.memoize(Message::text), "hi");
+    assert_eq!(*message.memoize::<String>(|_| unreachable!()), "hi");
+    assert_eq!(*message.clone().memoize::<usize>(|_| 7), 2);
 }
 
 proptest! {

@@ -30,5 +30,5 @@ impl Shop {
 }
 
 fn main() {
-    let _ = Toolset::new().with(Search).with(Find).with_tools(Shop);
+    let _ = Toolset::new().with_tool(Search).with_tool(Find).with_tools(Shop);
 }

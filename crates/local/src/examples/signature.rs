@@ -22,7 +22,7 @@ fn parameter(root: &Value, property: &Property<'_>) -> String {
     let kind = kind(root, property.schema, MAX_DEPTH);
     match default {
         Some(default) => format!("{}: {kind} = {default}{note}", property.name),
-        None if property.required => format!("{}: {kind}{note}", property.name),
+        None if property.is_required => format!("{}: {kind}{note}", property.name),
         None => format!("{}?: {kind}{note}", property.name),
     }
 }

@@ -108,10 +108,10 @@ fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
 fn reject_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
     let scaling = gguf.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {
-        return Err(LoadError::Variant { what: format!("rope scaling `{kind}`") });
+        return Err(LoadError::Variant { feature: format!("rope scaling `{kind}`") });
     }
     if gguf.integer(&key("expert_count")).is_some_and(|experts| experts > 0) {
-        return Err(LoadError::Variant { what: "a mixture of experts".to_owned() });
+        return Err(LoadError::Variant { feature: "a mixture of experts".to_owned() });
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::{Instrument as _, info, info_span};
 
-pub use self::error::{PullError, SourceError};
+pub use self::error::{PullError, PullSourceError};
 use self::hub::Hub;
 use self::registry::Registry;
 use super::{KnownModel, ModelStore};
@@ -74,7 +74,7 @@ pub enum PullEvent<'a> {
         /// The name of the source.
         source: &'a str,
         /// The error of the source.
-        error: &'a SourceError,
+        error: &'a PullSourceError,
     },
 }
 
@@ -161,7 +161,7 @@ impl Downloader {
         &self,
         store: &ModelStore,
         model: &KnownModel,
-        mut failures: Vec<(&'static str, SourceError)>,
+        mut failures: Vec<(&'static str, PullSourceError)>,
         observer: PullObserver<'_>,
     ) -> Result<PathBuf, PullError> {
         let hub = Hub { address: &self.hub };
@@ -186,7 +186,7 @@ async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,
     observer: PullObserver<'_>,
-) -> Option<Result<PathBuf, SourceError>> {
+) -> Option<Result<PathBuf, PullSourceError>> {
     if let Some(path) = store.get(model) {
         return Some(Ok(path));
     }
@@ -208,9 +208,9 @@ fn remove_leftovers(final_path: PathBuf) -> PathBuf {
 
 fn record_failure(
     source: &'static str,
-    error: SourceError,
+    error: PullSourceError,
     observer: PullObserver<'_>,
-) -> (&'static str, SourceError) {
+) -> (&'static str, PullSourceError) {
     info!(source, %error, "the source failed");
     observer(PullEvent::Failed { source, error: &error });
     (source, error)

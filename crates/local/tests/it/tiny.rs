@@ -78,7 +78,7 @@ impl TinyFile {
 
     /// Loads the model with the prompt profile of the default model, which uses examples.
     pub(crate) async fn load_with_examples(&self) -> LocalModel {
-        let profile = PromptProfile::of(KnownModel::default_model());
+        let profile = PromptProfile::for_model(KnownModel::default_model());
         LocalModel::builder().prompt_profile(profile).open(&self.path).await.unwrap()
     }
 

@@ -110,7 +110,7 @@ fn request_meta() -> Value {
 /// Behaviour F56 (stdio): the tools of a toolset are listed and can be called.
 #[tokio::test]
 async fn tools_are_listed_and_called() {
-    let mut client = Client::initialized(Toolset::new().with(add())).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
     client.send(json!({"id": 1, "method": "tools/list"})).await;
     let listed = client.receive().await;
     expect![[r#"
@@ -159,7 +159,7 @@ async fn tools_are_listed_and_called() {
 /// Behaviour F56: a client of revision 2026-07-28 is served without `initialize`.
 #[tokio::test]
 async fn client_without_initialize_is_served() {
-    let mut client = Client::connect(Toolset::new().with(add()));
+    let mut client = Client::connect(Toolset::new().with_tool(add()));
     let meta = request_meta();
     client.send(json!({"id": 1, "method": "server/discover", "params": {"_meta": meta}})).await;
     let versions = client.receive().await["result"]["supportedVersions"].clone();
@@ -180,7 +180,7 @@ async fn failures_are_results_or_protocol_errors() {
             panic!("at the disco");
         }
     });
-    let mut client = Client::initialized(Toolset::new().with(add()).with(panics)).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(add()).with_tool(panics)).await;
     let panicked = client.call("panics", json!({})).await;
     assert_eq!(panicked["result"]["isError"], json!(true));
     let invalid = client.call("add", json!({"x": "abc"})).await;
@@ -196,7 +196,7 @@ async fn failures_are_results_or_protocol_errors() {
 /// result with `isError`, in all protocol revisions.
 #[tokio::test]
 async fn arguments_other_than_an_object_fail_the_call() {
-    let mut client = Client::initialized(Toolset::new().with(add())).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
     let invalid = client.call("add", json!([1])).await;
     assert_eq!(invalid["result"]["isError"], json!(true), "{invalid}");
     assert_eq!(invalid["result"]["content"][0]["type"], json!("text"));
@@ -209,7 +209,7 @@ async fn arguments_other_than_an_object_fail_the_call() {
     client.send(json!({"id": 1, "method": "tools/cell", "params": {}})).await;
     assert_eq!(client.receive().await["error"]["code"], json!(-32601));
 
-    let mut client = Client::connect(Toolset::new().with(add()));
+    let mut client = Client::connect(Toolset::new().with_tool(add()));
     let params = json!({"name": "add", "arguments": [1], "_meta": request_meta()});
     client.send(json!({"id": 2, "method": "tools/call", "params": params})).await;
     let invalid = client.receive().await;
@@ -223,7 +223,7 @@ async fn arguments_other_than_an_object_fail_the_call() {
 #[tokio::test(start_paused = true)]
 async fn end_of_input_cancels_calls_after_one_second() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let mut client = Client::initialized(Toolset::new().with(forever(&started, &ended))).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(forever(&started, &ended))).await;
     client
         .send(json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}}))
         .await;
@@ -243,11 +243,11 @@ async fn short_call_finishes_after_the_end_of_input() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
     let steps = DynamicTool::new(definition, |_arguments, cx| async move {
         sleep(Duration::from_millis(500)).await;
-        cx.report(Progress { progress: 1.0, total: None, message: None });
+        cx.report_progress(Progress { progress: 1.0, total: None, message: None });
         sleep(Duration::from_millis(100)).await;
         "done"
     });
-    let mut client = Client::initialized(Toolset::new().with(steps)).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(steps)).await;
     let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "p"}});
     client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
     client.output.shutdown().await.unwrap();
@@ -258,7 +258,7 @@ async fn short_call_finishes_after_the_end_of_input() {
 #[tokio::test]
 async fn cancelled_call_is_dropped_without_a_response() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let tools = Toolset::new().with(forever(&started, &ended)).with(add());
+    let tools = Toolset::new().with_tool(forever(&started, &ended)).with_tool(add());
     let mut client = Client::initialized(tools).await;
     let call = json!({"id": 7, "method": "tools/call", "params": {"name": "forever", "arguments": {}}});
     client.send(call.clone()).await;
@@ -275,7 +275,7 @@ async fn cancelled_call_is_dropped_without_a_response() {
 /// The server must end at the end of its input, even before the handshake.
 #[tokio::test]
 async fn end_of_input_ends_the_server() {
-    let mut client = Client::initialized(Toolset::new().with(add())).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
     client.output.shutdown().await.unwrap();
     timeout(Duration::from_secs(5), client.server).await.unwrap().unwrap().unwrap();
     let mut uninitialized = Client::connect(Toolset::new());
@@ -289,11 +289,11 @@ async fn progress_is_sent_before_the_response() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
     let steps = DynamicTool::new(definition, |_arguments, cx| async move {
         for step in 1..=2 {
-            cx.report(Progress { progress: step.into(), total: Some(2.0), message: None });
+            cx.report_progress(Progress { progress: step.into(), total: Some(2.0), message: None });
         }
         "done"
     });
-    let mut client = Client::initialized(Toolset::new().with(steps)).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(steps)).await;
     let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "p"}});
     client.send(json!({"id": 1, "method": "tools/call", "params": params})).await;
     for step in [1.0, 2.0] {
@@ -333,7 +333,7 @@ async fn content_and_metadata_are_encoded() {
         let output = output.clone();
         async move { output }
     });
-    let mut client = Client::initialized(Toolset::new().with(all)).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(all)).await;
     let response = client.call("all", json!({})).await;
     assert_eq!(response["result"]["_meta"], json!({"cost": 3}));
     let blocks: Vec<_> =
@@ -363,7 +363,7 @@ async fn output_schema_is_wrapped_in_an_object() {
         .with_output_schema(Schema::new(node).unwrap());
     let tree =
         DynamicTool::new(definition, |_arguments, _cx| async { ToolOutput::structured(json!([1, [2]])) });
-    let mut client = Client::initialized(Toolset::new().with(tree)).await;
+    let mut client = Client::initialized(Toolset::new().with_tool(tree)).await;
     client.send(json!({"id": 1, "method": "tools/list"})).await;
     let schema = client.receive().await["result"]["tools"][0]["outputSchema"].clone();
     expect![[r##"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"result":{"$defs":{"leaf":{"type":"integer"}},"anyOf":[{"$ref":"#/properties/result/$defs/leaf"},{"type":"array","items":{"$ref":"#/properties/result"},"default":{"$ref":"#"}}]}},"required":["result"]}"##]]

@@ -46,7 +46,7 @@ async fn connect(tools: Toolset) -> (RunningService<RoleClient, ()>, JoinHandle<
 }
 
 async fn running() -> RunningService<RoleClient, ()> {
-    connect(Toolset::new().with(add())).await.0
+    connect(Toolset::new().with_tool(add())).await.0
 }
 
 /// Behaviour F80: an existing rmcp connection can be used as a source.
@@ -74,7 +74,7 @@ async fn close_waits_for_the_connection() {
 /// Behaviour F43: after the connection is lost, calls fail immediately with a typed error.
 #[tokio::test]
 async fn lost_connection_fails_calls_immediately() {
-    let (service, server) = connect(Toolset::new().with(add())).await;
+    let (service, server) = connect(Toolset::new().with_tool(add())).await;
     let source = McpSource::from_service(service).await.unwrap();
     let list = source.tools(&ListContext::default()).await.unwrap();
     server.abort();
@@ -135,7 +135,7 @@ impl Transport<RoleClient> for SendThenFail {
 async fn possibly_received_call_is_not_repeated() {
     let (client, server) = duplex(1 << 16);
     let (reader, writer) = split(server);
-    tokio::spawn(serve(Toolset::new().with(add()), reader, writer));
+    tokio::spawn(serve(Toolset::new().with_tool(add()), reader, writer));
     let (reader, writer) = split(client);
     let calls = Arc::new(AtomicU32::new(0));
     let inner = AsyncRwTransport::new_client(reader, writer);

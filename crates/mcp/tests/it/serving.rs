@@ -22,8 +22,8 @@ struct Nothing {}
 /// Serves two tools over standard input and output. This function runs in the child process.
 pub(crate) fn child() {
     let tools = Toolset::new()
-        .with(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))
-        .with(tool_fn("panic", "Panics.", |Nothing {}| async move {
+        .with_tool(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))
+        .with_tool(tool_fn("panic", "Panics.", |Nothing {}| async move {
             if true {
                 panic!("at the disco");
             }

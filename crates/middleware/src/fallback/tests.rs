@@ -198,8 +198,8 @@ async fn profile_has_the_common_features() {
 
 #[tokio::test]
 async fn reply_has_the_price_of_its_model() {
-    let costs = |name, price: f64| Prices::new().with(name, Price::new(price, price));
-    let reply = || ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
+    let costs = |name, price: f64| Prices::new().with_price(name, Price::new(price, price));
+    let reply = || ChatResponse { usage: Usage::one_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
     // The first model has its own prices. The prices set on the fallback model apply to the other
     // models.
     let dated = ChatResponse { model: Some("third-2026-11".to_owned()), ..reply() };
@@ -207,7 +207,7 @@ async fn reply_has_the_price_of_its_model() {
     let model = first
         .with_fallback(named("second").reply(reply()).fail(down()))
         .with_fallback(named("third").reply(dated))
-        .priced(costs("first", 7.0).with("second", Price::new(2.0, 0.0)));
+        .priced(costs("first", 7.0).with_price("second", Price::new(2.0, 0.0)));
     let mut usages = Vec::new();
     for _ in 0..3 {
         usages.push(model.chat(&request()).await.unwrap().usage);

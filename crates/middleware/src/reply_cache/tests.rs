@@ -188,7 +188,7 @@ async fn key_contains_everything_that_is_sent() {
 async fn key_ignores_timestamps_and_metadata() {
     let model = ScriptedModel::new().text("one").text("two").cached(&ReplyCache::new(MINUTE));
     let annotated = Message::user("Hi").with_metadata(Map::from_iter([("page".to_owned(), json!(3))]));
-    let annotated = ChatRequest::new([annotated.at(Timestamp::now())]);
+    let annotated = ChatRequest::new([annotated.with_created_at(Timestamp::now())]);
     assert_eq!(
         (reply_text(&model, &request()).await, reply_text(&model, &annotated).await),
         ("one".to_owned(), "one".to_owned())
@@ -202,9 +202,9 @@ async fn key_ignores_timestamps_and_metadata() {
 
 #[tokio::test]
 async fn cached_reply_costs_nothing_and_counts_as_a_request() {
-    let usage = Usage { cached_input_tokens: 10, reasoning_tokens: 5, ..Usage::of_request(1_000, 100) };
+    let usage = Usage { cached_input_tokens: 10, reasoning_tokens: 5, ..Usage::one_request(1_000, 100) };
     let scripted = ScriptedModel::new().reply(ChatResponse { usage, ..ChatResponse::new("Hello.") });
-    let prices = Prices::new().with("scripted", Price::new(1.0, 1.0));
+    let prices = Prices::new().with_price("scripted", Price::new(1.0, 1.0));
     let model = scripted.cached(&ReplyCache::new(MINUTE)).priced(prices);
     let first = model.chat(&request()).await.unwrap().usage;
     assert_eq!((first.cost, first.cached_input_tokens), (Cost::new(0.0011), 10));

@@ -138,8 +138,10 @@ async fn resumed_and_cached_calls_are_marked() {
     let pipeline = log.pipeline();
     let pay = ToolCall::new("call_1", "pay", r#"{"cents": 500, "pin": "1234"}"#);
     let CallOutcome::Pending(suspended) = pipeline.call(&tools, &pay, &ann()).await else { panic!() };
-    for answer in [Decision::approved_with(json!({"cents": 5, "pin": "4321"})), Decision::denied("no")] {
-        let resumed = ann().with_resumed(suspended.pending.clone().decided(answer).unwrap());
+    for answer in
+        [Decision::approved_with_arguments(json!({"cents": 5, "pin": "4321"})), Decision::denied("no")]
+    {
+        let resumed = ann().with_resumed(suspended.pending.clone().resume(answer).unwrap());
         pipeline.call(&tools, &pay, &resumed).await;
     }
     for _ in 0..2 {
@@ -289,7 +291,7 @@ async fn parameter_with_password_format_is_redacted() {
         format!("{door} got {} letters", word.len())
     }
     let log = Log::default();
-    let tools = Toolset::new().with(Open).with_pipeline(log.pipeline());
+    let tools = Toolset::new().with_tool(Open).with_pipeline(log.pipeline());
     let opened = tools.call("open", json!({"word": "sesame", "door": 3})).await;
     assert_eq!(opened.model_text(), "3 got 6 letters");
     assert_eq!(log.entries()[0].arguments, json!({"word": "[redacted]", "door": 3}));

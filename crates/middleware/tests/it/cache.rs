@@ -13,7 +13,7 @@ use haft_core::{
     ToolResult, ToolSource as _, Toolset,
     call::{Decision, Pending, PendingKind, ToolResponse},
     pipeline::{CallOutcome, CallRecord, Recorder},
-    tool::{DynamicTool, Principal, RunContext, State, StateType, ToolPolicy},
+    tool::{DynamicTool, HostState, Principal, RunContext, StateType, ToolPolicy},
     toolset::{ListContext, ToolList},
 };
 use haft_middleware::{LayeredTool, ResultCache, chain};
@@ -47,13 +47,13 @@ fn nth() -> DynamicTool {
     counting(|run| Ok(format!("run {run}").into())).0
 }
 
-fn cx(principal: Option<Principal>, state: State) -> ToolContext {
+fn cx(principal: Option<Principal>, state: HostState) -> ToolContext {
     ToolContext::new(Arc::new(RunContext { principal, state, ..RunContext::default() }), "1")
 }
 
 fn of(id: &str, scopes: &[&str]) -> ToolContext {
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    cx(Some(Principal { id: id.into(), scopes }), State::new())
+    cx(Some(Principal { id: id.into(), scopes }), HostState::new())
 }
 
 async fn result(tool: &impl Tool, arguments: Value, cx: &ToolContext) -> ToolResult {
@@ -93,8 +93,8 @@ async fn results_are_not_shared_between_principals_or_states() {
         of("ann", &["files"]),
         of("ann", &["files", "mail"]),
         ToolContext::default(),
-        cx(None, State::new().with(1_u8)),
-        cx(None, State::new().with(1_u8)),
+        cx(None, HostState::new().with_value(1_u8)),
+        cx(None, HostState::new().with_value(1_u8)),
     ];
     for (run, caller) in (1..).zip(&callers) {
         assert_eq!(text(&tool, json!({}), caller).await, format!("run {run}"));
@@ -110,11 +110,11 @@ async fn results_are_not_shared_between_principals_or_states() {
 async fn only_declared_state_is_in_the_key() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
     let tool = tool.layer(ResultCache::new(MINUTE));
-    let of_program = State::new().with(1_u8);
-    let step = |number: u16| cx(None, State::new().with(number).with_defaults(&of_program));
+    let of_program = HostState::new().with_value(1_u8);
+    let step = |number: u16| cx(None, HostState::new().with_value(number).with_defaults(&of_program));
     assert_eq!(text(&tool, json!({}), &step(1)).await, "run 1");
     assert!(text(&tool, json!({}), &step(2)).await.starts_with("run 1\nWarning: from"));
-    assert_eq!(text(&tool, json!({}), &cx(None, State::new().with(1_u8))).await, "run 2");
+    assert_eq!(text(&tool, json!({}), &cx(None, HostState::new().with_value(1_u8))).await, "run 2");
 }
 
 /// A result that depends on undeclared state is never cached, even if a nested call has read the
@@ -131,7 +131,7 @@ async fn results_of_undeclared_state_are_not_cached() {
     let alone = reads("state").layer(ResultCache::new(MINUTE));
     let chained = chain("chained", [reads("state")]).unwrap().layer(ResultCache::new(MINUTE));
     for number in [1_u8, 2] {
-        let cx = cx(None, State::new().with(number));
+        let cx = cx(None, HostState::new().with_value(number));
         assert_eq!(text(&alone, json!({}), &cx).await, number.to_string());
         assert_eq!(text(&chained, json!({}), &cx).await, number.to_string());
     }
@@ -218,7 +218,7 @@ async fn suspended_calls_are_not_cached() {
     for answer in [1, 2] {
         let cx = ToolContext::default();
         let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
-        let answered = suspended.pending.decided(Decision::Input { value: json!(answer) }).unwrap();
+        let answered = suspended.pending.resume(Decision::Input { value: json!(answer) }).unwrap();
         assert_eq!(text(&tool, json!({}), &cx.with_resumed(answered)).await, answer.to_string());
     }
 }
@@ -254,7 +254,7 @@ async fn long_result_is_cached_untruncated() {
         let result = pipeline.call(&tools, &ToolCall::new("1", "look", "{}"), &ann).await.into_result();
         let output = result.output().unwrap();
         assert!(output.text().contains("bytes in 1 pieces are cut"));
-        let handle = output.stored.as_ref().unwrap();
+        let handle = output.result_handle.as_ref().unwrap();
         let store = pipeline.store().unwrap();
         assert_eq!(store.get(handle, &ann).await.unwrap().unwrap().text().len(), 1 << 20);
         assert!(store.get(handle, &of("bob", &[])).await.unwrap().is_none());
@@ -301,7 +301,7 @@ async fn cached_result_is_recorded_and_bypasses_limits() {
     let (tool, _) = counting(|_| Ok("found".into()));
     let stack = ServiceBuilder::new().layer(ResultCache::new(MINUTE)).buffer(1).concurrency_limit(1);
     let log = Log::default();
-    let source = Toolset::new().with(tool).layered(stack);
+    let source = Toolset::new().with_tool(tool).layered(stack);
     let list = source.tools(&ListContext::default()).await.unwrap();
     let pipeline = Pipeline::new().with_recorder(log.clone());
     let call = ToolCall::new("1", "look", "{}");

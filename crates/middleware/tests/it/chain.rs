@@ -131,7 +131,7 @@ async fn members_beyond_the_output_schema_are_passed_on() {
 #[tokio::test]
 async fn results_are_passed_on_untruncated() {
     let long = DynamicTool::new(named("long"), |_, _| async { "x".repeat(1 << 20) });
-    let tools = Toolset::new().with(chain("a_b", (long, Count)).unwrap());
+    let tools = Toolset::new().with_tool(chain("a_b", (long, Count)).unwrap());
     assert_eq!(tools.call("a_b", json!({})).await.model_text(), "1048576");
 }
 
@@ -511,7 +511,7 @@ async fn answer(
     answers: impl IntoIterator<Item = (&'static str, Decision)>,
 ) -> CallOutcome {
     let answers: Decisions = answers.into_iter().map(|(id, answer)| (id.to_owned(), answer)).collect();
-    let resumed = suspended.pending.clone().decided(Decision::Nested { decisions: answers }).unwrap();
+    let resumed = suspended.pending.clone().resume(Decision::Nested { decisions: answers }).unwrap();
     call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
@@ -537,7 +537,7 @@ async fn suspended_chain_resumes_at_the_same_call() {
     let done =
         answer(&pipeline, &greeting, &suspended, [("call_1/2", Decision::approved())]).await.into_result();
     assert_eq!(done.model_text(), "19");
-    let others = Decision::approved_with(json!({"id": 1, "name": "B"}));
+    let others = Decision::approved_with_arguments(json!({"id": 1, "name": "B"}));
     let done = answer(&pipeline, &greeting, &suspended, [("call_1/2", others)]).await.into_result();
     expect![[r#"
         17
@@ -548,7 +548,7 @@ async fn suspended_chain_resumes_at_the_same_call() {
         .into_result();
     assert_eq!(denied.failure().unwrap().kind, FailureKind::Denied);
     expect!["greet: denied: too loud (before it ran: find_user)"].assert_eq(&denied.model_text());
-    let refused = suspended.pending.clone().decided(Decision::denied("not at all")).unwrap();
+    let refused = suspended.pending.clone().resume(Decision::denied("not at all")).unwrap();
     let refused = call(&pipeline, greeting.clone(), "{}", &cx(&[]).with_resumed(refused)).await.into_result();
     assert_eq!(refused.failure().unwrap().kind, FailureKind::InvalidArguments);
     expect![[r#"
@@ -572,13 +572,13 @@ async fn suspended_chain_resumes_at_the_same_call() {
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
-        match (cx.decision(), cx.pending_state()) {
+        match (cx.decision(), cx.continuation()) {
             (None, _) => {
-                ToolResponse::Pending(Pending::new(PendingKind::input("Which?")).with_state(json!(1)))
+                ToolResponse::Pending(Pending::new(PendingKind::input("Which?")).with_continuation(json!(1)))
             }
-            (Some(Decision::Input { value }), Some(state)) if *state == json!(1) => {
-                ToolResponse::Pending(Pending::new(PendingKind::input("Sure?")).with_state(json!([2, value])))
-            }
+            (Some(Decision::Input { value }), Some(state)) if *state == json!(1) => ToolResponse::Pending(
+                Pending::new(PendingKind::input("Sure?")).with_continuation(json!([2, value])),
+            ),
             (Some(Decision::Input { value }), Some(state)) => format!("{value} after {state}").into(),
             _ => ToolResponse::from("?"),
         }
@@ -622,7 +622,7 @@ async fn progress_and_warnings_are_forwarded() {
     }
     let part = |progress: f64| {
         DynamicTool::new(named("part"), move |_, cx: ToolContext| async move {
-            cx.report(Progress { progress, ..Progress::default() });
+            cx.report_progress(Progress { progress, ..Progress::default() });
             ToolOutput::structured(json!({})).with_warning(format!("half {progress}"))
         })
     };

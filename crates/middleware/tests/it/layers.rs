@@ -302,7 +302,7 @@ async fn faulty_layer_affects_only_its_call() {
         let (tool, _) = flaky(0, policy);
         let log = Count::default();
         let tools = Toolset::new()
-            .with(tool.layer(layer_fn(move |inner| Faulty(fault, inner))))
+            .with_tool(tool.layer(layer_fn(move |inner| Faulty(fault, inner))))
             .with_pipeline(Pipeline::new().with_recorder(log.clone()));
         for calls in 1..=2 {
             let started = Instant::now();
@@ -368,7 +368,7 @@ async fn layers_see_only_permitted_and_resumed_calls() {
     for (answer, layered) in [(Decision::approved(), 0), (Decision::Input { value: json!(7) }, 1)] {
         let CallOutcome::Pending(suspended) = tool.invoke_with(json!({}), &cx).await else { panic!() };
         assert_eq!(seen.load(Ordering::Relaxed), layered);
-        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(suspended.pending.decided(answer).unwrap());
+        cx = ToolContext::new(Arc::clone(&run), "1").with_resumed(suspended.pending.resume(answer).unwrap());
     }
     assert_eq!(tool.invoke_with(json!({}), &cx).await.into_result().model_text(), "7");
     assert_eq!(seen.load(Ordering::Relaxed), 2);
@@ -471,7 +471,7 @@ async fn shared_layer_calls_the_listed_tool() {
 async fn global_limit_applies_to_all_tools() {
     let all = Arc::new(Semaphore::new(1));
     let source = Toolset::new()
-        .with_all([slow("a"), slow("b")])
+        .with_tools_from([slow("a"), slow("b")])
         .layered(GlobalConcurrencyLimitLayer::with_semaphore(all));
     let tools = Toolset::new().with_source(source);
     let started = Instant::now();

@@ -31,7 +31,7 @@ fn of(principal: Option<&str>, run_id: &str) -> ToolContext {
 }
 
 fn handle(result: &ToolResult) -> String {
-    result.output().unwrap().stored.clone().unwrap()
+    result.output().unwrap().result_handle.clone().unwrap()
 }
 
 async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
@@ -44,7 +44,7 @@ async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
 async fn following_the_hints_reads_the_whole_result() {
     let whole: String = (0..5_000).map(|n| format!("{n} äöü€😀\n")).collect();
     let (given, wanted) = (whole.clone(), whole.chars().count());
-    let tools = Toolset::new().with(flood("list", move || given.clone())).with(ReadResult::new());
+    let tools = Toolset::new().with_tool(flood("list", move || given.clone())).with_tool(ReadResult::new());
     let first = tools.call("list", json!({})).await;
     let shown = first.model_text().into_owned();
     let (start, mark) = shown.rsplit_once('[').unwrap();
@@ -57,7 +57,7 @@ async fn following_the_hints_reads_the_whole_result() {
         let offset = usize::try_from(arguments["offset"].as_u64().unwrap()).unwrap();
         assert_eq!(offset, read.chars().count());
         let page = tools.call("read_result", arguments.clone()).await;
-        assert!(page.output().unwrap().stored.is_none());
+        assert!(page.output().unwrap().result_handle.is_none());
         let page = page.model_text().into_owned();
         let (head, part) = page.split_once('\n').unwrap();
         let end = offset + part.chars().count();
@@ -74,8 +74,8 @@ async fn following_the_hints_reads_the_whole_result() {
 #[tokio::test]
 async fn offset_limit_and_find_select_a_page() {
     let tools = Toolset::new()
-        .with(flood("list", || format!("{}needle in a haystack, needle", "äx ".repeat(100))))
-        .with(ReadResult::new());
+        .with_tool(flood("list", || format!("{}needle in a haystack, needle", "äx ".repeat(100))))
+        .with_tool(ReadResult::new());
     let handle = handle(&tools.call("list", json!({})).await);
     let read = async |mut arguments: Value| {
         arguments["handle"] = json!(handle);
@@ -118,9 +118,9 @@ async fn pages_are_not_stored_again() {
         it.with_name("peek").with_policy(ToolPolicy { output_limit: 40, ..ToolPolicy::default() })
     });
     let tools = Toolset::new()
-        .with(flood("list", || "😀".repeat(100_000)))
-        .with(ReadResult::new())
-        .with(small)
+        .with_tool(flood("list", || "😀".repeat(100_000)))
+        .with_tool(ReadResult::new())
+        .with_tool(small)
         .with_pipeline(pipeline);
     let ann = of(Some("ann"), "");
     let handle = handle(&tools.call_with("list", json!({}), &ann).await);
@@ -144,7 +144,7 @@ async fn omitted_media_has_no_hint() {
     let draw = DynamicTool::new(definition, |_, _| async {
         vec![Content::text("a cat"), Content::blob(vec![0; 17 << 20], "image/png")]
     });
-    let result = Toolset::new().with(draw).with(ReadResult::new()).call("draw", json!({})).await;
+    let result = Toolset::new().with_tool(draw).with_tool(ReadResult::new()).call("draw", json!({})).await;
     let text = result.model_text().into_owned();
     assert!(text.starts_with("a cat\n[image/png, 17825792 bytes]\n[media of 17825792 bytes"), "{text}");
     assert!(!text.contains("read on"), "{text}");
@@ -154,7 +154,7 @@ async fn omitted_media_has_no_hint() {
 /// principal, they are visible only in the same run.
 #[tokio::test]
 async fn results_are_private_to_their_owner() {
-    let tools = Toolset::new().with(flood("list", || "x".repeat(200))).with(ReadResult::new());
+    let tools = Toolset::new().with_tool(flood("list", || "x".repeat(200))).with_tool(ReadResult::new());
     let owners =
         [(Some("ann"), "run_1"), (Some("bob"), "run_1"), (None, "run_1"), (None, "run_2"), (None, "")];
     let mut handles = Vec::new();
@@ -193,10 +193,10 @@ async fn results_are_private_to_their_owner() {
 #[tokio::test]
 async fn hint_names_only_a_listed_tool() {
     let list = || flood("list", || "x".repeat(200));
-    let without = Toolset::new().with(list());
+    let without = Toolset::new().with_tool(list());
     assert!(!text(&without, "list", json!({})).await.contains("read on"));
-    let readers = Toolset::new().with(ReadResult::new()).prefixed("x_");
-    let renamed = Toolset::new().with_source(Toolset::new().with(list())).with_source(readers);
+    let readers = Toolset::new().with_tool(ReadResult::new()).prefixed("x_");
+    let renamed = Toolset::new().with_source(Toolset::new().with_tool(list())).with_source(readers);
     let shown = text(&renamed, "list", json!({})).await;
     assert!(shown.contains("; read on with x_read_result {\"handle\":"), "{shown}");
     // A truncated error message ends with the same hint.
@@ -204,7 +204,7 @@ async fn hint_names_only_a_listed_tool() {
         ToolDefinition::new(ToolName::new("fail").unwrap(), Schema::object()),
         |_, _| async { Err::<(), _>(ToolError::failed("ä".repeat(100_000))) },
     );
-    let both = Toolset::new().with(fails).with(ReadResult::new());
+    let both = Toolset::new().with_tool(fails).with_tool(ReadResult::new());
     let shown = text(&both, "fail", json!({})).await;
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
@@ -217,7 +217,7 @@ async fn parts_are_read_in_order() {
     let draw = DynamicTool::new(definition, |_, _| async {
         vec![Content::text("one"), Content::blob(vec![0; 9], "image/png"), Content::text("two".repeat(9))]
     });
-    let tools = Toolset::new().with(draw).with(ReadResult::new());
+    let tools = Toolset::new().with_tool(draw).with_tool(ReadResult::new());
     let first = tools.call("draw", json!({})).await;
     let shown = first.model_text();
     assert!(shown.contains("\"offset\":32}]"), "{shown}");
@@ -235,7 +235,8 @@ async fn without_a_store_reading_fails() {
     assert_eq!(result.model_text(), "no results are stored here");
     let by_hand = ReadResult::new().call(json!({"handle": "x"}), &ToolContext::default()).await;
     assert_eq!(by_hand.unwrap_err().to_string(), "no results are stored here");
-    let whole = Toolset::new().with_pipeline(Pipeline::unbounded()).with(flood("list", || "x".repeat(200)));
+    let whole =
+        Toolset::new().with_pipeline(Pipeline::unbounded()).with_tool(flood("list", || "x".repeat(200)));
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
@@ -245,8 +246,8 @@ async fn numbered_handles_are_reproducible() {
     let shown = async || {
         let store = MemoryResultStore::default().with_numbered_handles();
         let tools = Toolset::new()
-            .with(flood("list", || "x".repeat(1_000)))
-            .with(ReadResult::new())
+            .with_tool(flood("list", || "x".repeat(1_000)))
+            .with_tool(ReadResult::new())
             .with_pipeline(Pipeline::new().with_store(store));
         let first = tools.call("list", json!({})).await;
         let second = tools.call("list", json!({})).await;

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use haft_core::content::{Bytes, Content, ResourceBody};
+use haft_core::content::{BinaryData, Content, ResourceBody};
 use serde::Serialize;
 
 use super::EncodingOptions;
@@ -43,9 +43,9 @@ pub(super) struct File {
 
 /// Content other than text, independent of the API.
 pub(super) enum Medium<'a> {
-    Image { data: &'a Bytes, media_type: &'a str },
-    Audio { data: &'a Bytes, format: &'a str },
-    File { data: &'a Bytes, media_type: &'a str, name: Cow<'a, str> },
+    Image { data: &'a BinaryData, media_type: &'a str },
+    Audio { data: &'a BinaryData, format: &'a str },
+    File { data: &'a BinaryData, media_type: &'a str, name: Cow<'a, str> },
 }
 
 impl<'a> Medium<'a> {
@@ -75,7 +75,7 @@ impl<'a> Medium<'a> {
     }
 
     /// Encodes `data` as a `data:` URL.
-    pub(super) fn data_url(data: &Bytes, media_type: &str) -> String {
+    pub(super) fn data_url(data: &BinaryData, media_type: &str) -> String {
         format!("data:{media_type};base64,{}", data.to_base64())
     }
 }

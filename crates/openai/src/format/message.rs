@@ -113,7 +113,7 @@ impl Serialize for EncodedMessages {
 
 impl CachedMessage {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
-        let cached = message.rendering(|message| Self::new(message, encoding));
+        let cached = message.memoize(|message| Self::new(message, encoding));
         // Another model may have filled the cache with different options. The message is then
         // encoded again.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }

@@ -46,7 +46,7 @@ impl ResponseSchema {
     /// Returns `schema`, encoded for `profile`. The result is cached. `name` identifies the schema
     /// in the log if constraints are lost.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
-        let cache = schema.rendering(|_| SchemaCache::default());
+        let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
     }
@@ -68,7 +68,7 @@ impl ResponseSchema {
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
         };
         log_losses(&wire, name);
-        Self { schema: to_raw_json(&wire.value), strict: wire.strict.then_some(true), is_wrapped }
+        Self { schema: to_raw_json(&wire.value), strict: wire.is_strict.then_some(true), is_wrapped }
     }
 }
 

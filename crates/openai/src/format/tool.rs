@@ -41,7 +41,7 @@ const MAX_NAMED_TOOLS: usize = 5;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn tool(definition: &ToolDefinition) -> Value {
-    tool_as(definition, SchemaTarget::OpenAi)
+    tool_for_target(definition, SchemaTarget::OpenAi)
 }
 
 /// Encodes a tool for the Chat Completions API, with `strict: true` if its schema is compatible.
@@ -71,7 +71,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn strict_tool(definition: &ToolDefinition) -> Value {
-    tool_as(definition, SchemaTarget::OpenAiStrict)
+    tool_for_target(definition, SchemaTarget::OpenAiStrict)
 }
 
 /// Encodes a tool for the Chat Completions API, with a schema reduced to the JSON Schema subset
@@ -89,20 +89,20 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
 /// }))?;
 /// let weather = ToolDefinition::new(ToolName::new("weather")?, schema);
 /// assert_eq!(
-///     haft_openai::tool_as(&weather, SchemaTarget::Small)["function"]["parameters"],
+///     haft_openai::tool_for_target(&weather, SchemaTarget::Small)["function"]["parameters"],
 ///     json!({"type": "object", "properties": {"at": {"type": "string"}}})
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn tool_as(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
+pub fn tool_for_target(definition: &ToolDefinition, profile: SchemaTarget) -> Value {
     json!(WireTool::of(definition, &provider_schema(definition, profile)))
 }
 
 /// Encodes a list of tools as the `tools` field of a Chat Completions request.
 ///
 /// The result is cached in `list`.
-pub fn tools(list: &ToolList) -> Arc<Tools> {
-    tools_as(list, SchemaTarget::OpenAi)
+pub fn tools(list: &ToolList) -> Arc<EncodedTools> {
+    tools_for_target(list, SchemaTarget::OpenAi)
 }
 
 /// Encodes a list of tools for the Chat Completions API, with `strict: true` for each tool whose
@@ -110,15 +110,15 @@ pub fn tools(list: &ToolList) -> Arc<Tools> {
 ///
 /// A warning lists the other tools. The result is cached in `list`, separately from the result of
 /// [`tools`].
-pub fn strict_tools(list: &ToolList) -> Arc<Tools> {
-    tools_as(list, SchemaTarget::OpenAiStrict)
+pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
+    tools_for_target(list, SchemaTarget::OpenAiStrict)
 }
 
 /// Encodes a list of tools for the Chat Completions API, with schemas reduced to the JSON Schema
 /// subset that a provider supports.
 ///
 /// The result is cached in `list`, once per `profile`.
-pub fn tools_as(list: &ToolList, profile: SchemaTarget) -> Arc<Tools> {
+pub fn tools_for_target(list: &ToolList, profile: SchemaTarget) -> Arc<EncodedTools> {
     cached_tools(list, ToolFormat::Chat, profile)
 }
 
@@ -134,21 +134,21 @@ pub(crate) enum ToolFormat {
 
 /// The encoded forms of one tool list. The cache is stored beside the list.
 #[derive(Default)]
-struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<Tools>>>);
+struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<EncodedTools>>>);
 
 /// Returns the tools of `list`, encoded for `format` and `profile`. The result is cached.
-pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<Tools> {
-    let cache = list.rendering(|_| ToolsCache::default());
+pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<EncodedTools> {
+    let cache = list.memoize(|_| ToolsCache::default());
     let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(
         cached.entry((format, profile)).or_insert_with(|| Arc::new(encode_list(list, format, profile))),
     )
 }
 
-fn encode_list(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Tools {
+fn encode_list(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> EncodedTools {
     let wires = provider_schemas(list, profile);
     let wires = wires.iter();
-    Tools(match format {
+    EncodedTools(match format {
         ToolFormat::Chat => {
             to_raw_json(&wires.map(|(definition, wire)| WireTool::of(definition, wire)).collect::<Vec<_>>())
         }
@@ -191,16 +191,16 @@ pub(crate) fn provider_schemas(
 /// The encoded `tools` field of a request. [`Display`](fmt::Display) and [`Serialize`] produce its
 /// JSON.
 #[derive(Clone, Debug)]
-pub struct Tools(Box<RawValue>);
+pub struct EncodedTools(Box<RawValue>);
 
-impl fmt::Display for Tools {
+impl fmt::Display for EncodedTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.get())
     }
 }
 
 /// Works only with the serializers of `serde_json`, because the field is a [`RawValue`].
-impl Serialize for Tools {
+impl Serialize for EncodedTools {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
@@ -229,7 +229,7 @@ impl<'a> WireTool<'a> {
                 name: definition.name(),
                 description: definition.description(),
                 parameters: &wire.value,
-                strict: wire.strict.then_some(true),
+                strict: wire.is_strict.then_some(true),
             },
         }
     }

@@ -13,7 +13,7 @@ use async_openai::types::chat::{
 };
 use haft_core::{
     Message, Schema, ToolCall, ToolDefinition, ToolName, ToolResult,
-    content::{Bytes, Content},
+    content::{BinaryData, Content},
     message::{AssistantMessage, MessageBody},
     model::{ChatResponse, ModelError},
     schema::SchemaTarget,
@@ -30,7 +30,7 @@ use crate::format::{provider_schema, provider_schemas};
 /// JSON Schema subset that the server supports.
 pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
     let wire = provider_schema(definition, profile);
-    function_tool(definition, wire.value, wire.strict)
+    function_tool(definition, wire.value, wire.is_strict)
 }
 
 /// Converts the tools of `list` to the `tools` field of an `async-openai` request.
@@ -45,7 +45,7 @@ pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatComple
 /// ```
 pub fn to_tools(list: &ToolList, profile: SchemaTarget) -> Vec<ChatCompletionTools> {
     let wires = provider_schemas(list, profile).into_iter();
-    wires.map(|(definition, wire)| function_tool(definition, wire.value, wire.strict)).collect()
+    wires.map(|(definition, wire)| function_tool(definition, wire.value, wire.is_strict)).collect()
 }
 
 fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool) -> ChatCompletionTools {
@@ -68,7 +68,7 @@ fn function_tool(definition: &ToolDefinition, parameters: Value, is_strict: bool
 /// argument schema.
 pub fn from_tool(tool: &ChatCompletionTools) -> Result<ToolDefinition, InteropError> {
     let ChatCompletionTools::Function(ChatCompletionTool { function }) = tool else {
-        return Err(InteropError::Unsupported { what: "a custom tool" });
+        return Err(InteropError::Unsupported { kind: "a custom tool" });
     };
     let name = ToolName::new(&function.name)?;
     let schema = match &function.parameters {
@@ -175,7 +175,7 @@ fn from_message(
             };
             Ok(Message::tool(ToolResult::done(id, name, text.into())))
         }
-        Wire::Function(_) => Err(InteropError::Unsupported { what: "a function message" }),
+        Wire::Function(_) => Err(InteropError::Unsupported { kind: "a function message" }),
     }
 }
 
@@ -197,21 +197,21 @@ fn user_part(part: &ChatCompletionRequestUserMessageContentPart) -> Result<Conte
         }
         Part::File(part) => match &part.file.file_data {
             Some(data) => from_data_url(data, "a file"),
-            None => Err(InteropError::Unsupported { what: "a file id" }),
+            None => Err(InteropError::Unsupported { kind: "a file id" }),
         },
     }
 }
 
 /// Decodes a data URL such as `data:image/png;base64,…`. `what` describes the content in error
 /// messages.
-fn from_data_url(url: &str, what: &'static str) -> Result<Content, InteropError> {
+fn from_data_url(url: &str, kind: &'static str) -> Result<Content, InteropError> {
     let data = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
-    let (media_type, data) = data.ok_or(InteropError::Unsupported { what })?;
-    from_base64(data, media_type, what)
+    let (media_type, data) = data.ok_or(InteropError::Unsupported { kind })?;
+    from_base64(data, media_type, kind)
 }
 
-fn from_base64(data: &str, media_type: &str, what: &'static str) -> Result<Content, InteropError> {
-    let data = Bytes::from_base64(data).map_err(|_| InteropError::Base64 { what })?;
+fn from_base64(data: &str, media_type: &str, kind: &'static str) -> Result<Content, InteropError> {
+    let data = BinaryData::from_base64(data).map_err(|_| InteropError::Base64 { kind })?;
     Ok(Content::blob(data, media_type))
 }
 
@@ -234,7 +234,7 @@ pub fn from_tool_calls<'a>(
             Ok(ToolCall::new(id, &function.name, &function.arguments))
         }
         ChatCompletionMessageToolCalls::Custom(_) => {
-            Err(InteropError::Unsupported { what: "a custom tool call" })
+            Err(InteropError::Unsupported { kind: "a custom tool call" })
         }
     };
     calls.into_iter().map(call).collect()
@@ -297,7 +297,7 @@ pub fn from_usage(usage: &CompletionUsage) -> Usage {
     Usage {
         cached_input_tokens: cached.unwrap_or_default().into(),
         reasoning_tokens: reasoning.unwrap_or_default().into(),
-        ..Usage::of_request(usage.prompt_tokens.into(), usage.completion_tokens.into())
+        ..Usage::one_request(usage.prompt_tokens.into(), usage.completion_tokens.into())
     }
 }
 

@@ -13,10 +13,10 @@ use crate::{
 pub enum InteropError {
     /// The value has no counterpart in haft. Examples are a custom tool call and a link to an
     /// image.
-    #[error("{what} cannot be converted")]
+    #[error("{kind} cannot be converted")]
     Unsupported {
         /// The kind of value, such as `a custom tool call`.
-        what: &'static str,
+        kind: &'static str,
     },
     /// The name of a tool does not match `^[A-Za-z0-9_-]{1,64}$`.
     #[error("the tool has an invalid name")]
@@ -36,10 +36,10 @@ pub enum InteropError {
         id: String,
     },
     /// Embedded data is not valid base64.
-    #[error("{what} is not valid base64")]
+    #[error("{kind} is not valid base64")]
     Base64 {
         /// The kind of value, such as `an image`.
-        what: &'static str,
+        kind: &'static str,
     },
     /// The message cannot be represented in the target type.
     #[error("the message cannot be converted")]

@@ -19,7 +19,7 @@ use tracing::{Instrument as _, Span};
 use super::{convert::from_response, error::model_error, stream::ChunkStream};
 use crate::{
     client::{Secrets, chat_span, profile_of, record_response, structured::Structured},
-    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaProfile, tools_as},
+    format::{EncodedMessages, EncodingOptions, ResponseSchema, ResponseSchemaProfile, tools_for_target},
     reply::{ChatAccumulator, StreamAccumulator as _},
     wire::Completion,
 };
@@ -131,7 +131,7 @@ impl<C: Config> AsyncOpenAi<C> {
         set("model", json!(self.profile.name));
         set("messages", json!(EncodedMessages::new(request.all_messages(), &self.encoding)));
         if !request.tools.is_empty() {
-            set("tools", json!(tools_as(&request.tools, self.tool_schemas)));
+            set("tools", json!(tools_for_target(&request.tools, self.tool_schemas)));
             set(
                 "tool_choice",
                 match &request.tool_choice {

@@ -180,7 +180,7 @@ impl Accumulator {
             return Err(ModelError::EmptyResponse);
         }
         let finish_reason = finish_state.into_reason(&message);
-        let usage = usage.unwrap_or(Usage::of_request(0, 0));
+        let usage = usage.unwrap_or(Usage::one_request(0, 0));
         Ok(ChatResponse { message, finish_reason, usage, id, model })
     }
 

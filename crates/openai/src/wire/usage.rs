@@ -60,7 +60,7 @@ impl WireUsage {
         let usage = Usage {
             cached_input_tokens: first_count(&cached)?,
             reasoning_tokens: first_count(&[&output.reasoning_tokens])?,
-            ..Usage::of_request(
+            ..Usage::one_request(
                 first_count(&[&self.prompt_tokens, &self.input_tokens])?,
                 first_count(&[&self.completion_tokens, &self.output_tokens])?,
             )

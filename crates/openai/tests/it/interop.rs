@@ -121,12 +121,12 @@ fn message_without_counterpart_is_an_error() {
     );
     let sound = json!({"type": "input_audio", "input_audio": {"data": "?", "format": "wav"}});
     let sound = error(parse(json!({"role": "user", "content": [sound]})));
-    assert!(matches!(sound, InteropError::Base64 { what: "audio" }));
+    assert!(matches!(sound, InteropError::Base64 { kind: "audio" }));
     let result = error(parse(json!({"role": "tool", "content": "42", "tool_call_id": "call_1"})));
     assert!(matches!(result, InteropError::UnknownCall { id } if id == "call_1"));
     assert!(matches!(
         error(ChatCompletionRequestFunctionMessage::default().into()),
-        InteropError::Unsupported { what: "a function message" }
+        InteropError::Unsupported { kind: "a function message" }
     ));
 }
 
@@ -141,9 +141,9 @@ fn calls_convert_in_both_directions() {
 
 #[test]
 fn usage_converts_in_both_directions() {
-    let usage = Usage { cached_input_tokens: 5, reasoning_tokens: 3, ..Usage::of_request(10, 4) };
+    let usage = Usage { cached_input_tokens: 5, reasoning_tokens: 3, ..Usage::one_request(10, 4) };
     assert_eq!(from_usage(&to_usage(&usage)), usage);
-    assert_eq!(to_usage(&Usage::of_request(u64::MAX, 1)).prompt_tokens, u32::MAX);
+    assert_eq!(to_usage(&Usage::one_request(u64::MAX, 1)).prompt_tokens, u32::MAX);
 }
 
 fn whole(message: &Value, finish_reason: &str) -> Value {
@@ -170,7 +170,7 @@ fn response_converts() {
     let response: CreateChatCompletionResponse = serde_json::from_value(hi()).unwrap();
     let response = from_response(&response).unwrap();
     assert_eq!((response.message.text().as_str(), response.finish_reason), ("Hi", FinishReason::Stop));
-    assert_eq!(response.usage, Usage::of_request(9, 4));
+    assert_eq!(response.usage, Usage::one_request(9, 4));
     assert_eq!(response.model.as_deref(), Some("gpt-4o-2024"));
 }
 
@@ -231,7 +231,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     let mut events: Vec<_> = openai(&server).stream(&request).try_collect().await.unwrap();
     let Some(ChatEvent::Finished(response)) = events.pop() else { panic!("{events:?}") };
     assert_eq!(response.message.tool_calls, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
-    assert_eq!((response.usage, response.finish_reason), (Usage::of_request(9, 4), FinishReason::ToolCalls));
+    assert_eq!((response.usage, response.finish_reason), (Usage::one_request(9, 4), FinishReason::ToolCalls));
     assert!(matches!(&events[0], ChatEvent::TextDelta { text } if text == "Hi"));
     assert!(matches!(&events[1], ChatEvent::ToolCallStarted { name, .. } if name == "add"));
     let body = &server.take_requests()[0].body;

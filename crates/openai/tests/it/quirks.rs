@@ -217,7 +217,7 @@ async fn cached_tokens_are_read_in_each_form() {
         let body = json!({"choices": [{"message": {"content": "Hi"}}], "usage": usage});
         let server = Server::replying([ok(&body)]).await;
         let reply = server.builder().build().unwrap().chat(&hello()).await.unwrap();
-        let expected = Usage { cached_input_tokens: 8, ..Usage::of_request(9, 4) };
+        let expected = Usage { cached_input_tokens: 8, ..Usage::one_request(9, 4) };
         assert_eq!(reply.usage, expected, "{body}");
     }
 }
@@ -271,7 +271,7 @@ async fn usage_is_read_from_each_place_in_a_stream() {
         let server = Server::replying([stream(chunks)]).await;
         let events: Vec<_> = server.model().stream(&hello()).try_collect().await.unwrap();
         let Some(ChatEvent::Finished(reply)) = events.last() else { panic!("{events:?}") };
-        assert_eq!(reply.usage, Usage::of_request(19, 13));
+        assert_eq!(reply.usage, Usage::one_request(19, 13));
     }
 }
 

@@ -41,7 +41,7 @@ async fn reply_has_text_usage_id_and_model() {
     assert_eq!(reply.message.text(), "Hi");
     assert_eq!(reply.finish_reason, FinishReason::Stop);
     assert_eq!((reply.id.as_deref(), reply.model.as_deref()), (Some("chatcmpl-1"), Some("test-model-2026")));
-    let usage = Usage { cached_input_tokens: 8, reasoning_tokens: 2, ..Usage::of_request(9, 4) };
+    let usage = Usage { cached_input_tokens: 8, reasoning_tokens: 2, ..Usage::one_request(9, 4) };
     assert_eq!(reply.usage, usage);
 }
 
@@ -352,12 +352,12 @@ async fn malformed_fields_beside_the_text_are_ignored() {
     let mut malformed = completion(json!({"content": "Hi", "tool_calls": ""}), json!("stop"));
     malformed["choices"][0]["index"] = json!("0");
     let numbers = [
-        (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), Usage::of_request(12, 3)),
-        (json!({"prompt_tokens": -1, "completion_tokens": 3}), Usage::of_request(0, 0)),
-        (json!({"prompt_tokens": 12, "prompt_tokens_details": "none"}), Usage::of_request(12, 0)),
-        (json!({"prompt_tokens": 12, "prompt_tokens_details": [1]}), Usage::of_request(12, 0)),
-        (json!(7), Usage::of_request(0, 0)),
-        (json!([12, 3]), Usage::of_request(0, 0)),
+        (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), Usage::one_request(12, 3)),
+        (json!({"prompt_tokens": -1, "completion_tokens": 3}), Usage::one_request(0, 0)),
+        (json!({"prompt_tokens": 12, "prompt_tokens_details": "none"}), Usage::one_request(12, 0)),
+        (json!({"prompt_tokens": 12, "prompt_tokens_details": [1]}), Usage::one_request(12, 0)),
+        (json!(7), Usage::one_request(0, 0)),
+        (json!([12, 3]), Usage::one_request(0, 0)),
     ];
     for (usage, expected) in numbers {
         malformed["usage"] = usage;

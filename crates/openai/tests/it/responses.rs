@@ -141,7 +141,7 @@ async fn reply_has_text_reasoning_calls_and_usage() {
     assert_eq!(reply.message.tool_calls, [ToolCall::new("call_1", "add", r#"{"x":1}"#)]);
     assert_eq!(reply.finish_reason, FinishReason::ToolCalls);
     assert_eq!((reply.id.as_deref(), reply.model.as_deref()), (Some("resp_1"), Some("gpt-5-2026")));
-    let usage = Usage { cached_input_tokens: 8, reasoning_tokens: 2, ..Usage::of_request(9, 4) };
+    let usage = Usage { cached_input_tokens: 8, reasoning_tokens: 2, ..Usage::one_request(9, 4) };
     assert_eq!(reply.usage, usage);
 }
 

@@ -79,7 +79,7 @@ async fn stream_emits_deltas_and_the_whole_reply() {
     assert_eq!(reply.message.reasoning.as_deref(), Some("hm"));
     assert_eq!(reply.message.tool_calls, [add("a", r#"{"x":1}"#)]);
     assert_eq!(reply.finish_reason, FinishReason::ToolCalls);
-    assert_eq!(reply.usage, Usage::of_request(7, 5));
+    assert_eq!(reply.usage, Usage::one_request(7, 5));
     assert_eq!((reply.id.as_deref(), reply.model.as_deref()), (Some("c1"), Some("m1")));
     let request = server.take_requests().remove(0).body;
     assert_eq!(request["stream"], true);

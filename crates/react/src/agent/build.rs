@@ -11,7 +11,7 @@ use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
 /// An error of [`ReactAgentBuilder::build`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BuildError {
+pub enum AgentBuildError {
     /// Two tools of the agent have the same name, or a tool has a defect.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
@@ -50,12 +50,12 @@ pub enum BuildError {
     /// A subschema of the outputs rejects the field `reasoning`, which
     /// [`chain_of_thought`](ReactAgentBuilder::chain_of_thought) adds.
     #[error(
-        "the outputs do not allow the field `reasoning`: the subschema at {at} has no additional properties; declare \
+        "the outputs do not allow the field `reasoning`: the subschema at {pointer} has no additional properties; declare \
          `reasoning` there, or build the agent without `chain_of_thought`"
     )]
     ClosedOutputs {
         /// The JSON Pointer to the subschema that rejects `reasoning`.
-        at: String,
+        pointer: String,
     },
 }
 
@@ -69,13 +69,13 @@ impl ReactAgentBuilder {
     /// does not describe an object, or if the outputs do not allow the field `reasoning` of a chain
     /// of thought. Tools of sources, such as MCP servers, are not checked here. Instead, a run
     /// withholds them from the model if they are unusable.
-    pub fn build(self) -> Result<ReactAgent, BuildError> {
+    pub fn build(self) -> Result<ReactAgent, AgentBuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
         if let Some(name) = extensions.invalid_name() {
-            return Err(BuildError::ExtensionName(name.to_owned()));
+            return Err(AgentBuildError::ExtensionName(name.to_owned()));
         }
         if let Some(error) = self.output_error {
-            return Err(BuildError::Outputs(error));
+            return Err(AgentBuildError::Outputs(error));
         }
         let (state_per_run, chain_of_thought) = (self.state_per_run, self.chain_of_thought);
         config.context.compaction |= self.compactor.is_some();
@@ -89,16 +89,17 @@ impl ReactAgentBuilder {
         config.check_outputs |= extensions.has_validators();
         let compactor = self.compactor.map_or_else(|| Arc::clone(&model), price);
         let dialect = dialect.unwrap_or_else(|| dialect_for(model.profile()));
-        config.inputs = config.inputs.map(Schema::into_arguments).transpose().map_err(BuildError::Inputs)?;
+        config.inputs =
+            config.inputs.map(Schema::into_arguments).transpose().map_err(AgentBuildError::Inputs)?;
         let mut outputs = config.outputs.map(Schema::into_arguments).transpose();
         if chain_of_thought {
             if let Ok(Some(at)) = outputs.as_ref().map(|it| it.as_ref().and_then(signature::closed_subschema))
             {
-                return Err(BuildError::ClosedOutputs { at });
+                return Err(AgentBuildError::ClosedOutputs { pointer: at });
             }
             outputs = outputs.and_then(signature::with_reasoning).map(Some);
         }
-        config.outputs = outputs.map_err(BuildError::Outputs)?;
+        config.outputs = outputs.map_err(AgentBuildError::Outputs)?;
         let instructions = signature::instructions(instructions, &config);
         let instructions = join_instructions(instructions, &extensions.paragraphs(), None);
         tools.check()?;
@@ -111,7 +112,7 @@ impl ReactAgentBuilder {
         if let Some(name) = dialect.reserved_name(config.outputs.as_ref())
             && tools.own_tools().any(|tool| *tool.definition().name() == *name)
         {
-            return Err(BuildError::ReservedName { name, dialect: dialect.name() });
+            return Err(AgentBuildError::ReservedName { name, dialect: dialect.name() });
         }
         let queue = StateType::of::<QueueHandle>();
         let entries = StateType::of::<Entries>();
@@ -123,7 +124,7 @@ impl ReactAgentBuilder {
                 .missing(definition.state())
                 .filter(|it| **it != queue && **it != entries && !state_per_run.contains(it));
             if let Some(missing) = missing.next() {
-                return Err(BuildError::MissingState {
+                return Err(AgentBuildError::MissingState {
                     tool: definition.name().clone(),
                     state: missing.name(),
                 });

@@ -7,11 +7,11 @@ use haft_core::{
     export::schemars::JsonSchema,
     model::{ChatSettings, ToolChoice},
     schema::SchemaError,
-    tool::{State, StateType},
+    tool::{HostState, StateType},
     usage::Prices,
 };
 
-use crate::{AtLimit, Dialect, OutputStrategy, RunConfig, extension::Extensions, run::ContextConfig};
+use crate::{Dialect, LimitAction, OutputStrategy, RunConfig, extension::Extensions, run::ContextConfig};
 
 /// A builder for [`ReactAgent`](super::ReactAgent).
 ///
@@ -20,16 +20,16 @@ use crate::{AtLimit, Dialect, OutputStrategy, RunConfig, extension::Extensions, 
 /// ```
 /// use haft_core::{agent::RunLimits, Toolset};
 /// use haft_testing::ScriptedModel;
-/// use haft_react::{AtLimit, JsonReact, ReactAgent};
+/// use haft_react::{LimitAction, JsonReact, ReactAgent};
 ///
 /// let agent = ReactAgent::builder(ScriptedModel::new())
 ///     .tools(Toolset::new())
 ///     .instructions("Answer in one sentence.")
 ///     .limits(RunLimits { requests: Some(5), ..RunLimits::default() })
-///     .at_limit(AtLimit::Answer)
+///     .limit_action(LimitAction::Answer)
 ///     .dialect(JsonReact::new())
 ///     .build()?;
-/// # Ok::<(), haft_react::BuildError>(())
+/// # Ok::<(), haft_react::AgentBuildError>(())
 /// ```
 #[must_use]
 pub struct ReactAgentBuilder {
@@ -38,7 +38,7 @@ pub struct ReactAgentBuilder {
     pub(super) dialect: Option<Arc<dyn Dialect>>,
     pub(super) instructions: Option<Arc<Message>>,
     pub(super) config: RunConfig,
-    pub(super) state: State,
+    pub(super) state: HostState,
     pub(super) state_per_run: Vec<StateType>,
     /// The schema error of the type in [`output`](Self::output). `None` if the type has a usable
     /// schema.
@@ -59,7 +59,7 @@ impl ReactAgentBuilder {
             dialect: None,
             instructions: None,
             config: RunConfig::default(),
-            state: State::new(),
+            state: HostState::new(),
             state_per_run: Vec::new(),
             output_error: None,
             chain_of_thought: false,
@@ -79,7 +79,7 @@ impl ReactAgentBuilder {
 
     /// Sets the state of the host program that tools can read. A value of the same type in the
     /// [context](haft_core::RunInput::with_context) of a run has precedence. Default: none.
-    pub fn state(mut self, state: State) -> Self {
+    pub fn state(mut self, state: HostState) -> Self {
         self.state = state;
         self
     }
@@ -129,9 +129,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the behaviour of a run when it reaches a limit. Default: [`AtLimit::Fail`].
-    pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
-        self.config.at_limit = at_limit;
+    /// Sets the behaviour of a run when it reaches a limit. Default: [`LimitAction::Fail`].
+    pub fn limit_action(mut self, limit_action: LimitAction) -> Self {
+        self.config.limit_action = limit_action;
         self
     }
 
@@ -262,7 +262,7 @@ impl ReactAgentBuilder {
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let model = ScriptedModel::new().calls([("a", "draw", r#"{"what":"a cat"}"#)]);
-    /// let agent = ReactAgent::builder(model).tools(Toolset::new().with(Draw)).stop_on(["draw"]).build()?;
+    /// let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(Draw)).stop_on(["draw"]).build()?;
     /// let answer = agent.run("Draw a cat.").await?.into_answer().unwrap();
     /// assert_eq!((answer.text.as_str(), answer.stop_reason), ("<svg>a cat</svg>", StopReason::Tool));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;

@@ -14,7 +14,7 @@ use tracing::{Instrument as _, Span, field};
 use super::{ReactAgent, content, events::EventSink, inputs::StepInputs};
 use crate::{
     Run,
-    dialect::{Delta, Reply},
+    dialect::{Reply, ReplyDelta},
     run::is_broken_reply,
 };
 
@@ -94,7 +94,7 @@ impl ReactAgent {
         }
         span.record("gen_ai.usage.input_tokens", response.usage.input_tokens);
         span.record("gen_ai.usage.output_tokens", response.usage.output_tokens);
-        Ok(inputs.dialect.fold(response, outputs))
+        Ok(inputs.dialect.parse_reply(response, outputs))
     }
 }
 
@@ -104,7 +104,7 @@ async fn stream_reply(
     request: &ChatRequest,
     events: &EventSink,
 ) -> Result<ChatResponse, ModelError> {
-    let mut listener = inputs.dialect.listener(outputs);
+    let mut stream_parser = inputs.dialect.stream_parser(outputs);
     let mut reply = inputs.model.stream(request);
     let mut received = None;
     while let Some(event) = reply.next().await {
@@ -113,7 +113,7 @@ async fn stream_reply(
         if let ChatEvent::TextDelta { text: delta } = &event {
             text.push_str(delta);
         }
-        for delta in listener.push(&event) {
+        for delta in stream_parser.push(&event) {
             events.emit(|| delta.into()).await;
         }
         if let ChatEvent::Finished(response) = event {
@@ -144,11 +144,11 @@ fn truncated(reason: String, received: String) -> ModelError {
     ModelError::Truncated { reason, partial: Box::new(partial) }
 }
 
-impl From<Delta> for RunEvent {
-    fn from(delta: Delta) -> Self {
+impl From<ReplyDelta> for RunEvent {
+    fn from(delta: ReplyDelta) -> Self {
         match delta {
-            Delta::Text(text) => Self::TextDelta { text },
-            Delta::Thought(text) => Self::ReasoningDelta { text },
+            ReplyDelta::Text(text) => Self::TextDelta { text },
+            ReplyDelta::Reasoning(text) => Self::ReasoningDelta { text },
         }
     }
 }

@@ -20,7 +20,7 @@ impl DeprecationWarnings {
             return;
         }
         for definition in tools.tools().iter().map(|tool| tool.definition()) {
-            if let Some(deprecation) = definition.deprecated()
+            if let Some(deprecation) = definition.deprecation()
                 && self.logged.insert(definition.name().clone())
             {
                 tracing::warn!("tool {:?} is {deprecation}", definition.name());

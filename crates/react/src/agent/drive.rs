@@ -63,7 +63,7 @@ impl ReactAgent {
         let cancellation = context.cancellation.clone();
         let meter = UsageMeter::default();
         let entries = Entries::new(run.entries().clone());
-        let context = RunContext { state: context.state.with(entries.clone()), ..context };
+        let context = RunContext { state: context.state.with_value(entries.clone()), ..context };
         let span = tracing::info_span!(
             "invoke_agent",
             gen_ai.operation.name = "invoke_agent",
@@ -147,7 +147,7 @@ impl ReactAgent {
                             let reply = self.extend_reply(reply, run, (&context, entries)).await?;
                             Self::finish_chat(run, reply, events).await?;
                         }
-                        None => run.on_time_up(),
+                        None => run.on_time_limit(),
                     }
                 }
                 Effect::Call(batch) => {
@@ -158,7 +158,7 @@ impl ReactAgent {
                     run.on_usage(meter.take());
                     match result? {
                         Some(result) => result?,
-                        None => run.on_time_up(),
+                        None => run.on_time_limit(),
                     }
                 }
                 Effect::Compact(part) => self.compact(run, part).await?,
@@ -190,7 +190,7 @@ impl ReactAgent {
                 let mut reply = match self.0.extensions.after_reply(reply, &cx).await {
                     Ok(reply) => Reply { usage, ..reply },
                     Err(error) => {
-                        run.on_usage(usage.of_reply());
+                        run.on_usage(usage.normalized());
                         return Err(error);
                     }
                 };
@@ -215,7 +215,7 @@ impl ReactAgent {
         match summary {
             Some(summary) => run.on_compact(summary),
             None => {
-                run.on_time_up();
+                run.on_time_limit();
                 Ok(())
             }
         }
@@ -231,7 +231,7 @@ impl ReactAgent {
         let closed = PushedCalls::with_quota(&Quota::new(0));
         let handle =
             QueueHandle::new(&Arc::new(closed), ToolList::default(), self.0.tools.pipeline().clone());
-        RunContext { state: context.state.with(handle), ..context }
+        RunContext { state: context.state.with_value(handle), ..context }
     }
 
     /// Returns the tools in `tools` whose calls can be pushed to the queue: all except hand-off

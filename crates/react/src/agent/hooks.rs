@@ -138,10 +138,10 @@ impl ReactAgentBuilder {
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let model = ScriptedModel::new().calls([("a", "find", r#"{"to":"Rome"}"#)]).text("LH 42.");
     /// let agent = ReactAgent::builder(model.clone())
-    ///     .tools(Toolset::new().with(Find).with(Book))
+    ///     .tools(Toolset::new().with_tool(Find).with_tool(Book))
     ///     .prepare(|mut request, cx| async move {
     ///         if cx.step == 0 {
-    ///             request.hide("book");
+    ///             request.hide_tool("book");
     ///         }
     ///         Ok(request)
     ///     })

@@ -10,7 +10,7 @@ use haft_core::{Message, RunInput, agent::AgentErrorKind, tool::RunContext};
 
 use crate::{
     Effect, Run, Step,
-    run::{RunError, RunState, When, check_enqueued},
+    run::{Delivery, RunError, RunState, check_enqueued},
 };
 
 /// A handle that sends messages to a run in progress, from another task or from a tool. Cheap to
@@ -26,17 +26,17 @@ use crate::{
 /// ```
 /// use haft_core::Toolset;
 /// use haft_testing::ScriptedModel;
-/// use haft_react::{ReactAgent, run::When, RunHandle};
+/// use haft_react::{ReactAgent, run::Delivery, RunHandle};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let model = ScriptedModel::new().text("A poem about the sea.").text("A poem about the sky.");
 /// let agent = ReactAgent::new(model, Toolset::new())?;
 ///
 /// let handle = RunHandle::new();
-/// handle.enqueue("And the sky?", When::Idle)?;
+/// handle.enqueue("And the sky?", Delivery::Idle)?;
 /// let output = agent.run(handle.bind("Write a poem about the sea.")).await?;
 /// assert_eq!(output.text()?, "A poem about the sky.");
-/// assert!(handle.enqueue("Too late.", When::Idle).is_err());
+/// assert!(handle.enqueue("Too late.", Delivery::Idle).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -45,7 +45,7 @@ pub struct RunHandle(Arc<Mutex<Mail>>);
 
 #[derive(Default)]
 struct Mail {
-    messages: VecDeque<(Message, When)>,
+    messages: VecDeque<(Message, Delivery)>,
     status: Status,
 }
 
@@ -76,26 +76,26 @@ impl RunHandle {
     ///
     /// # Errors
     ///
-    /// Fails in the same cases as [`Run::enqueue`], and with [`RunError::Over`] after the run
+    /// Fails in the same cases as [`Run::enqueue`], and with [`RunError::Ended`] after the run
     /// ended, failed, was cancelled or was suspended. Use a new handle to resume a suspended run.
-    pub fn enqueue(&self, message: impl Into<Message>, when: When) -> Result<(), RunError> {
+    pub fn enqueue(&self, message: impl Into<Message>, delivery: Delivery) -> Result<(), RunError> {
         let message = message.into();
         check_enqueued(&message)?;
         let mut mail = self.lock();
         if mail.status == Status::Closed {
-            return Err(RunError::Over);
+            return Err(RunError::Ended);
         }
         if mail.messages.len() >= Run::MAX_ENQUEUED {
             return Err(RunError::TooManyMessages(Run::MAX_ENQUEUED));
         }
-        mail.messages.push_back((message, when));
+        mail.messages.push_back((message, delivery));
         Ok(())
     }
 
     /// Returns the messages that have not been delivered to the model yet. After the end of the
     /// run, for example by a limit or a cancellation, they are never delivered. If the run is
     /// suspended, its messages are saved with the run and are not returned here.
-    pub fn undelivered(&self) -> Vec<Message> {
+    pub fn undelivered_messages(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
 
@@ -140,8 +140,8 @@ impl Mailbox {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
         // If the run rejects a message, the message stays in the handle as undelivered.
-        while let Some((message, when)) = mail.messages.front().cloned()
-            && run.enqueue(message, when).is_ok()
+        while let Some((message, delivery)) = mail.messages.front().cloned()
+            && run.enqueue(message, delivery).is_ok()
         {
             mail.messages.pop_front();
         }
@@ -159,7 +159,8 @@ impl Mailbox {
         let mut mail = handle.lock();
         mail.status = Status::Closed;
         if run.state() != RunState::Suspended {
-            let undelivered = run.undelivered().map(|(message, when)| (message.clone(), when));
+            let undelivered =
+                run.undelivered_messages().map(|(message, delivery)| (message.clone(), delivery));
             let rest = std::mem::take(&mut mail.messages);
             mail.messages = undelivered.chain(rest).collect();
         }

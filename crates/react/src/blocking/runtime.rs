@@ -37,7 +37,7 @@ impl SharedRuntime {
 
 fn start_runtime(name: &str, threads: usize) -> Result<Runtime, AgentErrorKind> {
     let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name(name).enable_all().build();
-    runtime.map_err(AgentErrorKind::Runtime)
+    runtime.map_err(AgentErrorKind::StartRuntime)
 }
 
 /// Two tokio runtimes: one drives the runs of an agent, the other executes their tool calls. Both

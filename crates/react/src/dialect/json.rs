@@ -3,8 +3,8 @@
 
 mod embed;
 mod format;
-mod listener;
 mod parser;
+mod stream_parser;
 
 use haft_core::{
     Schema, ToolDefinition,
@@ -14,15 +14,15 @@ use serde_json::Value;
 use serde_json::json;
 
 use super::{
-    Dialect, FINISH, Listener, Prompt,
+    Dialect, FINISH, Prompt, StreamParser,
     step::{self, ParsedStep, StepFormat},
 };
 use crate::dialect::Reply;
-use listener::JsonListener;
+use stream_parser::JsonStreamParser;
 
-pub(super) use listener::StringScanner;
 pub(crate) use parser::json_object;
 pub(super) use parser::parse_step;
+pub(super) use stream_parser::StringScanner;
 
 /// A ReAct dialect for models without function calling. Each reply is one JSON object with a
 /// thought, a tool name and the arguments.
@@ -60,7 +60,7 @@ impl Dialect for JsonReact {
         "json"
     }
 
-    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+    fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<JsonFormat>(prompt);
         if !self.constrained {
             request.response_format = ResponseFormat::Text;
@@ -68,12 +68,12 @@ impl Dialect for JsonReact {
         request
     }
 
-    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        step::fold::<JsonFormat>(response, outputs)
+    fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+        step::parse_reply::<JsonFormat>(response, outputs)
     }
 
-    fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
-        Box::new(JsonListener::new(outputs))
+    fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+        Box::new(JsonStreamParser::new(outputs))
     }
 
     fn reserved_name(&self, _outputs: Option<&Schema>) -> Option<&'static str> {

@@ -10,7 +10,7 @@ use haft_core::{
     toolset::ToolList,
 };
 
-use super::{Delta, Dialect, FINISH, Listener, Prompt, take_finish};
+use super::{Dialect, FINISH, Prompt, ReplyDelta, StreamParser, take_finish};
 use crate::dialect::Reply;
 
 /// The dialect of models whose API supports function calling.
@@ -26,7 +26,7 @@ impl Dialect for NativeCalls {
         "native"
     }
 
-    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+    fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
         let (tools, tool_choice) = match (prompt.outputs, choice) {
             (None, choice) => (prompt.tools.clone(), choice.clone()),
@@ -56,7 +56,7 @@ impl Dialect for NativeCalls {
         }
     }
 
-    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+    fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
         let mut reply = Reply::from(response);
         if outputs.is_some()
             && let Some(arguments) = take_finish(&mut reply.message)
@@ -69,8 +69,8 @@ impl Dialect for NativeCalls {
         reply
     }
 
-    fn listener(&self, _outputs: Option<&Schema>) -> Box<dyn Listener> {
-        Box::new(NativeListener)
+    fn stream_parser(&self, _outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+        Box::new(NativeStreamParser)
     }
 
     fn reserved_name(&self, outputs: Option<&Schema>) -> Option<&'static str> {
@@ -89,7 +89,7 @@ struct FinishTools {
 
 impl FinishTools {
     fn cached(tools: &ToolList, outputs: &Schema) -> Arc<Self> {
-        let cached = tools.rendering(|tools| Self::new(tools, outputs));
+        let cached = tools.memoize(|tools| Self::new(tools, outputs));
         if cached.outputs == *outputs { cached } else { Arc::new(Self::new(tools, outputs)) }
     }
 
@@ -116,13 +116,13 @@ fn finish_tool(outputs: &Schema) -> DynamicTool {
     })
 }
 
-struct NativeListener;
+struct NativeStreamParser;
 
-impl Listener for NativeListener {
-    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
+impl StreamParser for NativeStreamParser {
+    fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
-            ChatEvent::TextDelta { text } => vec![Delta::Text(text.clone())],
-            ChatEvent::ReasoningDelta { text } => vec![Delta::Thought(text.clone())],
+            ChatEvent::TextDelta { text } => vec![ReplyDelta::Text(text.clone())],
+            ChatEvent::ReasoningDelta { text } => vec![ReplyDelta::Reasoning(text.clone())],
             _ => Vec::new(),
         }
     }

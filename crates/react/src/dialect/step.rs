@@ -84,7 +84,7 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
 
 /// Parses the text of `response` as a step in the format `F`, and converts the step to the form of
 /// the transcript: a tool call or an answer.
-pub(super) fn fold<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
     // A refusal contains no step. The run itself handles an empty reply.
     if reply.message.refusal.is_some() || reply.message.is_empty() {

@@ -3,10 +3,10 @@
 mod answer_scanner;
 mod label;
 mod lenient_json;
-mod listener;
 mod nesting;
 mod parser;
 mod section_parser;
+mod stream_parser;
 
 use haft_core::{
     Schema,
@@ -15,11 +15,11 @@ use haft_core::{
 use serde_json::Value;
 
 use super::{
-    Dialect, FINISH, Listener, Prompt,
+    Dialect, FINISH, Prompt, StreamParser,
     step::{self, ParsedStep, StepFormat},
 };
 use crate::dialect::Reply;
-use listener::TextListener;
+use stream_parser::TextStreamParser;
 
 /// Stop sequences that match the start of an observation, so that the model does not make up the
 /// observation itself. They do not match a thought about observations.
@@ -48,7 +48,7 @@ impl Dialect for TextReact {
         "text"
     }
 
-    fn request(&self, prompt: &Prompt<'_>) -> ChatRequest {
+    fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
         // The caller's stop sequences have precedence over the sequences of this dialect. If the
@@ -58,12 +58,12 @@ impl Dialect for TextReact {
         request
     }
 
-    fn fold(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
-        step::fold::<TextFormat>(response, outputs)
+    fn parse_reply(&self, response: ChatResponse, outputs: Option<&Schema>) -> Reply {
+        step::parse_reply::<TextFormat>(response, outputs)
     }
 
-    fn listener(&self, outputs: Option<&Schema>) -> Box<dyn Listener> {
-        Box::new(TextListener::new(outputs))
+    fn stream_parser(&self, outputs: Option<&Schema>) -> Box<dyn StreamParser> {
+        Box::new(TextStreamParser::new(outputs))
     }
 
     fn reserved_name(&self, _outputs: Option<&Schema>) -> Option<&'static str> {

@@ -54,6 +54,6 @@ impl StepContext {
 
     /// Returns a copy of this context with the entries of the extension named `extension`.
     pub(super) fn for_extension(&self, extension: &str) -> Self {
-        Self { entries: self.entries.of(extension), ..self.clone() }
+        Self { entries: self.entries.for_extension(extension), ..self.clone() }
     }
 }

@@ -18,15 +18,15 @@ pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 ///
 /// A hook finds the entries of its extension in
 /// [`StepContext::entries`](super::StepContext::entries). A tool takes `Entries` as state and
-/// selects an extension with [`of`](Self::of). Changes are saved with the next effect of the run.
-/// All entries are saved with each step, so keep them small.
+/// selects an extension with [`for_extension`](Self::for_extension). Changes are saved with the
+/// next effect of the run. All entries are saved with each step, so keep them small.
 ///
 /// # Examples
 ///
 /// ```
 /// use haft_react::extension::Entries;
 ///
-/// let entries = Entries::default().of("budget");
+/// let entries = Entries::default().for_extension("budget");
 /// entries.set("spent", &3)?;
 /// entries.update("spent", |spent: &mut u32| *spent += 2)?;
 /// assert_eq!(entries.get("spent")?, Some(5));
@@ -62,7 +62,7 @@ impl Entries {
 
     /// Returns a handle for the entries of the extension named `extension`.
     #[must_use]
-    pub fn of(&self, extension: &str) -> Self {
+    pub fn for_extension(&self, extension: &str) -> Self {
         Self { extension: extension.into(), shared: Arc::clone(&self.shared) }
     }
 

@@ -45,12 +45,12 @@ impl StepRequest {
     /// fn delete(file: String) {}
     ///
     /// fn harmless(mut request: StepRequest) -> StepRequest {
-    ///     request.hide("delete");
+    ///     request.hide_tool("delete");
     ///     request
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let tools = Toolset::new().with(Delete).list(&ListContext::default()).await;
+    /// let tools = Toolset::new().with_tool(Delete).list(&ListContext::default()).await;
     /// let request = harmless(StepRequest::new(&tools, Default::default(), Default::default()));
     /// assert_eq!(request.tools().count(), 0);
     /// # });
@@ -68,13 +68,13 @@ impl StepRequest {
 
     /// Hides the tool named `name` from the model. If the model calls it nevertheless, the call
     /// fails like a call of an unknown tool.
-    pub fn hide(&mut self, name: &str) {
-        self.retain(|tool| *tool.name() != *name);
+    pub fn hide_tool(&mut self, name: &str) {
+        self.retain_tools(|tool| *tool.name() != *name);
     }
 
     /// Hides the tools for which `keep` returns `false`. The model does not receive their
     /// definitions.
-    pub fn retain(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
+    pub fn retain_tools(&mut self, mut keep: impl FnMut(&ToolDefinition) -> bool) {
         for tool in &mut self.tools {
             tool.take_if(|tool| !keep(tool));
         }
@@ -84,7 +84,7 @@ impl StepRequest {
     ///
     /// Calls are validated against the new definition. If the new name belongs to another tool, the
     /// changed tool is hidden. Renaming a hand-off tool ends the run with an error.
-    pub fn change(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
+    pub fn change_tool(&mut self, name: &str, change: impl FnOnce(ToolDefinition) -> ToolDefinition) {
         if let Some(tool) = self.tools.iter_mut().flatten().find(|tool| *tool.name() == *name) {
             *tool = change(tool.clone());
         }

@@ -106,7 +106,7 @@ pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option
     if transfers.is_empty() {
         return None;
     }
-    let own = run.transcript().messages().get(run.first_message()..).unwrap_or_default();
+    let own = run.transcript().messages().get(run.first_message_index()..).unwrap_or_default();
     let last = own.iter().rposition(|message| !message.tool_calls().is_empty())?;
     let step = own.get(last..).unwrap_or_default();
     if step.iter().any(|message| handoff_target(message).is_some()) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::State, toolset::ToolList};
+use haft_core::{Pipeline, ToolCall, pipeline::CallOutcome, tool::HostState, toolset::ToolList};
 
 use super::{PushedCalls, QueueHandle, Quota};
 
@@ -27,13 +27,13 @@ impl CallQueues {
         &self,
         tools: impl FnOnce() -> ToolList,
         pipeline: &Pipeline,
-    ) -> BTreeMap<String, State> {
+    ) -> BTreeMap<String, HostState> {
         if self.0.is_empty() {
             return BTreeMap::new();
         }
         let tools = tools();
         let handle = |pushed| QueueHandle::new(pushed, tools.clone(), pipeline.clone());
-        self.0.iter().map(|(id, pushed)| (id.clone(), State::new().with(handle(pushed)))).collect()
+        self.0.iter().map(|(id, pushed)| (id.clone(), HostState::new().with_value(handle(pushed)))).collect()
     }
 
     /// Closes the queue of the call `id` after its outcome. Returns the pushed calls, or no calls

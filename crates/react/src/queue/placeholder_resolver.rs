@@ -11,7 +11,7 @@ use haft_core::{
 use serde_json::Value;
 
 use super::{
-    Queued, QueuedResults,
+    QueuedOutcome, QueuedResults,
     results::{PLACEHOLDER_LEN, PREFIX, placeholder_at},
 };
 
@@ -72,7 +72,7 @@ impl<'r> PlaceholderResolver<'r> {
         (end > 0).then_some(filled)
     }
 
-    fn insertion(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> String {
+    fn insertion(&mut self, id: &'r str, queued: &'r QueuedOutcome, depth: usize) -> String {
         let memoized = self.texts.remove(&(id, depth));
         let text = memoized.unwrap_or_else(|| {
             let text = queued.text();
@@ -120,7 +120,7 @@ impl<'r> PlaceholderResolver<'r> {
         }
     }
 
-    fn placeholder_value(&mut self, id: &'r str, queued: &'r Queued, depth: usize) -> Value {
+    fn placeholder_value(&mut self, id: &'r str, queued: &'r QueuedOutcome, depth: usize) -> Value {
         let memoized = self.values.remove(&(id, depth));
         let (value, bytes) = memoized.unwrap_or_else(|| {
             let mut value = queued.value();
@@ -212,7 +212,7 @@ impl<'r> PlaceholderResolver<'r> {
 }
 
 /// Returns the text that replaces a placeholder if its result is too long to be inserted.
-fn omitted_text(queued: &Queued) -> String {
+fn omitted_text(queued: &QueuedOutcome) -> String {
     let why = "left out: there are too many results in one text";
     match queued.stored() {
         Some(handle) => format!("[{why}; the whole result is stored as {handle:?}]"),

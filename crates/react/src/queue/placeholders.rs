@@ -76,9 +76,9 @@ impl Resolver for Placeholders {
         if results.is_empty() {
             return output;
         }
-        output.text = results.in_text(&output.text).into_owned();
+        output.text = results.resolve_text(&output.text).into_owned();
         for value in output.outputs.values_mut() {
-            if let Some(resolved) = results.in_value(value) {
+            if let Some(resolved) = results.resolve_value(value) {
                 *value = resolved;
             }
         }
@@ -86,7 +86,7 @@ impl Resolver for Placeholders {
     }
 
     fn result(&self, transcript: &Transcript, result: &ToolResult) -> Option<ToolResult> {
-        self.read(transcript).results.in_result(result)
+        self.read(transcript).results.resolve_result(result)
     }
 
     fn select(&self, transcript: &Transcript, waiting: Vec<ToolCall>) -> Selection {

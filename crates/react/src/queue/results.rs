@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::placeholder_resolver::{MAX_DEPTH, MAX_INSERTED_BYTES, PlaceholderResolver};
-use crate::run::{call_results, call_results_note};
+use crate::run::{call_results, call_results_message};
 
 /// The prefix of a placeholder. It consists of letters and `_`, which templates, JSON, HTML and
 /// URLs do not escape.
@@ -19,16 +19,16 @@ pub(super) const PLACEHOLDER_LEN: usize = PREFIX.len() + 32;
 /// The results of queued tool calls, by placeholder.
 ///
 /// They are returned by a [queue](super::PendingQueue::results), or read from the
-/// [messages](super::PendingQueue::note) of a conversation.
+/// [messages](super::PendingQueue::results_message) of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct QueuedResults(BTreeMap<String, Queued>);
+pub struct QueuedResults(BTreeMap<String, QueuedOutcome>);
 
 /// The outcome of a queued call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Queued {
+pub enum QueuedOutcome {
     /// The result of the call, which may be a failure.
     Executed(Arc<ToolResult>),
     /// The call was not executed, or has no result yet.
@@ -40,7 +40,7 @@ pub enum Queued {
 
 impl QueuedResults {
     /// Returns the results that are recorded in `transcript`.
-    pub fn of(transcript: &Transcript) -> Self {
+    pub fn from_transcript(transcript: &Transcript) -> Self {
         let mut results = Self::default();
         results.read(transcript.messages());
         results
@@ -61,17 +61,17 @@ impl QueuedResults {
 
     /// Returns `placeholder` and the outcome of its call, or `None` if the call is unknown. Unlike
     /// the argument, the returned placeholder has the lifetime of `self`.
-    pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &Queued)> {
+    pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &QueuedOutcome)> {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
     /// Returns the outcome of the call with this placeholder, or `None` if the call is unknown.
-    pub fn get(&self, placeholder: &str) -> Option<&Queued> {
+    pub fn get(&self, placeholder: &str) -> Option<&QueuedOutcome> {
         self.0.get(placeholder)
     }
 
     /// Returns an iterator over the placeholders and the outcomes of their calls.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Queued)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &QueuedOutcome)> {
         self.0.iter().map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
 
@@ -81,37 +81,39 @@ impl QueuedResults {
     }
 
     pub(crate) fn extend(&mut self, results: impl IntoIterator<Item = Arc<ToolResult>>) {
-        let results = results.into_iter().map(|it| (it.call_id.clone(), Queued::Executed(it)));
+        let results = results.into_iter().map(|it| (it.call_id.clone(), QueuedOutcome::Executed(it)));
         self.0.extend(results);
     }
 
     pub(super) fn note_unexecuted<'a>(&mut self, calls: impl IntoIterator<Item = &'a ToolCall>) {
         let calls = calls.into_iter();
-        self.0.extend(calls.map(|call| (call.id.clone(), Queued::Unexecuted { name: call.name.clone() })));
+        self.0.extend(
+            calls.map(|call| (call.id.clone(), QueuedOutcome::Unexecuted { name: call.name.clone() })),
+        );
     }
 
     /// Returns a message that records these results in a conversation, or `None` if there are no
     /// results.
-    pub(crate) fn note(&self) -> Option<Message> {
+    pub(crate) fn results_message(&self) -> Option<Message> {
         let lines: Vec<_> = self.iter().map(|(id, queued)| format!("{id}: {}", queued.text())).collect();
         let value = serde_json::to_value(self).ok()?;
         (!self.is_empty())
-            .then(|| call_results_note(format!("Results of calls:\n{}", lines.join("\n")), value))
+            .then(|| call_results_message(format!("Results of calls:\n{}", lines.join("\n")), value))
     }
 
     /// Returns the tool name of the call with this placeholder if the call failed or was not
     /// executed. Returns `None` if it succeeded or is unknown.
     pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
-            Queued::Executed(result) if result.is_success() => None,
-            Queued::Executed(result) => Some(&result.name),
-            Queued::Unexecuted { name } => Some(name),
+            QueuedOutcome::Executed(result) if result.is_success() => None,
+            QueuedOutcome::Executed(result) => Some(&result.name),
+            QueuedOutcome::Unexecuted { name } => Some(name),
         }
     }
 
     /// Replaces the placeholders in `text` with the outcomes of their calls. At most 1 MiB is
     /// inserted.
-    pub fn in_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn resolve_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES)
             .resolve_text(text, MAX_DEPTH)
             .map_or(Cow::Borrowed(text), Cow::Owned)
@@ -119,18 +121,18 @@ impl QueuedResults {
 
     /// Replaces the placeholders in a copy of `value`. Returns `None` if no placeholder was
     /// replaced. A string that consists of one placeholder becomes the JSON value of the result.
-    pub fn in_value(&self, value: &Value) -> Option<Value> {
+    pub fn resolve_value(&self, value: &Value) -> Option<Value> {
         PlaceholderResolver::new(self, MAX_INSERTED_BYTES).resolved_copy(value)
     }
 
     /// Replaces the placeholders in a copy of `message`, except in its tool calls. Returns `None`
     /// if no placeholder was replaced.
-    pub fn in_message(&self, message: &Message) -> Option<Message> {
+    pub fn resolve_message(&self, message: &Message) -> Option<Message> {
         self.message(message).0
     }
 
-    /// Returns the message that [`in_message`](Self::in_message) returns, and `true` if later
-    /// results may change the message again.
+    /// Returns the message that [`resolve_message`](Self::resolve_message) returns, and `true` if
+    /// later results may change the message again.
     pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
         let max_bytes =
             if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { MAX_INSERTED_BYTES };
@@ -139,7 +141,7 @@ impl QueuedResults {
         let resolved = body.map(|body| {
             let copy = Message::new(body).with_metadata(message.metadata().clone());
             match message.created_at() {
-                Some(time) => copy.at(time),
+                Some(time) => copy.with_created_at(time),
                 None => copy,
             }
         });
@@ -149,7 +151,7 @@ impl QueuedResults {
     /// Replaces the placeholders in a copy of `result`. Returns `None` if no placeholder was
     /// replaced. At most [`RESULT_BYTES`](haft_core::limits::RESULT_BYTES) are inserted into the
     /// text for the model.
-    pub fn in_result(&self, result: &ToolResult) -> Option<ToolResult> {
+    pub fn resolve_result(&self, result: &ToolResult) -> Option<ToolResult> {
         PlaceholderResolver::new(self, limits::RESULT_BYTES).resolve_result(result)
     }
 }
@@ -166,7 +168,7 @@ pub(super) enum NewResults {
     Changed,
 }
 
-impl Queued {
+impl QueuedOutcome {
     /// Returns the text that replaces the placeholder of the call: the result, or a note in
     /// brackets if the call failed or was not executed.
     pub fn text(&self) -> Cow<'_, str> {
@@ -181,7 +183,7 @@ impl Queued {
     /// truncated.
     pub(super) fn stored(&self) -> Option<&str> {
         match self {
-            Self::Executed(result) => result.output()?.stored.as_deref(),
+            Self::Executed(result) => result.output()?.result_handle.as_deref(),
             Self::Unexecuted { .. } => None,
         }
     }

@@ -35,6 +35,6 @@ pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection
 }
 
 fn resolve_arguments(arguments: &JsonText, results: &QueuedResults) -> JsonText {
-    let value = arguments.value().ok().and_then(|value| results.in_value(value));
+    let value = arguments.value().ok().and_then(|value| results.resolve_value(value));
     value.map_or_else(|| arguments.clone(), JsonText::from)
 }

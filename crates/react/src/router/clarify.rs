@@ -40,7 +40,7 @@ pub(super) fn clarifying_question(table: &RouteTable, candidates: &[String]) -> 
 pub(super) fn clarifying_answer(mut transcript: Transcript, question: String, usage: Usage) -> RunAnswer {
     let metadata = Map::from_iter([(CLARIFICATION.to_owned(), Value::Bool(true))]);
     let message = Message::assistant(question.as_str()).with_metadata(metadata);
-    transcript.push(message.at(Timestamp::now()));
+    transcript.push(message.with_created_at(Timestamp::now()));
     RunAnswer {
         text: question,
         outputs: Map::new(),

@@ -16,8 +16,11 @@ pub trait Classifier: Send + Sync {
     ///
     /// Fails if the classification is not possible, for example because a model request failed. The
     /// error contains the usage of the classifier so far.
-    async fn classify(&self, table: &RouteTable, conversation: &[Arc<Message>])
-    -> Result<Choice, AgentError>;
+    async fn classify(
+        &self,
+        table: &RouteTable,
+        conversation: &[Arc<Message>],
+    ) -> Result<RouteChoice, AgentError>;
 }
 
 #[async_trait]
@@ -26,14 +29,14 @@ impl<C: Classifier + ?Sized> Classifier for Arc<C> {
         &self,
         table: &RouteTable,
         conversation: &[Arc<Message>],
-    ) -> Result<Choice, AgentError> {
+    ) -> Result<RouteChoice, AgentError> {
         (**self).classify(table, conversation).await
     }
 }
 
 /// The decision of a [`Classifier`]: a route, or the candidates if the route is not clear.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Choice {
+pub struct RouteChoice {
     /// The name of the selected route, or `None` if the route is not clear.
     pub route: Option<String>,
     /// The reason for the decision, as a text for the user.

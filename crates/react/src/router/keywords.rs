@@ -2,7 +2,7 @@ use std::{fmt::Write as _, sync::Arc};
 
 use haft_core::{Message, agent::AgentError, export::async_trait};
 
-use super::{Choice, Classifier, Keyword, Route, RouteTable, classifier::current_task};
+use super::{Classifier, Keyword, Route, RouteChoice, RouteTable, classifier::current_task};
 
 /// A classifier that searches the task for the keywords of each route. It selects the route with
 /// the highest total weight of the keywords that were found.
@@ -19,7 +19,7 @@ impl Classifier for Keywords {
         &self,
         table: &RouteTable,
         conversation: &[Arc<Message>],
-    ) -> Result<Choice, AgentError> {
+    ) -> Result<RouteChoice, AgentError> {
         let task = current_task(conversation);
         let last = task.last().map(|last| choose(table, last)).filter(|choice| choice.route.is_some());
         Ok(last.unwrap_or_else(|| choose(table, &task.join("\n"))))
@@ -34,25 +34,29 @@ struct Score<'t> {
     found: Vec<&'t Keyword>,
 }
 
-fn choose(table: &RouteTable, task: &str) -> Choice {
+fn choose(table: &RouteTable, task: &str) -> RouteChoice {
     let words = split_words(task);
     let mut scores: Vec<_> = table.routes.iter().map(|route| score(route, &words)).collect();
     scores.retain(|score| score.weight > 0.0);
     scores.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     match scores.as_slice() {
-        [] => Choice { reason: "no keyword of a route was found".to_owned(), ..Choice::default() },
+        [] => RouteChoice { reason: "no keyword of a route was found".to_owned(), ..RouteChoice::default() },
         [best, second, ..] if is_equal(best, second) => {
             let equal = scores.iter().filter(|score| is_equal(best, score));
             let candidates: Vec<_> = equal.clone().map(|score| score.route.name.clone()).collect();
             let reasons: Vec<_> = equal.map(explain).collect();
-            Choice { reason: format!("equal: {}", reasons.join("; ")), candidates, ..Choice::default() }
+            RouteChoice {
+                reason: format!("equal: {}", reasons.join("; ")),
+                candidates,
+                ..RouteChoice::default()
+            }
         }
         [best, others @ ..] => {
             let mut reason = explain(best);
             if let Some(second) = others.first() {
                 let _ = write!(reason, "; before {}", explain(second));
             }
-            Choice { route: Some(best.route.name.clone()), reason, ..Choice::default() }
+            RouteChoice { route: Some(best.route.name.clone()), reason, ..RouteChoice::default() }
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use super::{
-    Choice, Classifier, RouteTable,
+    Classifier, RouteChoice, RouteTable,
     classifier::{current_task, task_context},
 };
 use crate::{dialect::json_object, run::is_from_user};
@@ -51,7 +51,7 @@ impl Classifier for ModelClassifier {
         &self,
         table: &RouteTable,
         conversation: &[Arc<Message>],
-    ) -> Result<Choice, AgentError> {
+    ) -> Result<RouteChoice, AgentError> {
         let schema = reply_schema(table);
         let mut messages = vec![Message::user(task_prompt(conversation))];
         let mut usage = Usage::default();
@@ -60,9 +60,9 @@ impl Classifier for ModelClassifier {
             let response = response.map_err(|error| {
                 AgentError::from(error).with_run(Transcript::new(), usage + Usage::failed_request())
             })?;
-            usage += response.usage.of_reply();
+            usage += response.usage.normalized();
             match parse_choice(table, &schema, &response) {
-                Ok(choice) => return Ok(Choice { usage, ..choice }),
+                Ok(choice) => return Ok(RouteChoice { usage, ..choice }),
                 Err(problem) => {
                     let reply = Some(response.message).filter(|message| !message.is_empty());
                     messages.extend(reply.map(Message::assistant));
@@ -71,7 +71,7 @@ impl Classifier for ModelClassifier {
             }
         }
         let reason = "the model chose an unknown route".to_owned();
-        Ok(Choice { reason, usage, ..Choice::default() })
+        Ok(RouteChoice { reason, usage, ..RouteChoice::default() })
     }
 }
 
@@ -138,7 +138,7 @@ fn reply_schema(table: &RouteTable) -> Schema {
 
 /// Parses the decision in `response`. The error is a text for the model that describes the problem
 /// with the reply.
-fn parse_choice(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<Choice, String> {
+fn parse_choice(table: &RouteTable, schema: &Schema, response: &ChatResponse) -> Result<RouteChoice, String> {
     let Some(object) = json_object(&response.message.text(), |object| object.contains_key("route")) else {
         return Err(format!("Reply with one JSON object of this schema: {}", schema.as_value()));
     };
@@ -146,7 +146,7 @@ fn parse_choice(table: &RouteTable, schema: &Schema, response: &ChatResponse) ->
     schema.validate(&value).map_err(|violations| violations.to_string())?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let route = Some(text("route")).filter(|route| *route != unclear_route_name(table));
-    Ok(Choice { route, reason: text("reason"), ..Choice::default() })
+    Ok(RouteChoice { route, reason: text("reason"), ..RouteChoice::default() })
 }
 
 impl std::fmt::Debug for ModelClassifier {

@@ -33,7 +33,7 @@ impl Run {
             return Ok(());
         }
         if let RunState::Finishing | RunState::Finished | RunState::Cancelled = self.state() {
-            return Err(RunError::Over);
+            return Err(RunError::Ended);
         }
         if calls.len() > self.added_calls_left() {
             return Err(RunError::TooManyCalls(limits::QUEUED_CALLS));

@@ -50,7 +50,7 @@ impl Run {
         };
         self.head.state.request_again();
         self.head.usage += match &summary {
-            Ok(response) => response.usage.of_reply(),
+            Ok(response) => response.usage.normalized(),
             Err(_) => Usage::failed_request(),
         };
         match summary.and_then(summary_text) {

@@ -19,11 +19,11 @@ use super::{
 ///
 /// ```
 /// use haft_core::agent::RunLimits;
-/// use haft_react::{AtLimit, RunConfig};
+/// use haft_react::{LimitAction, RunConfig};
 ///
 /// let config = RunConfig {
 ///     limits: RunLimits { requests: Some(10), ..RunLimits::default() },
-///     at_limit: AtLimit::Answer,
+///     limit_action: LimitAction::Answer,
 ///     ..RunConfig::default()
 /// };
 /// assert_eq!(config.max_output_retries, 2);
@@ -34,7 +34,7 @@ pub struct RunConfig {
     /// The limits of the run, for example on requests, tokens and time.
     pub limits: RunLimits,
     /// The behaviour when the run reaches a limit. Default: the run fails.
-    pub at_limit: AtLimit,
+    pub limit_action: LimitAction,
     /// The schema of the input, which must describe a JSON object. The last new message must then
     /// contain [JSON content](haft_core::content::Content::json) that is valid for this schema.
     /// Default: any message is accepted.
@@ -64,7 +64,7 @@ pub struct RunConfig {
     pub context: ContextConfig,
     /// The maximum number of times in a row that the model can make the same call or the same cycle
     /// of calls. The last permitted result warns the model; one more repetition reaches a limit, so
-    /// [`at_limit`](Self::at_limit) applies. `None` means no limit. Default:
+    /// [`limit_action`](Self::limit_action) applies. `None` means no limit. Default:
     /// [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// The maximum number of consecutive replies that are empty, unreadable, truncated, of the
@@ -90,7 +90,7 @@ pub enum OutputStrategy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum AtLimit {
+pub enum LimitAction {
     /// The run fails with [`LimitReached`](haft_core::agent::AgentErrorKind::LimitReached).
     #[default]
     Fail,
@@ -103,7 +103,7 @@ impl Default for RunConfig {
     fn default() -> Self {
         Self {
             limits: RunLimits::default(),
-            at_limit: AtLimit::default(),
+            limit_action: LimitAction::default(),
             inputs: None,
             outputs: None,
             output_strategy: OutputStrategy::default(),

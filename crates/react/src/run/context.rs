@@ -102,7 +102,7 @@ impl Run {
         let messages = self.transcript.messages();
         let ranges = ranges.flat_map(|range| segments::without_notes(messages, range, resolver.is_some()));
         let summary = self.head.window.summary.map(|summary| summary..summary + 1);
-        let view = self.transcript.view_of(summary.into_iter().chain(ranges));
+        let view = self.transcript.view_ranges(summary.into_iter().chain(ranges));
         match resolver {
             Some(resolver) => view.with_replacements(resolver.messages(&self.transcript)),
             None => view,

@@ -34,7 +34,7 @@ pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentEr
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();
     for message in messages.iter_mut().filter(|message| message.created_at().is_none()) {
-        *message = message.clone().at(now);
+        *message = message.clone().with_created_at(now);
     }
 }
 

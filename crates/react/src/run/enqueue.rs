@@ -11,7 +11,7 @@ use super::{Run, RunError, RunState, marks};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum When {
+pub enum Delivery {
     /// Before the next model request. If the run would make no further request, the message makes
     /// it send one more.
     #[default]
@@ -24,7 +24,7 @@ pub enum When {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct EnqueuedMessage {
     message: Message,
-    when: When,
+    delivery: Delivery,
 }
 
 impl Run {
@@ -36,14 +36,14 @@ impl Run {
     ///
     /// Messages are delivered at a step boundary, never between calls and their results, in the
     /// order in which they were enqueued. Undelivered messages are saved with the run. If a limit
-    /// allows no further request, they are not delivered, and [`undelivered`](Self::undelivered)
-    /// returns them.
+    /// allows no further request, they are not delivered, and
+    /// [`undelivered_messages`](Self::undelivered_messages) returns them.
     ///
     /// With a [`ReactAgent`](crate::ReactAgent), use a [`RunHandle`](crate::RunHandle).
     ///
     /// # Errors
     ///
-    /// Fails if the run is [over](RunError::Over), if [too many
+    /// Fails if the run is [ended](RunError::Ended), if [too many
     /// messages](RunError::TooManyMessages) are undelivered, and if the message is [not a user or
     /// system message](RunError::NotEnqueueable).
     ///
@@ -51,10 +51,10 @@ impl Run {
     ///
     /// ```
     /// use haft_core::{Timestamp, toolset::ToolList};
-    /// use haft_react::{Effect, NativeCalls, Run, RunConfig, Step, run::When};
+    /// use haft_react::{Effect, NativeCalls, Run, RunConfig, Step, run::Delivery};
     ///
     /// let mut run = Run::new(&RunConfig::default(), "Write a poem.".into())?;
-    /// run.enqueue("About the sea, please.", When::NextRequest)?;
+    /// run.enqueue("About the sea, please.", Delivery::NextRequest)?;
     ///
     /// let tools = ToolList::default();
     /// let step = Step::new(&tools, &NativeCalls, Timestamp::default());
@@ -63,22 +63,22 @@ impl Run {
     /// assert_eq!(request.messages.len(), 2);
     /// # Ok::<(), haft_core::agent::AgentError>(())
     /// ```
-    pub fn enqueue(&mut self, message: impl Into<Message>, when: When) -> Result<(), RunError> {
+    pub fn enqueue(&mut self, message: impl Into<Message>, delivery: Delivery) -> Result<(), RunError> {
         if let RunState::Finished | RunState::Cancelled = self.state() {
-            return Err(RunError::Over);
+            return Err(RunError::Ended);
         }
         let message = message.into();
         check_enqueued(&message)?;
         if self.head.enqueued.len() >= Self::MAX_ENQUEUED {
             return Err(RunError::TooManyMessages(Self::MAX_ENQUEUED));
         }
-        self.head.enqueued.push(EnqueuedMessage { message, when });
+        self.head.enqueued.push(EnqueuedMessage { message, delivery });
         Ok(())
     }
 
     /// Returns the undelivered messages, in the order in which they were enqueued.
-    pub fn undelivered(&self) -> impl Iterator<Item = (&Message, When)> {
-        self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.when))
+    pub fn undelivered_messages(&self) -> impl Iterator<Item = (&Message, Delivery)> {
+        self.head.enqueued.iter().map(|enqueued| (&enqueued.message, enqueued.delivery))
     }
 
     /// Appends `message` to the transcript at a step boundary: while the run is [ready to
@@ -100,11 +100,12 @@ impl Run {
         }
     }
 
-    /// Delivers the messages that were enqueued with [`When::NextRequest`].
+    /// Delivers the messages that were enqueued with [`Delivery::NextRequest`].
     pub(super) fn deliver_next(&mut self) {
         if !self.head.enqueued.is_empty() {
-            let (next, idle) =
-                mem::take(&mut self.head.enqueued).into_iter().partition(|it| it.when == When::NextRequest);
+            let (next, idle) = mem::take(&mut self.head.enqueued)
+                .into_iter()
+                .partition(|it| it.delivery == Delivery::NextRequest);
             self.head.enqueued = idle;
             self.deliver(next);
         }
@@ -119,7 +120,7 @@ impl Run {
     fn deliver(&mut self, enqueued: Vec<EnqueuedMessage>) {
         for EnqueuedMessage { message, .. } in enqueued {
             let time = message.created_at().unwrap_or(self.head.now());
-            self.transcript.push(marks::mark_enqueued(message).at(time));
+            self.transcript.push(marks::mark_enqueued(message).with_created_at(time));
         }
     }
 

@@ -39,7 +39,7 @@ pub enum RunError {
     NotUnderWay(String),
     /// A call or a message was added after the end of the run.
     #[error("the run is over")]
-    Over,
+    Ended,
     /// A message was appended while the run was not at a step boundary. Contains the state of the
     /// run.
     #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]

@@ -10,7 +10,7 @@ use haft_core::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AtLimit, Head, Run, RunState,
+    Head, LimitAction, Run, RunState,
     head::is_false,
     marks,
     state::{Purpose, State},
@@ -93,8 +93,8 @@ impl Run {
     ///
     /// A request in flight is abandoned. Calls in progress get a
     /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call of
-    /// [`next`](Self::next) applies [`RunConfig::at_limit`](super::RunConfig::at_limit).
-    pub fn on_time_up(&mut self) {
+    /// [`next`](Self::next) applies [`RunConfig::limit_action`](super::RunConfig::limit_action).
+    pub fn on_time_limit(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
             self.head.clock.expire(limit);
         }
@@ -124,18 +124,18 @@ impl Run {
         self.head.clock.tick(now);
     }
 
-    /// Applies [`RunConfig::at_limit`](super::RunConfig::at_limit) to a run that reached `limit`:
-    /// the run fails or makes a final request. If `purpose` is already that of a final request, the
-    /// run fails.
+    /// Applies [`RunConfig::limit_action`](super::RunConfig::limit_action) to a run that reached
+    /// `limit`: the run fails or makes a final request. If `purpose` is already that of a final
+    /// request, the run fails.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
-        match (self.head.config.at_limit, purpose.limit()) {
-            (AtLimit::Fail, _) => {
+        match (self.head.config.limit_action, purpose.limit()) {
+            (LimitAction::Fail, _) => {
                 (State::ReadyToRequest { purpose }, Err(AgentErrorKind::LimitReached(limit)))
             }
-            (AtLimit::Answer, Some(limit)) => {
+            (LimitAction::Answer, Some(limit)) => {
                 (State::LimitReached { purpose }, Err(AgentErrorKind::LimitReached(limit)))
             }
-            (AtLimit::Answer, None) => {
+            (LimitAction::Answer, None) => {
                 self.push(marks::hint(format!(
                     "{limit}. No more calls can be made: answer now with what you have."
                 )));

@@ -45,7 +45,7 @@ pub fn summarized(message: &Message) -> Option<usize> {
 
 /// Creates a message that records results of added calls. `results` is a JSON object with the
 /// results by call id. [`call_results`] reads it from the message.
-pub fn call_results_note(text: impl Into<String>, results: Value) -> Message {
+pub fn call_results_message(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
 }
 
@@ -67,7 +67,7 @@ pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
     });
     let text = format!("Results of calls:{}", lines.collect::<String>());
     let values = results.iter().map(|result| (result.call_id.clone(), json!({"executed": result})));
-    call_results_note(text, Value::Object(values.collect()))
+    call_results_message(text, Value::Object(values.collect()))
 }
 
 /// Marks `reply` as [unusable](is_unusable).

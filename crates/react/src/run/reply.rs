@@ -44,7 +44,7 @@ impl Run {
             // Calls in the same reply as a refusal are not executed, so they are not recorded
             // either.
             self.push(Message::assistant(AssistantMessage { tool_calls: Vec::new(), ..message }));
-            return (State::finishing(StopReason::Refused, None), Ok(()));
+            return (State::finishing(StopReason::Refusal, None), Ok(()));
         }
         if message.is_empty() {
             return self.retry_rejected_reply(purpose, || ModelError::EmptyResponse.into());

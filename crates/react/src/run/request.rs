@@ -40,7 +40,7 @@ impl Run {
             return Ok(self.compact(step.resolver));
         }
         let tool_choice = self.effective_tool_choice(purpose, step)?;
-        let request = step.dialect.request(&Prompt {
+        let request = step.dialect.build_request(&Prompt {
             messages: self.view(step.resolver),
             tools: step.tools,
             instructions: step.instructions,
@@ -55,7 +55,7 @@ impl Run {
     }
 
     /// Reports the reply to [`Effect::Chat`]. `reply` is the reply as
-    /// [parsed](crate::Dialect::fold) by the dialect, or the error of the model.
+    /// [parsed](crate::Dialect::parse_reply) by the dialect, or the error of the model.
     ///
     /// Empty, unreadable and truncated replies are tolerated up to
     /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. They
@@ -71,7 +71,7 @@ impl Run {
         }
         match reply {
             Ok(reply) => {
-                let usage = reply.usage.of_reply();
+                let usage = reply.usage.normalized();
                 self.head.usage += usage;
                 self.record_tokens(usage.total_tokens());
                 self.head.state.receive(reply);

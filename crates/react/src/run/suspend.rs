@@ -16,8 +16,8 @@ impl Run {
     /// Fails only if the run cannot be serialized as JSON. Runs from [`new`](Self::new) or from
     /// JSON always can.
     pub fn to_suspended(&self) -> Result<SuspendedRun, AgentErrorKind> {
-        let state = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
-        Ok(SuspendedRun { pending: self.pending(), state })
+        let checkpoint = serde_json::to_value(self).map_err(|error| unreadable(&error))?;
+        Ok(SuspendedRun { pending: self.pending_calls(), checkpoint })
     }
 
     /// Restores a run from `suspended`.
@@ -27,7 +27,7 @@ impl Run {
     /// Fails if `suspended` was not created by [`to_suspended`](Self::to_suspended), or has another
     /// [version](Self::VERSION) of the format.
     pub fn from_suspended(suspended: SuspendedRun) -> Result<Self, AgentErrorKind> {
-        serde_json::from_value(suspended.state).map_err(|error| unreadable(&error))
+        serde_json::from_value(suspended.checkpoint).map_err(|error| unreadable(&error))
     }
 
     /// Restores the run from `suspended` and reports `decisions` to it.

@@ -10,7 +10,7 @@ use haft_core::{
 };
 
 use super::{
-    AtLimit, Effect, Run, RunError, guard,
+    Effect, LimitAction, Run, RunError, guard,
     state::{AfterCalls, Batch, CallSource, Purpose, State},
 };
 use crate::open_calls::OpenCalls;
@@ -68,13 +68,13 @@ impl Run {
     }
 
     /// Returns the calls that wait for a decision.
-    pub fn pending(&self) -> Vec<PendingCall> {
+    pub fn pending_calls(&self) -> Vec<PendingCall> {
         self.head.state.batch().map(|batch| batch.calls.pending()).unwrap_or_default()
     }
 
     /// Returns the calls of the last [`Effect::Call`] without a reported outcome. If the run was
     /// loaded from storage, their outcome is unknown.
-    pub fn interrupted(&self) -> Vec<ToolCall> {
+    pub fn interrupted_calls(&self) -> Vec<ToolCall> {
         let batch = self.head.state.batch();
         batch.map(|batch| batch.calls.in_progress().cloned().collect()).unwrap_or_default()
     }
@@ -92,7 +92,7 @@ impl Run {
             let (tool, message) = (fatal.name.clone(), fatal.model_text().into_owned());
             self.close_calls(FailureKind::Cancelled, "not run: the run was stopped");
             self.close_added_calls(FailureKind::Cancelled, "not run: the run was stopped");
-            return Err(AgentErrorKind::Tool { tool, message });
+            return Err(AgentErrorKind::FatalTool { tool, message });
         }
         if let Some(limit) = time_is_up.filter(|_| calls.has_ready()) {
             self.deny_calls(limit)?;
@@ -156,7 +156,8 @@ impl Run {
         match batch.source {
             CallSource::Added { .. } => self.record_added(results.collect()),
             CallSource::Reply => {
-                self.transcript.extend(results.map(|result| Message::tool(result).at(now).into()));
+                self.transcript
+                    .extend(results.map(|result| Message::tool(result).with_created_at(now).into()));
             }
         }
     }
@@ -169,7 +170,7 @@ impl Run {
         self.close_added_calls(FailureKind::Denied, &why);
     }
 
-    /// Closes all open calls with a failure because of `limit`, then applies [`AtLimit`].
+    /// Closes all open calls with a failure because of `limit`, then applies [`LimitAction`].
     pub(super) fn deny_calls(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         let why = format!("not run: {limit}");
         self.close_calls(FailureKind::Denied, &why);
@@ -177,7 +178,7 @@ impl Run {
         self.stop_at_limit(limit)
     }
 
-    /// Applies [`AtLimit`] after all calls were closed because of `limit`.
+    /// Applies [`LimitAction`] after all calls were closed because of `limit`.
     pub(super) fn stop_at_limit(&mut self, limit: Limit) -> Result<(), AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { purpose } | State::Preparing { purpose } => {
@@ -189,7 +190,7 @@ impl Run {
                 result
             }
             // In the other states the run already has an answer.
-            _ if self.head.config.at_limit == AtLimit::Answer => Ok(()),
+            _ if self.head.config.limit_action == LimitAction::Answer => Ok(()),
             _ => Err(AgentErrorKind::LimitReached(limit)),
         }
     }

@@ -26,7 +26,7 @@ impl Run {
             return Ok(ToolChoice::Auto);
         }
         let choice = step.tool_choice.cloned().unwrap_or_else(|| self.tool_choice());
-        let wanted = match &choice {
+        let required = match &choice {
             ToolChoice::Required if step.tools.is_empty() => "a tool".to_owned(),
             ToolChoice::Tool(name) if step.tools.get(name.as_str()).is_none() => {
                 format!("{:?}", name.as_str())
@@ -34,7 +34,7 @@ impl Run {
             _ => return Ok(choice),
         };
         let available = step.tools.names().map(ToString::to_string).collect();
-        Err(AgentErrorKind::ToolChoice { wanted, available })
+        Err(AgentErrorKind::ToolChoice { required, available })
     }
 
     /// Returns an error text for the model if `reply` ignores the tool choice of `request`. `None`

@@ -11,7 +11,7 @@ use haft_core::{
     toolset::ToolList,
 };
 use haft_react::{
-    AtLimit, Dialect as _, Effect, NativeCalls, Run, RunConfig, Step,
+    Dialect as _, Effect, LimitAction, NativeCalls, Run, RunConfig, Step,
     run::{RunError, RunState, call_results},
 };
 use serde_json::json;
@@ -34,7 +34,7 @@ fn new_run(limits: RunLimits) -> Run {
 fn reply(run: &mut Run, ids: &[&str]) {
     let tool_calls = ids.iter().map(|id| call(id)).collect();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
 }
 
 /// Reports a successful result of the call `id`.
@@ -118,7 +118,7 @@ fn limits_apply_to_added_calls() {
     run.add_calls([call("x")]).unwrap();
     run.cancel();
     assert!(call_results(run.transcript().messages().last().unwrap()).is_some());
-    assert_eq!(run.add_calls([call("y")]), Err(RunError::Over));
+    assert_eq!(run.add_calls([call("y")]), Err(RunError::Ended));
 }
 
 /// Calls added between `Effect::Prepare` and the request are executed first. The prepared inputs
@@ -139,7 +139,7 @@ fn calls_added_while_preparing_run_before_the_request() {
 /// Returns a run with a limit of one request, whose final request is in flight.
 fn in_final_request(step: &Step<'_>) -> Run {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
-    let config = RunConfig { limits, at_limit: AtLimit::Answer, ..RunConfig::default() };
+    let config = RunConfig { limits, limit_action: LimitAction::Answer, ..RunConfig::default() };
     let mut run = Run::new(&config, "Go.".into()).unwrap();
     assert!(matches!(advance(&mut run, step).unwrap(), Effect::Chat(_)));
     reply(&mut run, &["a"]);

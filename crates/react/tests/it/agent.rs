@@ -18,7 +18,7 @@ use haft_core::{
     export::async_trait,
     message::AssistantMessage,
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
-    tool::{DynamicTool, Progress, RunContext, State, StateType, ToolPolicy},
+    tool::{DynamicTool, HostState, Progress, RunContext, StateType, ToolPolicy},
     toolset::{ListContext, SourceError, ToolList},
     usage::Usage,
 };
@@ -41,14 +41,14 @@ async fn steps_and_usage_are_in_the_answer() {
         ..AssistantMessage::default()
     };
     let model = ScriptedModel::new()
-        .reply(ChatResponse { usage: Usage::of_request(100, 10), ..ChatResponse::new(message) })
-        .reply(ChatResponse { usage: Usage::of_request(120, 5), ..ChatResponse::new("It is 42.") });
+        .reply(ChatResponse { usage: Usage::one_request(100, 10), ..ChatResponse::new(message) })
+        .reply(ChatResponse { usage: Usage::one_request(120, 5), ..ChatResponse::new("It is 42.") });
     let agent = ReactAgent::new(model, calculator()).unwrap();
 
     let answer = agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
     assert_eq!((&*answer.text, answer.stop_reason), ("It is 42.", StopReason::Finished));
-    assert_eq!(answer.usage, Usage { requests: 2, ..Usage::of_request(220, 15) });
+    assert_eq!(answer.usage, Usage { requests: 2, ..Usage::one_request(220, 15) });
     let [step] = &*answer.steps else { panic!("{:?}", answer.steps) };
     assert_eq!(
         (step.step_number, &*step.tool_name, &*step.tool_args),
@@ -63,10 +63,10 @@ async fn events_are_in_order() {
     let model = ScriptedModel::new().calls([("call_1", "report", "{}")]).text("Done.");
     let report = ToolDefinition::new(ToolName::new("report").unwrap(), Schema::object());
     let report = DynamicTool::new(report, |_, cx| async move {
-        cx.report(Progress { progress: 0.5, ..Progress::default() });
+        cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
         "reported"
     });
-    let agent = ReactAgent::new(model, Toolset::new().with(report)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(report)).unwrap();
 
     let events: Vec<_> = agent.stream("Report.").map(|event| event_type(&event.unwrap())).collect().await;
 
@@ -97,7 +97,7 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let model = ScriptedModel::new()
         .calls(arguments.each_ref().map(|(id, arguments)| (*id, "wait", arguments.as_str())))
         .text("Done.");
-    let agent = ReactAgent::new(model.clone(), Toolset::new().with(wait())).unwrap();
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(wait())).unwrap();
 
     let started = Instant::now();
     let output = agent.run("Wait.").await.unwrap();
@@ -266,13 +266,13 @@ async fn constant_progress_does_not_delay_a_timeout() {
             // The loop never yields to the runtime, so the call cannot be stopped and reports
             // progress even after its timeout.
             while !stop.load(Ordering::Relaxed) {
-                cx.report(Progress::default());
+                cx.report_progress(Progress::default());
                 thread::yield_now();
             }
         }
     });
     let model = ScriptedModel::new().calls([("a", "flood", "{}")]).text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with(flood)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(flood)).unwrap();
 
     let mut events = agent.stream("Go.");
     let mut last = None;
@@ -322,7 +322,7 @@ async fn state_comes_from_the_agent_or_from_the_run() {
         let definition = definition.with_state(StateType::of::<u32>());
         DynamicTool::new(definition, |_, cx: ToolContext| async move { cx.state::<u32>() })
     };
-    let tools = || Toolset::new().with(reads_state("number"));
+    let tools = || Toolset::new().with_tool(reads_state("number"));
     let model = || ScriptedModel::new().calls([("a", "number", "{}")]).text("Done.");
     let error = ReactAgent::new(ScriptedModel::new(), tools()).err().unwrap().to_string();
     assert_eq!(
@@ -331,13 +331,16 @@ async fn state_comes_from_the_agent_or_from_the_run() {
          run has it"
     );
 
-    let of_agent =
-        ReactAgent::builder(model()).tools(tools()).state(State::new().with(1_u32)).build().unwrap();
+    let of_agent = ReactAgent::builder(model())
+        .tools(tools())
+        .state(HostState::new().with_value(1_u32))
+        .build()
+        .unwrap();
     let output = of_agent.run("Go.").await.unwrap();
     assert_eq!(output.results_of("number").next().unwrap().model_text(), "1");
 
     let of_run = ReactAgent::builder(model()).tools(tools()).state_per_run::<u32>().build().unwrap();
-    let context = RunContext { state: State::new().with(2_u32), ..RunContext::default() };
+    let context = RunContext { state: HostState::new().with_value(2_u32), ..RunContext::default() };
     let output = of_run.run(RunInput::new("Go.").with_context(context)).await.unwrap();
     assert_eq!(output.results_of("number").next().unwrap().model_text(), "2");
 }

@@ -46,7 +46,7 @@ fn never_returns() -> (DynamicTool, mpsc::Receiver<()>) {
     let never_returns = DynamicTool::new(definition, move |_, cx| {
         let signal = DropSignal(sender.clone());
         async move {
-            cx.report(tool::Progress::default());
+            cx.report_progress(tool::Progress::default());
             std::future::pending::<()>().await;
             drop(signal);
         }
@@ -82,7 +82,7 @@ fn stream_returns_events_in_order() {
 fn suspended_run_is_resumed() {
     let draw = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Drawn.");
-    let agent = ReactAgent::new(model, Toolset::new().with(draw)).unwrap().blocking();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(draw)).unwrap().blocking();
     let suspended = agent.run("Draw.").unwrap().into_answer().unwrap_err();
     let decisions = Decisions::from([("a".to_owned(), Decision::output("a house"))]);
     assert_eq!(agent.run(RunInput::resume(suspended, decisions)).unwrap().text().unwrap(), "Drawn.");
@@ -167,7 +167,7 @@ fn blocking_tool_can_run_an_agent() {
     }
 
     let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("42, it says.");
-    let agent = ReactAgent::new(model, Toolset::new().with(Ask)).unwrap().blocking();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(Ask)).unwrap().blocking();
     let output = agent.run("Ask.").unwrap();
     assert_eq!(output.results_of("ask").next().unwrap().model_text(), "It is 42.");
 }
@@ -176,7 +176,7 @@ fn blocking_tool_can_run_an_agent() {
 fn dropped_iterator_drops_its_calls() {
     let (never_returns, dropped) = never_returns();
     let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
-    let agent = ReactAgent::new(model, Toolset::new().with(never_returns)).unwrap().blocking();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().blocking();
     let mut events = agent.stream("Go.");
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     drop(events);
@@ -189,7 +189,7 @@ fn dropped_iterator_drops_its_calls() {
 fn iterator_can_be_dropped_inside_a_runtime() {
     let (never_returns, dropped) = never_returns();
     let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
-    let agent = ReactAgent::new(model, Toolset::new().with(never_returns)).unwrap().blocking();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().blocking();
     let mut events = agent.stream("Go.");
     drop(agent);
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
@@ -205,7 +205,7 @@ fn next_inside_a_runtime_ends_the_iterator() {
     let (never_returns, dropped) = never_returns();
     let model = ScriptedModel::new().calls([("a", "never_returns", "{}")]);
     let mut events =
-        ReactAgent::new(model, Toolset::new().with(never_returns)).unwrap().blocking().stream("Go.");
+        ReactAgent::new(model, Toolset::new().with_tool(never_returns)).unwrap().blocking().stream("Go.");
     while !matches!(events.next().unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -230,7 +230,7 @@ fn blocked_tool_times_out() {
     });
     let model =
         ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
-    let agent = ReactAgent::new(model, calculator().with(block)).unwrap().blocking();
+    let agent = ReactAgent::new(model, calculator().with_tool(block)).unwrap().blocking();
     let answer = agent.run("Go.").unwrap().into_answer().unwrap();
     let kinds: Vec<_> = answer.steps.iter().map(|step| step.result.failure().map(|it| it.kind)).collect();
     assert_eq!(kinds, [Some(FailureKind::TimedOut), None]);
@@ -253,7 +253,7 @@ fn tools_that_block_all_threads_time_out() {
     });
     let ids: [_; BLOCKED] = std::array::from_fn(|id| id.to_string());
     let model = ScriptedModel::new().calls(ids.each_ref().map(|id| (&**id, "block", "{}"))).text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with(block)).unwrap().blocking();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(block)).unwrap().blocking();
     let (sender, results) = mpsc::channel();
     std::thread::spawn(move || sender.send(agent.run("Go.").map(Box::new)));
     let output = results.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();

@@ -42,7 +42,7 @@ async fn cancellation_between_reply_and_results_closes_every_call() {
             assert_request_paired(request);
             Ok(haft_core::model::ChatResponse::new("Fine."))
         });
-    let agent = ReactAgent::new(model, calculator().with(hang(HOUR))).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(hang(HOUR))).unwrap();
     let token = CancellationToken::new();
 
     let started = Instant::now();
@@ -128,13 +128,13 @@ async fn dropped_stream_aborts_its_calls() {
     let held = DynamicTool::new(definition, move |_, cx| {
         let flag = SetOnDrop(Arc::clone(&flag_of_call));
         async move {
-            cx.report(haft_core::tool::Progress::default());
+            cx.report_progress(haft_core::tool::Progress::default());
             std::future::pending::<()>().await;
             drop(flag);
         }
     });
     let model = ScriptedModel::new().calls([("a", "held", "{}")]);
-    let agent = ReactAgent::new(model, calculator().with(held)).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(held)).unwrap();
 
     let mut events = agent.stream("Go.");
     while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallProgress { .. }) {}
@@ -153,7 +153,7 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
     let model = ScriptedModel::new()
         .calls([("a", "hang", "{}"), ("b", "look", "{}"), ("c", "add", r#"{"x":1,"y":1}"#)])
         .text("Done.");
-    let agent = ReactAgent::new(model, calculator().with(hang(HOUR)).with(look)).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(hang(HOUR)).with_tool(look)).unwrap();
     let mut run = agent.begin("Go.".into()).unwrap();
 
     let mut events = agent.drive(&mut run, RunContext::default());
@@ -161,7 +161,7 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
     }
     drop(events);
 
-    let open: Vec<_> = run.interrupted().into_iter().map(|call| call.id).collect();
+    let open: Vec<_> = run.interrupted_calls().into_iter().map(|call| call.id).collect();
     assert_eq!(open, ["a", "b", "c"]);
 
     let mut closed = run.clone();

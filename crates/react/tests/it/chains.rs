@@ -36,7 +36,7 @@ async fn suspended_chain_resumes_at_its_part() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let (first, ran) = counted(&add());
     let inside = ScriptedModel::new().calls([("x", "say", r#"{"sum": 9}"#)]).text("The child is done.");
-    let guarded = Toolset::new().with(Say.with_definition(|it| it.with_policy(approval.clone())));
+    let guarded = Toolset::new().with_tool(Say.with_definition(|it| it.with_policy(approval.clone())));
     let child = ReactAgent::new(inside, guarded).unwrap().into_tool("advise", "Gives advice.");
     let steps = chain("steps", (first, Say.with_definition(|it| it.with_policy(approval)), child)).unwrap();
 
@@ -46,7 +46,7 @@ async fn suspended_chain_resumes_at_its_part() {
         log.lock().unwrap().push(format!("{} {}", it.call_id, it.tool));
     }));
     let model = ScriptedModel::new().calls([("a", "steps", r#"{"x": 17, "y": 25}"#)]).text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with(steps).with_pipeline(pipeline)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(steps).with_pipeline(pipeline)).unwrap();
 
     let mut output = agent.run("Advise me.").await.unwrap();
     for id in ["a/2", "a/3/x"] {
@@ -84,7 +84,7 @@ async fn failure_of_a_part_is_in_the_result() {
         it.with_input_schema(json!({"properties": {"sum": {"maximum": 2}}, "required": ["sum"]}))
     });
     let both = chain("both", (add(), broken)).unwrap();
-    let agent = ReactAgent::new(model, Toolset::new().with(both)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(both)).unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
     expect![[r#"say: invalid arguments: /sum: invalid type: string "3", expected i64 (before it ran: add)"#]]
         .assert_eq(&answer.steps[0].result.model_text());

@@ -30,7 +30,7 @@ fn tool(name: &str) -> DynamicTool {
 /// Returns a toolset with two tools whose calls are suspended: `pay` needs an approval, and `ship`
 /// is external.
 fn shop() -> Toolset {
-    let tools = Toolset::new().with(tool("pay")).with(tool("ship"));
+    let tools = Toolset::new().with_tool(tool("pay")).with_tool(tool("ship"));
     let tools = tools.approval_required(|it| *it.name() == *"pay").external(|it| *it.name() == *"ship");
     Toolset::new().with_source(tools)
 }
@@ -41,7 +41,7 @@ fn agent(model: ScriptedModel, tools: Toolset) -> ReactAgent {
 
 /// Creates an agent that can call `child` as the tool `buy`.
 fn parent(model: ScriptedModel, child: ReactAgent) -> ReactAgent {
-    agent(model, calculator().with(child.into_tool("buy", "Buys something.")))
+    agent(model, calculator().with_tool(child.into_tool("buy", "Buys something.")))
 }
 
 /// Serializes and deserializes `suspended`, as if another process resumed the run.
@@ -108,7 +108,7 @@ async fn decisions_reach_a_grandchild() {
             .calls([("1", "buy", r#"{"task":"Pay."}"#), ("2", "ship", "{}")])
             .text("All done."),
         Toolset::new()
-            .with(grandchild.into_tool("buy", ""))
+            .with_tool(grandchild.into_tool("buy", ""))
             .with_source(shop().filtered(|it| *it.name() != *"pay")),
     );
     let model = ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]).text("Bought.");
@@ -183,7 +183,7 @@ async fn child_has_named_inputs_and_outputs() {
     let double = child.into_tool("double", "Doubles.").with_definition(|it| it.with_input_schema(question));
     let model = ScriptedModel::new().calls([("1", "double", r#"{"x":1}"#)]).text("2");
     let answer =
-        agent(model, Toolset::new().with(double)).run("Twice 1?").await.unwrap().into_answer().unwrap();
+        agent(model, Toolset::new().with_tool(double)).run("Twice 1?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
 }
 
@@ -192,10 +192,10 @@ async fn child_has_named_inputs_and_outputs() {
 fn three_levels(hangs: bool) -> ReactAgent {
     let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
     let hang = crate::tools::plain("hang", std::future::pending::<()>);
-    let grandchild = agent(ScriptedModel::new().calls([("1", "pay", "{}"), last]), shop().with(hang));
+    let grandchild = agent(ScriptedModel::new().calls([("1", "pay", "{}"), last]), shop().with_tool(hang));
     let child = agent(
         ScriptedModel::new().calls([("1", "buy", r#"{"task":"Pay."}"#)]),
-        Toolset::new().with(grandchild.into_tool("buy", "")),
+        Toolset::new().with_tool(grandchild.into_tool("buy", "")),
     );
     parent(ScriptedModel::new().calls([("1", "buy", r#"{"task":"A pen."}"#)]), child)
 }

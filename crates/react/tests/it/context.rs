@@ -121,7 +121,7 @@ async fn view_is_limited_to_the_latest_steps() {
 #[tokio::test]
 async fn summary_replaces_the_older_messages() {
     let summary =
-        ChatResponse { usage: Usage::of_request(50, 5), ..ChatResponse::new("1+1=2, 1+2=3, 2+1=3, 2+2=4.") };
+        ChatResponse { usage: Usage::one_request(50, 5), ..ChatResponse::new("1+1=2, 1+2=3, 2+1=3, 2+2=4.") };
     let compactor = ScriptedModel::new().reply(summary);
     let model = calls_of_add(ScriptedModel::new(), 1..4).fail(too_long());
     let model = calls_of_add(model, 4..5).text("Done.");
@@ -187,7 +187,7 @@ async fn token_limit_omits_steps_in_advance() {
     let costly = |number: u32| {
         let call = ToolCall::new("", "add", format!(r#"{{"x":{number},"y":1}}"#));
         let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-        ChatResponse { usage: Usage::of_request(60 * u64::from(number), 1), ..ChatResponse::new(message) }
+        ChatResponse { usage: Usage::one_request(60 * u64::from(number), 1), ..ChatResponse::new(message) }
     };
     let model = ScriptedModel::new().reply(costly(1)).reply(costly(2)).reply(costly(3)).text("Done.");
     let context = ContextConfig { tokens: Some(100), ..ContextConfig::default() };

@@ -240,7 +240,7 @@ impl<'p> Process<'p> {
                     let reply = replies
                         .next()
                         .map_or_else(|| ChatResponse::new("Done."), |calls| reply_with_calls(calls));
-                    self.run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
+                    self.run.on_chat(Ok(NativeCalls.parse_reply(reply, None))).unwrap();
                     self.record_event();
                 }
                 Effect::Call(batch) => self.execute_calls(&batch),

@@ -16,10 +16,10 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AtLimit, Dialect as _, Effect, Handoffs, NativeCalls, OutputError, ReactAgent, Run, RunConfig, RunHandle,
-    Step, Trajectory,
+    Dialect as _, Effect, Handoffs, LimitAction, NativeCalls, OutputError, ReactAgent, Run, RunConfig,
+    RunHandle, Step, Trajectory,
     router::{Route, RouteTable},
-    run::{RunError, When, is_enqueued},
+    run::{Delivery, RunError, is_enqueued},
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -37,7 +37,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
 }
 
 /// Creates the tool `ask`, which enqueues `messages` through the run handle.
-fn enqueueing_tool(messages: &'static [(&'static str, When)]) -> DynamicTool {
+fn enqueueing_tool(messages: &'static [(&'static str, Delivery)]) -> DynamicTool {
     DynamicTool::new(plain("ask", || async {}).definition().clone(), move |_, cx: ToolContext| async move {
         let handle = cx.state::<RunHandle>()?;
         for (text, when) in messages {
@@ -53,10 +53,10 @@ async fn messages_are_delivered_before_the_next_request_or_at_idle() {
         .calls([("a", "ask", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)])
         .text("2.")
         .text("Bye.");
-    let tools = calculator().with(enqueueing_tool(&[
-        ("Last.", When::Idle),
-        ("First.", When::NextRequest),
-        ("Second.", When::NextRequest),
+    let tools = calculator().with_tool(enqueueing_tool(&[
+        ("Last.", Delivery::Idle),
+        ("First.", Delivery::NextRequest),
+        ("Second.", Delivery::NextRequest),
     ]));
     let handle = RunHandle::new();
     let output = agent(&model, tools).run(handle.bind("Go.")).await.unwrap();
@@ -74,11 +74,11 @@ async fn messages_are_delivered_before_the_next_request_or_at_idle() {
     "#]]
     .assert_eq(&lines(&model.requests()[2]));
     assert_paired(&answer.transcript);
-    assert!(handle.undelivered().is_empty());
+    assert!(handle.undelivered_messages().is_empty());
     let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
     assert_eq!(enqueued, [false, false, false, false, true, true, false, true, false]);
     // The trajectory has the steps of the whole run. An enqueued message does not begin a new one.
-    assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 3);
+    assert_eq!(Trajectory::from_transcript(&answer.transcript).steps.len(), 3);
 }
 
 /// A model that enqueues a message while it produces its first reply.
@@ -91,7 +91,7 @@ struct EnqueuesDuringReply {
 impl ChatModel for EnqueuesDuringReply {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError> {
         if self.model.requests().is_empty() {
-            self.handle.enqueue("In red.", When::NextRequest).unwrap();
+            self.handle.enqueue("In red.", Delivery::NextRequest).unwrap();
         }
         self.model.chat(request).await
     }
@@ -117,7 +117,7 @@ async fn message_during_the_last_reply_continues_the_run() {
     assert_eq!(texts.collect::<String>(), "A pen.A red pen.");
     let Some(RunEvent::Done { output }) = events.last() else { panic!("{events:?}") };
     assert_eq!(output.text().unwrap(), "A red pen.");
-    assert_eq!(handle.enqueue("Too late.", When::Idle), Err(RunError::Over));
+    assert_eq!(handle.enqueue("Too late.", Delivery::Idle), Err(RunError::Ended));
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn validator_checks_the_answer_before_the_follow_up() {
             let is_first = answers.lock().unwrap().is_empty();
             answers.lock().unwrap().push(output.text.clone());
             if is_first {
-                handle.enqueue("And?", When::Idle).unwrap();
+                handle.enqueue("And?", Delivery::Idle).unwrap();
             }
             async move { Ok::<_, OutputError>(output) }
         }
@@ -144,7 +144,7 @@ async fn validator_checks_the_answer_before_the_follow_up() {
 #[tokio::test]
 async fn stop_tool_does_not_discard_idle_messages() {
     let model = ScriptedModel::new().calls([("a", "ask", "{}")]).text("Bye.");
-    let tools = Toolset::new().with(enqueueing_tool(&[("More.", When::Idle)]));
+    let tools = Toolset::new().with_tool(enqueueing_tool(&[("More.", Delivery::Idle)]));
     let agent = ReactAgent::builder(model).tools(tools).stop_on(["ask"]).build().unwrap();
     let answer = agent.run(RunHandle::new().bind("Go.")).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("Bye.", StopReason::Finished));
@@ -158,17 +158,18 @@ async fn suspended_run_keeps_its_messages() {
         plain("wait", || async { "waited" }).with_definition(|it| it.with_policy(policy))
     };
     let model = ScriptedModel::new().calls([("a", "ask", "{}"), ("b", "wait", "{}")]).text("Done.");
-    let tools = || Toolset::new().with(enqueueing_tool(&[("Hurry.", When::NextRequest)])).with(wait());
+    let tools =
+        || Toolset::new().with_tool(enqueueing_tool(&[("Hurry.", Delivery::NextRequest)])).with_tool(wait());
     let handle = RunHandle::new();
     let output = agent(&model, tools()).run(handle.bind("Go.")).await.unwrap();
     let RunOutput::Suspended(suspended) = output else { panic!("the run is not suspended") };
-    assert_eq!(handle.enqueue("Now.", When::Idle), Err(RunError::Over));
-    assert!(handle.undelivered().is_empty());
+    assert_eq!(handle.enqueue("Now.", Delivery::Idle), Err(RunError::Ended));
+    assert!(handle.undelivered_messages().is_empty());
 
     // More messages can be enqueued in the suspended run.
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let mut run = Run::from_suspended(suspended).unwrap();
-    run.enqueue("Please.", When::NextRequest).unwrap();
+    run.enqueue("Please.", Delivery::NextRequest).unwrap();
     let suspended = run.to_suspended().unwrap();
     let decisions = Decisions::from([("b".to_owned(), Decision::approved())]);
     let output = agent(&model, tools()).run(RunInput::resume(suspended, decisions)).await.unwrap();
@@ -192,12 +193,12 @@ async fn enqueue_after_a_cancellation_is_an_error() {
     let context = RunContext::default();
     let token = context.cancellation.clone();
     let input = handle.bind(RunInput::new("Go.").with_context(context));
-    let agent = agent(&model, Toolset::new().with(hang));
+    let agent = agent(&model, Toolset::new().with_tool(hang));
     let mut events = agent.stream(input);
     let error = loop {
         match events.next().await.unwrap() {
             Ok(RunEvent::CallStarted { .. }) => {
-                handle.enqueue("Are you there?", When::NextRequest).unwrap();
+                handle.enqueue("Are you there?", Delivery::NextRequest).unwrap();
                 token.cancel();
             }
             Ok(_) => {}
@@ -206,8 +207,8 @@ async fn enqueue_after_a_cancellation_is_an_error() {
     };
     assert!(matches!(*error.kind, AgentErrorKind::Cancelled));
     assert_paired(&error.transcript);
-    assert_eq!(handle.enqueue("Hello?", When::NextRequest), Err(RunError::Over));
-    let undelivered: Vec<_> = handle.undelivered().iter().map(Message::text).collect();
+    assert_eq!(handle.enqueue("Hello?", Delivery::NextRequest), Err(RunError::Ended));
+    let undelivered: Vec<_> = handle.undelivered_messages().iter().map(Message::text).collect();
     assert_eq!(undelivered, ["Are you there?"]);
 }
 
@@ -218,15 +219,15 @@ async fn limits_apply_to_enqueued_messages() {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
     let model = ScriptedModel::new().text("One.");
     let handle = RunHandle::new();
-    handle.enqueue("And then?", When::Idle).unwrap();
+    handle.enqueue("And then?", Delivery::Idle).unwrap();
     let input = handle.bind(RunInput::new("Count.").with_limits(limits));
     assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
-    assert_eq!(handle.undelivered().len(), 1);
+    assert_eq!(handle.undelivered_messages().len(), 1);
 
     // A message for the next request does not lift the limit either: the run fails.
     let model = ScriptedModel::new().calls(ADD);
     let handle = RunHandle::new();
-    handle.enqueue("Hurry.", When::NextRequest).unwrap();
+    handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
     let input = handle.bind(RunInput::new("Add.").with_limits(limits));
     let error = agent(&model, calculator()).run(input).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
@@ -234,12 +235,13 @@ async fn limits_apply_to_enqueued_messages() {
     // After the final request at the limit, a message does not continue the run.
     let model = ScriptedModel::new().calls(ADD).text("About 2.");
     let handle = RunHandle::new();
-    handle.enqueue("More.", When::Idle).unwrap();
-    let agent = ReactAgent::builder(model).tools(calculator()).at_limit(AtLimit::Answer).build().unwrap();
+    handle.enqueue("More.", Delivery::Idle).unwrap();
+    let agent =
+        ReactAgent::builder(model).tools(calculator()).limit_action(LimitAction::Answer).build().unwrap();
     let input = handle.bind(RunInput::new("Add.").with_limits(limits));
     let answer = agent.run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
-    assert_eq!(handle.undelivered().len(), 1);
+    assert_eq!(handle.undelivered_messages().len(), 1);
 }
 
 /// A run handle belongs to one run. If this run calls an agent as a tool, the run of that agent
@@ -250,11 +252,11 @@ async fn messages_do_not_reach_an_agent_used_as_a_tool() {
     let child = agent(&child_model, Toolset::new());
     let model = ScriptedModel::new().calls([("a", "research", r#"{"task":"Look."}"#)]).text("Done.");
     let handle = RunHandle::new();
-    let parent = agent(&model, Toolset::new().with(child.into_tool("research", "Researches.")));
+    let parent = agent(&model, Toolset::new().with_tool(child.into_tool("research", "Researches.")));
     let mut events = parent.stream(handle.bind("Go."));
     while let Some(event) = events.next().await {
         if let RunEvent::CallStarted { .. } = event.unwrap() {
-            handle.enqueue("For the parent.", When::NextRequest).unwrap();
+            handle.enqueue("For the parent.", Delivery::NextRequest).unwrap();
         }
     }
     assert_eq!(child_model.requests()[0].messages.len(), 1);
@@ -269,7 +271,10 @@ async fn message_reaches_the_agent_after_a_hand_off() {
     let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
     let agents = [
         ("reception", agent(&reception, Toolset::new())),
-        ("kitchen", agent(&kitchen, Toolset::new().with(enqueueing_tool(&[("Bread?", When::NextRequest)])))),
+        (
+            "kitchen",
+            agent(&kitchen, Toolset::new().with_tool(enqueueing_tool(&[("Bread?", Delivery::NextRequest)]))),
+        ),
     ];
     let house = Handoffs::new(table, agents).unwrap();
     let output = house.run(RunHandle::new().bind("Soup.")).await.unwrap();
@@ -283,16 +288,16 @@ async fn message_reaches_the_agent_after_a_hand_off() {
 fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();
     let result = ToolResult::done("a", "add", ToolOutput::from("2"));
-    assert_eq!(run.enqueue(Message::tool(result), When::Idle), Err(RunError::NotEnqueueable));
-    assert_eq!(run.enqueue(Message::assistant("Hm."), When::Idle), Err(RunError::NotEnqueueable));
+    assert_eq!(run.enqueue(Message::tool(result), Delivery::Idle), Err(RunError::NotEnqueueable));
+    assert_eq!(run.enqueue(Message::assistant("Hm."), Delivery::Idle), Err(RunError::NotEnqueueable));
     for number in 0..Run::MAX_ENQUEUED {
-        run.enqueue(number.to_string(), When::Idle).unwrap();
+        run.enqueue(number.to_string(), Delivery::Idle).unwrap();
     }
     let full = RunError::TooManyMessages(Run::MAX_ENQUEUED);
-    assert_eq!(run.enqueue("One more.", When::Idle), Err(full));
+    assert_eq!(run.enqueue("One more.", Delivery::Idle), Err(full));
     run.cancel();
-    assert_eq!(run.enqueue("Too late.", When::Idle), Err(RunError::Over));
-    assert_eq!(run.undelivered().count(), Run::MAX_ENQUEUED);
+    assert_eq!(run.enqueue("Too late.", Delivery::Idle), Err(RunError::Ended));
+    assert_eq!(run.undelivered_messages().count(), Run::MAX_ENQUEUED);
 }
 
 /// A message that is enqueued while calls are open is delivered after their results. The message is
@@ -305,10 +310,10 @@ fn message_is_delivered_after_open_calls_and_survives_a_crash() {
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
     let tool_calls = ["a", "b"].map(|id| ToolCall::new(id, "look", json!({}).to_string())).into();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Call(_)));
     run.on_result("a", ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
-    run.enqueue("Hurry.", When::NextRequest).unwrap();
+    run.enqueue("Hurry.", Delivery::NextRequest).unwrap();
     assert!(run.append("Now.").is_err());
 
     let mut run: Run = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();

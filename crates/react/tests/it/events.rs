@@ -56,13 +56,14 @@ async fn events_are_the_same_in_every_dialect() {
         [Arc::new(NativeCalls), Arc::new(JsonReact::new()), Arc::new(TextReact)];
     for dialect in dialects {
         let look = DynamicTool::new(plain("look", || async {}).definition().clone(), |_, cx| async move {
-            cx.report(Progress { progress: 0.5, ..Progress::default() });
+            cx.report_progress(Progress { progress: 0.5, ..Progress::default() });
             "seen"
         });
         let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
         let ask = plain("ask", || async { "asked" }).with_definition(|it| it.with_policy(policy));
         let model = replies(dialect.name()).into_iter().fold(ScriptedModel::new(), ScriptedModel::reply);
-        let agent = ReactAgent::builder(model).tools(Toolset::new().with(look).with(ask)).dialect(dialect);
+        let agent =
+            ReactAgent::builder(model).tools(Toolset::new().with_tool(look).with_tool(ask)).dialect(dialect);
         let agent = agent.build().unwrap();
 
         let (first, output) = types(&agent, "Go.".into()).await;
@@ -95,7 +96,7 @@ async fn steps_have_tool_reasoning_and_result() {
         .reply(message("Both.", &[("draw", r#"{}"#), ("fail", "{}")]))
         .reply(message("Once more.", &[("draw", "{}")]))
         .text("Drawn.");
-    let agent = ReactAgent::new(model, Toolset::new().with(draw).with(fails)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(draw).with_tool(fails)).unwrap();
     let output = agent.run("Draw.").await.unwrap();
 
     let drawings: Vec<_> = output.results_of("draw").map(|it| it.model_text().into_owned()).collect();

@@ -12,7 +12,7 @@ use haft_core::{
     schema::RepairPolicy,
     tool,
 };
-use haft_react::{BuildError, Extension, OutputError, ReactAgent, Run, extension::Entries};
+use haft_react::{AgentBuildError, Extension, OutputError, ReactAgent, Run, extension::Entries};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ fn logging(name: &'static str, log: &Log) -> Extension {
 /// Counts its calls in an entry of the extension `counter`.
 #[tool]
 fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
-    let counter = entries.of("counter");
+    let counter = entries.for_extension("counter");
     let count = |calls: &mut u32| {
         *calls += 1;
         *calls
@@ -100,7 +100,7 @@ fn count(#[tool(state)] entries: Entries) -> Result<u32, ToolError> {
 /// Creates an extension with the tool `count`. The instructions of the extension contain the number
 /// of calls so far.
 fn counter() -> Extension {
-    Extension::new("counter").tools(Toolset::new().with(Count)).dynamic_instructions(|cx| async move {
+    Extension::new("counter").tools(Toolset::new().with_tool(Count)).dynamic_instructions(|cx| async move {
         let calls: u32 = cx.entries.get("calls")?.unwrap_or_default();
         Ok(format!("Calls: {calls}."))
     })
@@ -164,13 +164,13 @@ async fn entries_are_saved_with_the_run() {
         .calls([("c", "count", "{}")])
         .text("Done.");
     let agent = ReactAgent::builder(model.clone())
-        .tools(Toolset::new().with(external))
+        .tools(Toolset::new().with_tool(external))
         .extension(counter())
         .build()
         .unwrap();
 
     let suspended = agent.run("Draw.").await.unwrap().into_answer().unwrap_err();
-    assert_eq!(suspended.state["head"]["entries"], json!({"counter": {"calls": 1}}));
+    assert_eq!(suspended.checkpoint["head"]["entries"], json!({"counter": {"calls": 1}}));
     let suspended: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     let run = Run::from_suspended(suspended.clone()).unwrap();
     assert_eq!(run.entries()["counter"]["calls"], 1);
@@ -215,7 +215,7 @@ async fn reply_hook_changes_the_reply() {
     });
     let deletes = plain("delete", || async { "deleted" });
     let agent = ReactAgent::builder(model.clone())
-        .tools(Toolset::new().with(add()).with(deletes))
+        .tools(Toolset::new().with_tool(add()).with_tool(deletes))
         .extension(forbid)
         .build()
         .unwrap();
@@ -302,9 +302,9 @@ fn names_are_unique_and_tools_are_checked_at_construction() {
     };
     for names in [&["one", "one"][..], &[""]] {
         let extensions = names.iter().map(|name| Extension::new(*name)).collect();
-        assert!(matches!(build(extensions), Err(BuildError::ExtensionName(name)) if name == names[0]));
+        assert!(matches!(build(extensions), Err(AgentBuildError::ExtensionName(name)) if name == names[0]));
     }
-    assert!(matches!(build(vec![Extension::new("sum").tools(calculator())]), Err(BuildError::Tools(_))));
+    assert!(matches!(build(vec![Extension::new("sum").tools(calculator())]), Err(AgentBuildError::Tools(_))));
     assert!(build(vec![counter()]).is_ok());
 }
 
@@ -316,10 +316,10 @@ async fn hidden_tool_leaves_the_pipelines_of_other_toolsets() {
     let nested = Extension::new("nested").tools(calculator().with_pipeline(strict));
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":"1","y":1}"#)]).text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(plain("other", || async {})))
+        .tools(Toolset::new().with_tool(plain("other", || async {})))
         .extension(nested)
         .prepare(|mut request, _| async move {
-            request.hide("other");
+            request.hide_tool("other");
             Ok(request)
         })
         .build()
@@ -334,7 +334,7 @@ async fn hooks_of_a_builder_have_saved_entries() {
     let external = plain("draw", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Done.");
     let agent = ReactAgent::builder(model.clone())
-        .tools(Toolset::new().with(external))
+        .tools(Toolset::new().with_tool(external))
         .dynamic_instructions(|cx| async move {
             let count: u32 = cx.entries.update("requests", |requests| {
                 *requests += 1;
@@ -387,7 +387,7 @@ async fn reply_without_its_only_call_is_rejected() {
 /// entries without a deadlock.
 #[test]
 fn failed_change_keeps_an_entry_and_a_change_can_read() {
-    let entries = Entries::default().of("counter");
+    let entries = Entries::default().for_extension("counter");
     entries.set("calls", &1).unwrap();
     let panicking = std::panic::AssertUnwindSafe(|| entries.update("calls", |_: &mut u32| panic!("no")));
     assert!(std::panic::catch_unwind(panicking).is_err());

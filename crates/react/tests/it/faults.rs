@@ -12,7 +12,7 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, FinishReason, ModelError},
     tool::ToolPolicy,
 };
-use haft_react::{AtLimit, ReactAgent};
+use haft_react::{LimitAction, ReactAgent};
 use haft_testing::ScriptedModel;
 
 use crate::{
@@ -29,7 +29,7 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
     let model =
         malformed.iter().fold(ScriptedModel::new(), |model, arguments| model.calls([("", "add", arguments)]));
     let model = model.text("I give up.");
-    let agent = ReactAgent::new(model.clone(), Toolset::new().with(add)).unwrap();
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(add)).unwrap();
 
     let output = agent.run("Add.").await.unwrap();
 
@@ -54,7 +54,11 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
 #[tokio::test(start_paused = true)]
 async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     let flood = plain("flood", || async { "x".repeat(50_000_000) });
-    let tools = calculator().with(panics()).with(hang(Duration::from_millis(50))).with(flood).with(fails());
+    let tools = calculator()
+        .with_tool(panics())
+        .with_tool(hang(Duration::from_millis(50)))
+        .with_tool(flood)
+        .with_tool(fails());
     let model = ScriptedModel::new()
         .calls([
             ("a", "add", r#"{"x":17,"y":25}"#),
@@ -90,7 +94,7 @@ async fn call_that_blocks_its_thread_times_out() {
         async move { block() }
     });
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };
-    let tools = calculator().with(blocks.with_definition(|it| it.with_policy(policy)));
+    let tools = calculator().with_tool(blocks.with_definition(|it| it.with_policy(policy)));
     let model =
         ScriptedModel::new().calls([("a", "block", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]).text("Done.");
     let agent = ReactAgent::new(model, tools).unwrap();
@@ -107,7 +111,7 @@ async fn call_that_blocks_its_thread_times_out() {
 #[tokio::test]
 async fn unknown_tool_error_lists_the_tools() {
     let model = ScriptedModel::new().calls([("a", "ad", "{}")]).text("Done.");
-    let agent = ReactAgent::new(model, calculator().with(wait())).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(wait())).unwrap();
 
     let output = agent.run("Add.").await.unwrap();
 
@@ -130,7 +134,8 @@ async fn call_of_a_truncated_reply_never_runs() {
     };
     let truncated =
         ChatResponse { finish_reason: FinishReason::Length, ..ChatResponse::new(expected.clone()) };
-    let agent = ReactAgent::new(ScriptedModel::new().reply(truncated), Toolset::new().with(add)).unwrap();
+    let agent =
+        ReactAgent::new(ScriptedModel::new().reply(truncated), Toolset::new().with_tool(add)).unwrap();
 
     let error = agent.run("Add.").await.unwrap_err();
 
@@ -166,7 +171,7 @@ async fn refusal_is_an_answer_with_its_own_stop_reason() {
         let model = ScriptedModel::new().reply(ChatResponse::new(refusal)).text("Fine.");
         let agent = ReactAgent::new(model, calculator()).unwrap();
         let answer = agent.run("Tell me.").await.unwrap().into_answer().unwrap();
-        assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refused));
+        assert_eq!((&*answer.text, answer.stop_reason), ("I would rather not.", StopReason::Refusal));
         assert_paired(&answer.transcript);
         let next = RunInput::new("And now?").with_history(answer.transcript);
         assert_eq!(agent.run(next).await.unwrap().text().unwrap(), "Fine.");
@@ -222,7 +227,7 @@ async fn truncated_reply_is_retried_without_its_partial_content() {
             .events([delta("Well, "), Err(unreadable)])
             .chunks(["It is ", "42."])
     };
-    let agent = |model| ReactAgent::new(model, Toolset::new().with(add.clone())).unwrap();
+    let agent = |model| ReactAgent::new(model, Toolset::new().with_tool(add.clone())).unwrap();
 
     let events: Vec<_> = agent(truncated()).stream("Add.").try_collect().await.unwrap();
     expect![[r#"
@@ -298,7 +303,8 @@ async fn truncated_reply_is_not_retried_at_the_request_limit() {
     let model =
         ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]).fail(truncated_error("It is".into()));
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
-    let builder = ReactAgent::builder(model).tools(calculator()).limits(limits).at_limit(AtLimit::Answer);
+    let builder =
+        ReactAgent::builder(model).tools(calculator()).limits(limits).limit_action(LimitAction::Answer);
     let error = builder.build().unwrap().run("Add.").await.unwrap_err();
     let AgentErrorKind::Model(ModelError::Truncated { partial, .. }) = *error.kind else {
         panic!("{error:?}")
@@ -322,7 +328,7 @@ async fn model_error_ends_the_run_and_keeps_the_transcript() {
 async fn fatal_tool_error_ends_the_run() {
     let fatal = plain("fatal", || async { Err::<(), _>(ToolError::Fatal("no such account".to_owned())) });
     let model = ScriptedModel::new().calls([("a", "fatal", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)]);
-    let agent = ReactAgent::new(model, calculator().with(fatal)).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(fatal)).unwrap();
     let error = agent.run("Go.").await.unwrap_err();
     assert_eq!(error.to_string(), r#"tool "fatal" stopped the run: no such account"#);
     assert_paired(&error.transcript);
@@ -336,7 +342,7 @@ async fn tool_can_request_retries_within_its_budget() {
         .calls([("a", "retry", "{}")])
         .calls([("b", "fail", "{}"), ("c", "retry", "{}")])
         .text("Done.");
-    let agent = ReactAgent::new(model, Toolset::new().with(retries()).with(fails())).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(retries()).with_tool(fails())).unwrap();
 
     let output = agent.run("Go.").await.unwrap();
 
@@ -369,7 +375,7 @@ async fn retry_budget_counts_consecutive_replies() {
         .calls([("e", "varying", "{}")])
         .text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(varying))
+        .tools(Toolset::new().with_tool(varying))
         .max_repeated_calls(None)
         .build()
         .unwrap();
@@ -419,7 +425,7 @@ async fn repeated_call_is_reported_and_then_ends_the_run() {
             let call = ToolCall::new("d", "add", r#"{"x":1,"y":2}"#);
             Ok(ChatResponse::new(AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() }))
         });
-    let agent = ReactAgent::new(model, Toolset::new().with(add)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(add)).unwrap();
 
     let error = agent.run("Add.").await.unwrap_err();
 
@@ -434,7 +440,7 @@ async fn repeated_call_is_reported_and_then_ends_the_run() {
 async fn repetition_limit_can_be_disabled() {
     let model = (0..5).fold(ScriptedModel::new(), |model, _| model.calls([("", "fail", "{}")])).text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(fails()))
+        .tools(Toolset::new().with_tool(fails()))
         .max_repeated_calls(None)
         .build()
         .unwrap();

@@ -12,7 +12,7 @@ use haft_core::{
 use haft_middleware::AgentExt as _;
 use haft_react::{
     Handoffs, QueueHandle, ReactAgent, Router, TextReact,
-    handoff::{Carried, HandoffError},
+    handoff::{HandoffContext, HandoffError},
     router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
@@ -37,7 +37,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
 
 /// Creates three agents that can hand off to each other: reception, kitchen and bar.
 fn restaurant(models: [&ScriptedModel; 3]) -> Handoffs {
-    let [reception, kitchen, bar] = models.map(|model| agent(model, calculator().with(fails())));
+    let [reception, kitchen, bar] = models.map(|model| agent(model, calculator().with_tool(fails())));
     Handoffs::new(table(), [("reception", reception), ("kitchen", kitchen), ("bar", bar)]).unwrap()
 }
 
@@ -202,7 +202,7 @@ async fn decision_reaches_the_agent_of_the_suspended_call() {
     let restaurant = || {
         let agents = [
             ("reception", agent(&reception, Toolset::new())),
-            ("kitchen", agent(&kitchen, Toolset::new().with(pay()))),
+            ("kitchen", agent(&kitchen, Toolset::new().with_tool(pay()))),
             ("bar", agent(&empty_script(), Toolset::new())),
         ];
         Handoffs::new(table(), agents).unwrap()
@@ -225,7 +225,7 @@ async fn suspended_call_delays_a_hand_off() {
     let kitchen = empty_script().text("Thanks.");
     let restaurant = || {
         let agents = [
-            ("reception", agent(&reception, Toolset::new().with(pay()))),
+            ("reception", agent(&reception, Toolset::new().with_tool(pay()))),
             ("kitchen", agent(&kitchen, Toolset::new())),
             ("bar", agent(&empty_script(), Toolset::new())),
         ];
@@ -258,7 +258,7 @@ async fn next_question_goes_to_the_last_agent() {
     assert_eq!(*second.steps, []);
 }
 
-/// With `Carried::Question`, the next agent receives only the question and the reason of the
+/// With `HandoffContext::Question`, the next agent receives only the question and the reason of the
 /// hand-off. The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
@@ -268,7 +268,7 @@ async fn hand_off_can_carry_only_the_question() {
         r#"{"reason":"soup"}"#,
     )]);
     let kitchen = empty_script().calls([("c", "add", r#"{"x":2,"y":2}"#)]).text("Done.");
-    let agents = restaurant([&reception, &kitchen, &empty_script()]).carrying(Carried::Question);
+    let agents = restaurant([&reception, &kitchen, &empty_script()]).with_context(HandoffContext::Question);
     let answer = agents.run("Soup.").await.unwrap().into_answer().unwrap();
     expect![[r#"
         user: Soup.
@@ -306,7 +306,7 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
     let hang = plain("hang", std::future::pending::<()>);
     let agents = [
         ("reception", agent(&reception, Toolset::new())),
-        ("kitchen", agent(&kitchen, Toolset::new().with(hang))),
+        ("kitchen", agent(&kitchen, Toolset::new().with_tool(hang))),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
     let context = RunContext::default();
@@ -325,13 +325,13 @@ async fn cancellation_after_a_hand_off_closes_every_call() {
     assert_eq!((error.transcript.len(), error.usage.requests), (6, 2));
 }
 
-/// `Handoffs::along` offers only the hand-offs that its filter allows.
+/// `Handoffs::with_allowed` offers only the hand-offs that its filter allows.
 #[tokio::test]
 async fn hand_offs_can_be_restricted() {
     let model = empty_script().text("Hello.");
     let agents = || ["reception", "kitchen", "bar"].map(|name| (name, agent(&model, Toolset::new())));
     let restaurant =
-        Handoffs::along(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
+        Handoffs::with_allowed(table(), agents(), |from, to| from == "reception" && to == "bar").unwrap();
     restaurant.run("Hi").await.unwrap();
     let offered: Vec<_> = model.requests()[0].tools.names().map(ToString::to_string).collect();
     assert_eq!(offered, ["transfer_to_bar"]);
@@ -346,7 +346,7 @@ async fn invalid_agents_are_an_error_at_construction() {
     };
     let error = |agents: [(&str, ReactAgent); 3]| Handoffs::new(table(), agents).unwrap_err();
     let duplicate: DynamicTool = plain("transfer_to_bar", || async {});
-    let duplicate = error(three(agent(&model, Toolset::new().with(duplicate))));
+    let duplicate = error(three(agent(&model, Toolset::new().with_tool(duplicate))));
     assert!(matches!(&duplicate, HandoffError::Agent { agent, .. } if agent == "reception"), "{duplicate}");
     let inputs = Schema::new(json!({"properties": {"x": {"type": "integer"}}})).unwrap();
     let inputs = error(three(ReactAgent::builder(model.clone()).inputs(inputs).build().unwrap()));
@@ -364,8 +364,8 @@ async fn handoffs_are_a_route_and_a_tool() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
     let kitchen = empty_script().calls([("b", "pay", "{}")]).text("Paid.");
     let agents = [
-        ("reception", agent(&reception, Toolset::new().with(add()))),
-        ("kitchen", agent(&kitchen, Toolset::new().with(pay()))),
+        ("reception", agent(&reception, Toolset::new().with_tool(add()))),
+        ("kitchen", agent(&kitchen, Toolset::new().with_tool(pay()))),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
     let restaurant = Handoffs::new(table(), agents).unwrap();
@@ -378,7 +378,7 @@ async fn handoffs_are_a_route_and_a_tool() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}")]);
     let restaurant = restaurant_with(&reception, &empty_script().calls([("b", "pay", "{}")]).text("Paid."));
     let model = empty_script().calls([("1", "order", r#"{"task":"A soup."}"#)]).text("Ordered.");
-    let parent = agent(&model, Toolset::new().with(restaurant.into_tool("order", "Orders.")));
+    let parent = agent(&model, Toolset::new().with_tool(restaurant.into_tool("order", "Orders.")));
     let RunOutput::Suspended(suspended) = parent.run("Soup.").await.unwrap() else {
         panic!("the run is not suspended")
     };
@@ -390,7 +390,7 @@ async fn handoffs_are_a_route_and_a_tool() {
 fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handoffs {
     let agents = [
         ("reception", agent(reception, Toolset::new())),
-        ("kitchen", agent(kitchen, Toolset::new().with(pay()))),
+        ("kitchen", agent(kitchen, Toolset::new().with_tool(pay()))),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
     Handoffs::new(table(), agents).unwrap()
@@ -428,7 +428,7 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
     let reception = empty_script().calls([("a", "pay", "{}")]).calls([("b", "transfer_to_kitchen", "{}")]);
     let kitchen = empty_script().calls([("c", "add", r#"{"x":1,"y":1}"#)]);
     let agents = [
-        ("reception", agent(&reception, Toolset::new().with(pay()))),
+        ("reception", agent(&reception, Toolset::new().with_tool(pay()))),
         ("kitchen", agent(&kitchen, calculator())),
         ("bar", agent(&empty_script(), Toolset::new())),
     ];
@@ -462,7 +462,7 @@ async fn forced_call_does_not_apply_to_the_next_agent() {
 #[tokio::test]
 async fn queued_stop_tool_does_not_prevent_a_hand_off() {
     let reception = empty_script().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
-    let tools = calculator().with(push());
+    let tools = calculator().with_tool(push());
     let kitchen = empty_script().text("Done.");
     let agents = [
         (
@@ -498,7 +498,7 @@ async fn omissions_do_not_apply_to_the_next_agent() {
 async fn pushed_calls_run_before_a_hand_off() {
     let reception = empty_script().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);
     let kitchen = empty_script().text("3.");
-    let tools = calculator().with(push());
+    let tools = calculator().with_tool(push());
     let agents = [
         ("reception", ReactAgent::builder(reception).tools(tools).pending_queue().build().unwrap()),
         ("kitchen", agent(&kitchen, Toolset::new())),
@@ -519,7 +519,7 @@ async fn pushed_calls_run_before_a_hand_off() {
 async fn renamed_handoff_tool_ends_the_run() {
     let reception = ReactAgent::builder(empty_script())
         .prepare(|mut request, _| async move {
-            request.change("transfer_to_kitchen", |tool| tool.with_name(ToolName::new("cook").unwrap()));
+            request.change_tool("transfer_to_kitchen", |tool| tool.with_name(ToolName::new("cook").unwrap()));
             Ok(request)
         })
         .build()

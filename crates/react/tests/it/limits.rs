@@ -20,7 +20,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    AtLimit, Dialect as _, Effect, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig, Step,
+    Dialect as _, Effect, LimitAction, NativeCalls, OutputStrategy, ReactAgent, Run, RunConfig, Step,
     run::ContextConfig,
 };
 use haft_testing::ScriptedModel;
@@ -63,7 +63,7 @@ async fn request_limit_is_an_error_before_the_next_request() {
     assert_eq!(error.transcript.len(), 5);
 }
 
-/// Behaviour C30: with `AtLimit::Answer`, the run makes a final request at the limit, which the
+/// Behaviour C30: with `LimitAction::Answer`, the run makes a final request at the limit, which the
 /// model must answer without calls.
 #[tokio::test]
 async fn last_request_at_the_limit_forces_an_answer() {
@@ -71,7 +71,7 @@ async fn last_request_at_the_limit_forces_an_answer() {
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .limits(max_requests(1))
-        .at_limit(AtLimit::Answer)
+        .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
 
@@ -91,7 +91,7 @@ async fn call_in_the_last_request_ends_the_run() {
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .limits(max_requests(1))
-        .at_limit(AtLimit::Answer)
+        .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
     let mut run = agent.begin("Add.".into()).unwrap();
@@ -133,7 +133,7 @@ async fn calls_beyond_the_limit_do_not_run() {
 
 #[tokio::test]
 async fn token_limit_is_checked_before_the_next_request() {
-    let costly = |response| ChatResponse { usage: Usage::of_request(90, 10), ..response };
+    let costly = |response| ChatResponse { usage: Usage::one_request(90, 10), ..response };
     let call = ToolCall::new("a", "add", r#"{"x":1,"y":1}"#);
     let message = AssistantMessage { tool_calls: vec![call], ..Default::default() };
     let model = ScriptedModel::new().reply(costly(ChatResponse::new(message)));
@@ -158,12 +158,12 @@ fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
 /// Returns the prices of the scripted model. 1,000 tokens cost 1 as input, 0.1 as cached input, and
 /// 10 as output.
 fn prices() -> Prices {
-    Prices::new().with("scripted", Price { cached_input: Some(100.0), ..Price::new(1_000.0, 10_000.0) })
+    Prices::new().with_price("scripted", Price { cached_input: Some(100.0), ..Price::new(1_000.0, 10_000.0) })
 }
 
 #[tokio::test]
 async fn each_kind_of_token_has_a_limit() {
-    let usage = Usage::of_request(90, 10);
+    let usage = Usage::one_request(90, 10);
     for (limits, expected) in [
         (RunLimits { input_tokens: Some(90), ..RunLimits::NONE }, Limit::InputTokens(90)),
         (RunLimits { output_tokens: Some(10), ..RunLimits::NONE }, Limit::OutputTokens(10)),
@@ -191,7 +191,7 @@ async fn each_kind_of_token_has_a_limit() {
 
 #[tokio::test]
 async fn cost_is_reported_and_limited() {
-    let usage = Usage { cached_input_tokens: 50, ..Usage::of_request(100, 10) };
+    let usage = Usage { cached_input_tokens: 50, ..Usage::one_request(100, 10) };
     // 50 uncached input tokens cost 0.05, 50 cached input tokens 0.005, and 10 output tokens 0.1.
     let each = Cost::new(0.05 + 0.005 + 0.1);
     let model =
@@ -206,7 +206,7 @@ async fn cost_is_reported_and_limited() {
         .reply(reply_with_usage(Some("About 2."), usage));
     let limits = RunLimits { cost: Some(each), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).prices(prices()).limits(limits);
-    let agent = agent.at_limit(AtLimit::Answer).build().unwrap();
+    let agent = agent.limit_action(LimitAction::Answer).build().unwrap();
     let mut run = agent.begin("Add.".into()).unwrap();
     let end = agent.drive(&mut run, RunContext::default()).try_collect::<Vec<_>>().await.unwrap();
     let Some(RunEvent::Done { output: RunOutput::Answer(answer) }) = end.last() else { panic!("{end:?}") };
@@ -221,13 +221,13 @@ async fn unknown_cost_is_reported() {
     let without_usage = ScriptedModel::new().reply(reply_with_usage(None, Usage::default()));
     let unpriced = ScriptedModel::new()
         .with_profile(ModelProfile::new("other"))
-        .reply(reply_with_usage(None, Usage::of_request(9, 9)));
+        .reply(reply_with_usage(None, Usage::one_request(9, 9)));
     for (model, unreported) in [(without_usage, 1), (unpriced, 0)] {
         let limits = RunLimits { cost: Some(Cost::new(100.0)), ..RunLimits::default() };
         let agent = ReactAgent::builder(model).tools(calculator()).prices(prices()).limits(limits);
         let error = agent.build().unwrap().run("Add.").await.unwrap_err();
         assert_limit(&error, Limit::UnknownCost);
-        assert_eq!((error.usage.unreported, error.usage.cost), (unreported, Cost::ZERO));
+        assert_eq!((error.usage.unreported_requests, error.usage.cost), (unreported, Cost::ZERO));
     }
     // Without a cost limit, the run continues and counts the requests without usage.
     let model = ScriptedModel::new()
@@ -235,7 +235,7 @@ async fn unknown_cost_is_reported() {
         .reply(reply_with_usage(Some("2"), Usage::default()));
     let agent = ReactAgent::builder(model).tools(calculator()).build().unwrap();
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
-    assert_eq!((answer.usage.unreported, answer.usage.is_priced()), (2, false));
+    assert_eq!((answer.usage.unreported_requests, answer.usage.is_priced()), (2, false));
     let reloaded: Usage = serde_json::from_value(serde_json::to_value(answer.usage).unwrap()).unwrap();
     assert_eq!(reloaded, answer.usage);
 }
@@ -246,13 +246,13 @@ async fn unknown_cost_is_reported() {
 async fn failed_request_does_not_exceed_a_cost_limit() {
     let model = ScriptedModel::new()
         .fail(ModelError::EmptyResponse)
-        .reply(reply_with_usage(None, Usage::of_request(10, 0)))
+        .reply(reply_with_usage(None, Usage::one_request(10, 0)))
         .fail(ModelError::EmptyResponse)
-        .reply(reply_with_usage(Some("2"), Usage::of_request(10, 0)));
+        .reply(reply_with_usage(Some("2"), Usage::one_request(10, 0)));
     let limits = RunLimits { cost: Some(Cost::new(1.0)), ..RunLimits::default() };
     let agent = ReactAgent::builder(model).tools(calculator()).prices(prices()).limits(limits);
     let answer = agent.build().unwrap().run("Add.").await.unwrap().into_answer().unwrap();
-    assert_eq!((answer.usage.requests, answer.usage.unreported), (4, 2));
+    assert_eq!((answer.usage.requests, answer.usage.unreported_requests), (4, 2));
     assert_eq!(answer.usage.cost, Cost::new(0.02));
 }
 
@@ -260,7 +260,7 @@ async fn failed_request_does_not_exceed_a_cost_limit() {
 /// requests for structured outputs.
 #[tokio::test]
 async fn usage_includes_children_summaries_and_extractions() {
-    let usage = Usage::of_request(10, 1);
+    let usage = Usage::one_request(10, 1);
     let child =
         ScriptedModel::new().reply(reply_with_usage(None, usage)).reply(reply_with_usage(Some("2"), usage));
     let child = ReactAgent::builder(child).tools(calculator()).prices(prices()).build().unwrap();
@@ -285,7 +285,9 @@ async fn usage_includes_children_summaries_and_extractions() {
     let schema = serde_json::json!({"properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     let agent = ReactAgent::builder(model)
         .tools(
-            Toolset::new().with(child.into_tool("child", "Adds.")).with(fails.into_tool("fails", "Fails.")),
+            Toolset::new()
+                .with_tool(child.into_tool("child", "Adds."))
+                .with_tool(fails.into_tool("fails", "Fails.")),
         )
         .outputs(haft_core::Schema::new(schema).unwrap())
         .output_strategy(OutputStrategy::Extraction)
@@ -298,27 +300,27 @@ async fn usage_includes_children_summaries_and_extractions() {
     let answer = agent.run("Add.").await.unwrap().into_answer().unwrap();
 
     // Four requests of the agent, one summary, two requests of `child` and one of `fails`.
-    let all =
-        (0..8).fold(Usage::default(), |all, _| all + Usage { cost: Cost::new(0.02), priced: 1, ..usage });
+    let all = (0..8)
+        .fold(Usage::default(), |all, _| all + Usage { cost: Cost::new(0.02), priced_requests: 1, ..usage });
     assert_eq!(answer.usage, all);
 }
 
 /// The usage of a child agent is counted exactly once, even if the child is suspended or times out.
 #[tokio::test(start_paused = true)]
 async fn usage_of_a_child_is_counted_once() {
-    let usage = Usage::of_request(10, 1);
+    let usage = Usage::one_request(10, 1);
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let add_with_approval = add().with_definition(|it| it.with_policy(policy));
     let waits =
         ScriptedModel::new().reply(reply_with_usage(None, usage)).reply(reply_with_usage(Some("2"), usage));
-    let waits = ReactAgent::new(waits, Toolset::new().with(add_with_approval)).unwrap();
+    let waits = ReactAgent::new(waits, Toolset::new().with_tool(add_with_approval)).unwrap();
     let hangs = ScriptedModel::new().reply(reply_with_usage(None, usage));
-    let hangs = ReactAgent::new(hangs, Toolset::new().with(plain("add", pending::<()>))).unwrap();
+    let hangs = ReactAgent::new(hangs, Toolset::new().with_tool(plain("add", pending::<()>))).unwrap();
     let policy = ToolPolicy { timeout: Duration::from_secs(1), ..ToolPolicy::default() };
     let hangs = hangs.into_tool("hangs", "Hangs.").with_definition(|it| it.with_policy(policy));
     let calls = [("a", "waits", r#"{"task":"Add."}"#), ("b", "hangs", r#"{"task":"Add."}"#)];
     let model = ScriptedModel::new().calls(calls).text("2");
-    let tools = Toolset::new().with(waits.into_tool("waits", "Waits.")).with(hangs);
+    let tools = Toolset::new().with_tool(waits.into_tool("waits", "Waits.")).with_tool(hangs);
     let agent = ReactAgent::new(model, tools).unwrap();
 
     let RunOutput::Suspended(suspended) = agent.run("Add.").await.unwrap() else {
@@ -333,10 +335,10 @@ async fn usage_of_a_child_is_counted_once() {
 /// If a run is cancelled while a child agent is running, the error includes the usage of the child.
 #[tokio::test]
 async fn usage_of_a_cancelled_child_is_counted() {
-    let child = ScriptedModel::new().reply(reply_with_usage(None, Usage::of_request(10, 1))).hang();
+    let child = ScriptedModel::new().reply(reply_with_usage(None, Usage::one_request(10, 1))).hang();
     let agent = ReactAgent::new(child.clone(), calculator()).unwrap().into_tool("work", "Works.");
     let model = ScriptedModel::new().calls([("a", "work", r#"{"task":"Add."}"#)]);
-    let agent = ReactAgent::new(model, Toolset::new().with(agent)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(agent)).unwrap();
     let context = RunContext::default();
     let token = context.cancellation.clone();
     let run = agent.run(RunInput::new("Add.").with_context(context));
@@ -364,7 +366,7 @@ fn no_call_starts_after_the_time_limit() {
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":1,"y":1}"#)],
         ..AssistantMessage::default()
     };
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(reply), None))).unwrap();
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(reply), None))).unwrap();
     let error = advance(&mut run, &step(6_000)).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error:?}");
     let result = run.transcript().messages().last().unwrap().text();
@@ -374,7 +376,7 @@ fn no_call_starts_after_the_time_limit() {
 #[tokio::test(start_paused = true)]
 async fn time_limit_ends_calls_and_requests() {
     let limits = RunLimits { time: Some(Duration::from_secs(5)), ..RunLimits::default() };
-    let tools = || Toolset::new().with(plain("hang", pending::<()>)).with(add());
+    let tools = || Toolset::new().with_tool(plain("hang", pending::<()>)).with_tool(add());
     let calls = [("a", "hang", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
 
     let agent = ReactAgent::builder(ScriptedModel::new().calls(calls)).tools(tools()).limits(limits);
@@ -384,7 +386,7 @@ async fn time_limit_ends_calls_and_requests() {
     assert_eq!(results, ["timed out: the time of the run is up; it may or may not have happened", "2"]);
 
     let model = ScriptedModel::new().calls(calls).text("About 2.");
-    let agent = ReactAgent::builder(model).tools(tools()).limits(limits).at_limit(AtLimit::Answer);
+    let agent = ReactAgent::builder(model).tools(tools()).limits(limits).limit_action(LimitAction::Answer);
     let answer = agent.build().unwrap().run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("About 2.", StopReason::LimitReached));
     assert!(answer.steps[0].result.failure().is_some_and(|it| it.kind == FailureKind::TimedOut));
@@ -420,7 +422,8 @@ fn time_of_a_run_is_measured_by_its_steps() {
     let at = |millis| Step::new(&tools, &NativeCalls, Timestamp::from_unix_millis(millis));
     let left = |run: &Run| run.time_left().map(|left| left.as_millis());
     let reply_with_call = |run: &mut Run| {
-        run.on_chat(Ok(NativeCalls.fold(reply_with_usage(None, Usage::of_request(1, 1)), None))).unwrap();
+        run.on_chat(Ok(NativeCalls.parse_reply(reply_with_usage(None, Usage::one_request(1, 1)), None)))
+            .unwrap();
     };
 
     assert!(matches!(advance(&mut run, &at(1_000_000)).unwrap(), Effect::Chat(_)));
@@ -448,7 +451,7 @@ fn time_of_a_run_is_measured_by_its_steps() {
     reply_with_call(&mut run);
     // If the clock is set back, the elapsed time does not decrease.
     assert!(matches!(advance(&mut run, &at(980_000_000)).unwrap(), Effect::Call(_)));
-    run.on_time_up();
+    run.on_time_limit();
     let error = advance(&mut run, &at(980_000_001)).unwrap_err();
     assert!(matches!(error, AgentErrorKind::LimitReached(Limit::Time(_))), "{error}");
     assert_paired(run.transcript());
@@ -460,7 +463,7 @@ fn time_of_a_run_is_measured_by_its_steps() {
 async fn price_is_found_by_the_requested_or_the_reported_model_name() {
     let reply = ChatResponse {
         model: Some("scripted-2".to_owned()),
-        ..reply_with_usage(Some("2"), Usage::of_request(1_000, 0))
+        ..reply_with_usage(Some("2"), Usage::one_request(1_000, 0))
     };
     let prices: Prices = serde_json::from_str(r#"{"scripted-2": {"input": 3, "output": 4}}"#).unwrap();
     for prices in [prices, self::prices()] {
@@ -480,13 +483,16 @@ async fn price_is_found_by_the_requested_or_the_reported_model_name() {
 async fn usage_reported_by_a_tool_is_counted() {
     let (add, ran) = counted(&add());
     let ask = haft_core::tool::DynamicTool::new(add_named("ask"), |_, cx| async move {
-        cx.report_usage(Usage::of_request(7, 3));
+        cx.report_usage(Usage::one_request(7, 3));
         Ok::<_, BoxError>("asked")
     });
     let model = ScriptedModel::new().calls([("a", "ask", r#"{"x":1,"y":1}"#)]).text("Done.");
     let limits = RunLimits { total_tokens: Some(11), ..RunLimits::default() };
-    let agent =
-        ReactAgent::builder(model).tools(Toolset::new().with(ask).with(add)).limits(limits).build().unwrap();
+    let agent = ReactAgent::builder(model)
+        .tools(Toolset::new().with_tool(ask).with_tool(add))
+        .limits(limits)
+        .build()
+        .unwrap();
     let answer = agent.run("Ask.").await.unwrap().into_answer().unwrap();
     assert_eq!((answer.usage.total_tokens(), ran.load(Ordering::Relaxed)), (10, 0));
 }

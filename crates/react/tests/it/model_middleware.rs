@@ -70,10 +70,10 @@ async fn cached_replies_repeat_a_run_at_no_cost() {
         tool_calls: vec![ToolCall::new("a", "add", r#"{"x":17,"y":25}"#)],
         ..AssistantMessage::default()
     };
-    let reply = |message| ChatResponse { usage: Usage::of_request(1_000, 10), ..ChatResponse::new(message) };
+    let reply = |message| ChatResponse { usage: Usage::one_request(1_000, 10), ..ChatResponse::new(message) };
     let model = ScriptedModel::new().reply(reply(call)).reply(reply("It is 42.".into()));
     let cached = model.clone().cached(&ReplyCache::new(Duration::from_secs(60)));
-    let prices = Prices::new().with("scripted", Price::new(1.0, 1.0));
+    let prices = Prices::new().with_price("scripted", Price::new(1.0, 1.0));
     let agent = ReactAgent::builder(cached).tools(calculator()).prices(prices).build().unwrap();
     let ask = async || agent.run("What is 17 plus 25?").await.unwrap().into_answer().unwrap();
 
@@ -83,7 +83,7 @@ async fn cached_replies_repeat_a_run_at_no_cost() {
     assert_eq!(summary(&first), ("It is 42.".to_owned(), 1, 2_020));
     assert_eq!(summary(&again), summary(&first));
     assert_eq!((first.usage.cost, again.usage.cost), (Cost::new(0.00202), Cost::ZERO));
-    assert!(again.usage.is_priced() && again.usage.unreported == 0);
+    assert!(again.usage.is_priced() && again.usage.unreported_requests == 0);
 
     let events: Vec<_> = agent.stream("What is 17 plus 25?").try_collect().await.unwrap();
     assert!(events.contains(&RunEvent::TextDelta { text: "It is 42.".to_owned() }));

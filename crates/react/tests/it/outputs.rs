@@ -54,7 +54,7 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
           },
           "observation_1": "Completed."
         }"#]]
-    .assert_eq(&serde_json::to_string_pretty(&Trajectory::of(&answer.transcript)).unwrap());
+    .assert_eq(&serde_json::to_string_pretty(&Trajectory::from_transcript(&answer.transcript)).unwrap());
 }
 
 /// Behaviour C23: with native calls, the outputs are the arguments of a `finish` call. If a reply
@@ -73,7 +73,7 @@ async fn native_outputs_are_a_call_of_finish() {
     let first = &model.requests()[0];
     assert_eq!(first.tool_choice, ToolChoice::Required);
     assert_eq!(first.tools.names().map(ToolName::as_str).collect::<Vec<_>>(), ["add", "finish"]);
-    let trajectory = Trajectory::of(&answer.transcript);
+    let trajectory = Trajectory::from_transcript(&answer.transcript);
     assert_eq!(trajectory.steps.len(), 2);
     assert_eq!(trajectory.steps[1].tool_args, json!({"sum": 42}));
 }
@@ -117,7 +117,7 @@ async fn outputs_that_stay_invalid_are_an_error() {
 /// reserved only if outputs are declared.
 #[test]
 fn tool_named_finish_is_an_error_at_construction() {
-    let tools = || calculator().with(plain("finish", || async {}));
+    let tools = || calculator().with_tool(plain("finish", || async {}));
     let json = ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(JsonReact::new()).build();
     let native =
         ReactAgent::builder(ScriptedModel::new()).tools(tools()).dialect(NativeCalls).outputs(sum()).build();
@@ -132,7 +132,7 @@ fn tool_named_finish_is_an_error_at_construction() {
 
 #[test]
 fn duplicate_tool_names_are_an_error_at_construction() {
-    let twice = calculator().with(add());
+    let twice = calculator().with_tool(add());
     let error = ReactAgent::new(ScriptedModel::new(), twice).err().unwrap().to_string();
     assert!(error.starts_with(r#"two tools are named "add""#), "{error}");
 }

@@ -14,7 +14,7 @@ use haft_core::{
     agent::AgentErrorKind,
     call::{BoxError, Decision, Decisions},
     model::{ChatRequest, ChatSettings, ModelError, ToolChoice},
-    tool::{RunContext, State, ToolPolicy},
+    tool::{HostState, RunContext, ToolPolicy},
 };
 use haft_middleware::ToolRegistry;
 use haft_react::{
@@ -48,10 +48,10 @@ fn system(request: &ChatRequest) -> Arc<Message> {
 async fn tools_can_be_hidden_per_step() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).calls([("b", "fail", "{}")]).text("No.");
     let agent = ReactAgent::builder(model.clone())
-        .tools(calculator().with(fails()))
+        .tools(calculator().with_tool(fails()))
         .prepare(|mut request, cx| async move {
             if cx.step == 0 {
-                request.retain(|tool| *tool.name() != *"fail");
+                request.retain_tools(|tool| *tool.name() != *"fail");
             }
             Ok(request)
         })
@@ -68,10 +68,10 @@ async fn tools_can_be_hidden_per_step() {
 async fn unchanged_tools_and_instructions_are_shared() {
     let model = ScriptedModel::new().calls(ADD).calls([("", "add", r#"{"x":2,"y":1}"#)]).text("3");
     let agent = ReactAgent::builder(model.clone())
-        .tools(calculator().with(fails()))
+        .tools(calculator().with_tool(fails()))
         .prepare(|mut request, _| {
-            request.hide("fail");
-            request.hide("nobody");
+            request.hide_tool("fail");
+            request.hide_tool("nobody");
             ready(Ok(request))
         })
         .dynamic_instructions(|_| ready(Ok("Count.".to_owned())))
@@ -91,7 +91,7 @@ async fn definition_can_be_changed() {
     let agent = ReactAgent::builder(model.clone())
         .tools(calculator())
         .prepare(|mut request, _| async move {
-            request.change("add", |it| {
+            request.change_tool("add", |it| {
                 let policy =
                     ToolPolicy { required_scopes: ["math".to_owned()].into(), ..ToolPolicy::default() };
                 it.with_description("Adds, if you may.").with_policy(policy)
@@ -116,10 +116,10 @@ async fn resumed_call_uses_the_prepared_tools() {
     let model = ScriptedModel::new().calls(ADD).text("2");
     let seen = Arc::clone(&steps);
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(add))
+        .tools(Toolset::new().with_tool(add))
         .prepare(move |mut request, cx| {
             seen.lock().unwrap().push(cx.step);
-            request.change("add", |it| {
+            request.change_tool("add", |it| {
                 it.with_policy(ToolPolicy { requires_approval: true, ..ToolPolicy::default() })
             });
             ready(Ok(request))
@@ -212,7 +212,7 @@ async fn dynamic_instructions_can_read_state_usage_and_transcript() {
     };
     let agent = ReactAgent::builder(model.clone())
         .tools(Toolset::new().with_source(registry))
-        .state(State::new().with(Arc::clone(&counter)))
+        .state(HostState::new().with_value(Arc::clone(&counter)))
         .dynamic_instructions(note)
         .build()
         .unwrap();
@@ -276,12 +276,12 @@ async fn repeated_request_is_prepared_again() {
 async fn hidden_tool_cannot_be_forced() {
     let model = ScriptedModel::new().calls(ADD).fail(ModelError::ContextTooLong("too much".to_owned()));
     let agent = ReactAgent::builder(model.clone())
-        .tools(calculator().with(plain("look", || async {})))
+        .tools(calculator().with_tool(plain("look", || async {})))
         .prepare(|mut request, cx| async move {
             if cx.step == 1 {
                 request.tool_choice = ToolChoice::Tool("look".try_into()?);
             } else {
-                request.hide("look");
+                request.hide_tool("look");
             }
             Ok(request)
         })
@@ -295,7 +295,7 @@ async fn hidden_tool_cannot_be_forced() {
         .tools(calculator())
         .prepare(|mut request, _| async move {
             request.tool_choice = ToolChoice::Tool("add".try_into()?);
-            request.hide("add");
+            request.hide_tool("add");
             Ok(request)
         })
         .build()

@@ -13,7 +13,7 @@ use haft_core::{
 use haft_react::{
     Dialect, Effect, NativeCalls, OutputStrategy, Run, RunConfig, Step, TextReact,
     queue::{Placeholders, QueuedResults},
-    run::{CallBatch, ContextConfig, When, is_enqueued, is_hint},
+    run::{CallBatch, ContextConfig, Delivery, is_enqueued, is_hint},
 };
 use proptest::{
     collection::vec,
@@ -53,7 +53,7 @@ struct Scenario {
     pushes: Vec<bool>,
     /// For each event, the delivery mode of a message that is enqueued after the event, or `None`
     /// if no message is enqueued. The list repeats from its start.
-    messages: Vec<Option<When>>,
+    messages: Vec<Option<Delivery>>,
 }
 
 fn calls() -> impl Strategy<Value = Calls> {
@@ -83,7 +83,7 @@ fn pushing_scenarios() -> impl Strategy<Value = Scenario> {
 /// Generates scenarios in which messages are enqueued at any time, including while calls are in
 /// progress.
 fn enqueuing_scenarios() -> impl Strategy<Value = Scenario> {
-    let when = prop_oneof![Just(When::NextRequest), Just(When::Idle)];
+    let when = prop_oneof![Just(Delivery::NextRequest), Just(Delivery::Idle)];
     let messages = vec(option::of(when), 1..6);
     (pushing_scenarios(), messages).prop_map(|(scenario, messages)| Scenario { messages, ..scenario })
 }
@@ -147,7 +147,7 @@ impl Scenario {
             None if self.in_text => ChatResponse::new("Answer: Done."),
             None => ChatResponse::new("Done."),
         };
-        Ok(ChatResponse { usage: Usage::of_request(20, 0), ..reply })
+        Ok(ChatResponse { usage: Usage::one_request(20, 0), ..reply })
     }
 }
 
@@ -226,7 +226,7 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             }
             // Calls that were interrupted by a crash already have results in the run. They are not
             // executed.
-            let under_way = run.interrupted();
+            let under_way = run.interrupted_calls();
             open.retain(|call| under_way.contains(call));
         }
         true
@@ -252,7 +252,7 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
             Effect::Chat(request) => {
                 assert_view(scenario, &run, &request);
                 let reply = scenario.reply(replies.next(), &run);
-                let reply = reply.map(|reply| dialect.fold(reply, run.outputs()));
+                let reply = reply.map(|reply| dialect.parse_reply(reply, run.outputs()));
                 if let Err(error) = run.on_chat(reply) {
                     assert!(error.to_string().contains("too much"), "{error}");
                     return run;
@@ -397,7 +397,7 @@ proptest! {
             let notes = messages.iter().filter(|message| is_hint(message)).map(|note| note.text()).collect::<String>();
             let results: Vec<_> = notes.matches("\npending_").collect();
             prop_assert_eq!(results.len(), pushed_count(&run));
-            prop_assert_eq!(QueuedResults::of(run.transcript()).iter().count(), results.len());
+            prop_assert_eq!(QueuedResults::from_transcript(run.transcript()).iter().count(), results.len());
         }
     }
 
@@ -425,8 +425,8 @@ proptest! {
             run
         });
         assert_paired(run.transcript());
-        prop_assert!(run.interrupted().is_empty());
-        let results = QueuedResults::of(run.transcript()).iter().count();
+        prop_assert!(run.interrupted_calls().is_empty());
+        let results = QueuedResults::from_transcript(run.transcript()).iter().count();
         prop_assert_eq!(results, pushed_count(&run));
     }
 }
@@ -441,7 +441,7 @@ proptest! {
     fn enqueued_messages_are_delivered_once_and_in_order(scenario in enqueuing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {
             let mut run = drive(&scenario, events, |run| run);
-            prop_assert!(events < usize::MAX || run.undelivered().count() == 0);
+            prop_assert!(events < usize::MAX || run.undelivered_messages().count() == 0);
             run.cancel();
             assert_paired(run.transcript());
             let delivered = run.transcript().messages().iter().filter(|message| is_enqueued(message));
@@ -450,7 +450,7 @@ proptest! {
                 let numbers = texts.iter().filter_map(|text| text.strip_prefix(when)?.trim().parse::<usize>().ok());
                 prop_assert!(numbers.is_sorted(), "{:?}", texts);
             }
-            texts.extend(run.undelivered().map(|(message, _)| message.text()));
+            texts.extend(run.undelivered_messages().map(|(message, _)| message.text()));
             let all: HashSet<_> = texts.iter().collect();
             prop_assert_eq!(all.len(), texts.len());
             let numbers = texts.iter().filter_map(|text| text.split(' ').next_back()?.parse::<usize>().ok());

@@ -17,7 +17,7 @@ use haft_core::{
     message::AssistantMessage,
     model::ChatResponse,
     pipeline::Batch,
-    tool::{DynamicTool, RunContext, State, ToolPolicy},
+    tool::{DynamicTool, HostState, RunContext, ToolPolicy},
 };
 use haft_react::{
     Dialect as _, Effect, Handoffs, NativeCalls, PendingQueue, QueueHandle, ReactAgent, Run, RunConfig, Step,
@@ -67,10 +67,10 @@ async fn pushed_calls_of_a_failed_call_do_not_run() {
     let (charge, count) = charge();
     let call = |id: &'static str| [(id, "pay", "{}")];
     let model = ScriptedModel::new().calls(call("a")).calls(call("b")).calls(call("c")).text("Paid.");
-    let agent = agent(&model, Toolset::new().with(pay).with(charge));
+    let agent = agent(&model, Toolset::new().with_tool(pay).with_tool(charge));
     let answer = agent.run("Pay.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, count.load(Ordering::Relaxed)), ("Paid.", 1));
-    assert_eq!(QueuedResults::of(&answer.transcript).iter().count(), 1);
+    assert_eq!(QueuedResults::from_transcript(&answer.transcript).iter().count(), 1);
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn suspended_call_pushes_when_it_resumes() {
     };
     let (charge, count) = charge();
     let model = ScriptedModel::new().calls([("a", "pay", "{}")]).text("Paid.");
-    let agent = agent(&model, Toolset::new().with(pay()).with(charge));
+    let agent = agent(&model, Toolset::new().with_tool(pay()).with_tool(charge));
     let RunOutput::Suspended(suspended) = agent.run("Pay.").await.unwrap() else {
         panic!("the run is not suspended")
     };
@@ -116,7 +116,7 @@ async fn repeated_call_pushes_once() {
     let (charge, count) = charge();
     let replies = [("a", "pay", "{}"), ("b", "add", r#"{"x":1,"y":2}"#)];
     let model = ScriptedModel::new().calls(replies).text("Paid.");
-    let agent = agent(&model, calculator().with(pay).with(charge));
+    let agent = agent(&model, calculator().with_tool(pay).with_tool(charge));
     let mut run = agent.begin("Pay.".into()).unwrap();
     let mut events = agent.drive(&mut run, RunContext::default());
     while !matches!(events.next().await.unwrap().unwrap(), RunEvent::CallFinished { .. }) {}
@@ -151,7 +151,7 @@ async fn queue_handle_is_closed_after_its_call() {
     let (charge, count) = charge();
     let model =
         ScriptedModel::new().calls([("a", "store", "{}")]).calls([("b", "late", "{}")]).text("Too late.");
-    let agent = agent(&model, Toolset::new().with(store).with(late).with(charge));
+    let agent = agent(&model, Toolset::new().with_tool(store).with_tool(late).with_tool(charge));
     let output = agent.run("Go.").await.unwrap();
     let late = output.results_of("late").next().unwrap();
     assert_eq!(
@@ -173,7 +173,7 @@ async fn hand_off_cannot_be_pushed() {
     let kitchen = ScriptedModel::new().text("Soup.");
     let table = RouteTable::new([Route::new("reception", "Greets."), Route::new("kitchen", "Cooks.")]);
     let agents = [
-        ("reception", agent(&reception, Toolset::new().with(push))),
+        ("reception", agent(&reception, Toolset::new().with_tool(push))),
         ("kitchen", agent(&kitchen, Toolset::new())),
     ];
     let output = Handoffs::new(table, agents).unwrap().run("Hungry.").await.unwrap();
@@ -186,19 +186,19 @@ async fn hand_off_cannot_be_pushed() {
 #[tokio::test]
 async fn run_without_an_agent_executes_pushed_calls() {
     let (charge, count) = charge();
-    let tools = Toolset::new().with(pay(|_| Ok("paid".into()))).with(charge);
+    let tools = Toolset::new().with_tool(pay(|_| Ok("paid".into()))).with_tool(charge);
     let list = tools.list(&Default::default()).await;
     let step = Step::new(&list, &NativeCalls, Timestamp::default());
     let mut run = Run::new(&RunConfig::default(), "Pay.".into()).unwrap();
     let Effect::Chat(_) = advance(&mut run, &step).unwrap() else { panic!("no request") };
     let message =
         AssistantMessage { tool_calls: vec![ToolCall::new("a", "pay", "{}")], ..AssistantMessage::default() };
-    run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+    run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
     while let Effect::Call(CallBatch { calls, .. }) = advance(&mut run, &step).unwrap() {
         let [call] = calls.as_slice() else { panic!("{calls:?}") };
         let (id, queue) = (call.id.clone(), PendingQueue::new());
         let handle = queue.handle(&tools, &RunContext::default()).await;
-        let states = [(id.clone(), State::new().with(handle))].into();
+        let states = [(id.clone(), HostState::new().with_value(handle))].into();
         let batch = Batch { tools: list.clone(), calls, states, ..Batch::default() };
         let result = tools.pipeline().call_all(batch).await.remove(0).into_result();
         let pushed = queue.into_calls();
@@ -214,5 +214,5 @@ async fn run_without_an_agent_executes_pushed_calls() {
     let error = run.add_calls([ToolCall::new("a", "charge", "{}")]).unwrap_err();
     assert_eq!(error, RunError::DuplicateCallId("a".to_owned()));
     assert_eq!(count.load(Ordering::Relaxed), 1);
-    assert_eq!(QueuedResults::of(run.transcript()).iter().count(), 1);
+    assert_eq!(QueuedResults::from_transcript(run.transcript()).iter().count(), 1);
 }

@@ -13,11 +13,11 @@ use haft_core::{
     message::{AssistantMessage, MessageBody},
     pipeline::{CallRecord, Recorder},
     tool,
-    tool::{DynamicTool, RunContext, State, ToolPolicy},
+    tool::{DynamicTool, HostState, RunContext, ToolPolicy},
 };
 use haft_react::{
     PendingQueue, QueueHandle, ReactAgent, Trajectory,
-    queue::{Queued, QueuedResults},
+    queue::{QueuedOutcome, QueuedResults},
     run::is_hint,
 };
 use haft_testing::ScriptedModel;
@@ -38,7 +38,7 @@ fn label() -> DynamicTool {
 }
 
 fn tools() -> Toolset {
-    calculator().with(label()).with(fails())
+    calculator().with_tool(label()).with_tool(fails())
 }
 
 /// Returns a copy of `queue` after a round trip through JSON.
@@ -61,11 +61,11 @@ async fn results_and_failures_replace_their_placeholders() {
     let sum = calls.push("add", json!({"x": 17, "y": 25})).unwrap();
     let text = format!("{sum}, {}; again {sum}.", calls.push("fail", json!({})).unwrap());
     assert_eq!(
-        queue.show(&text),
+        queue.resolve_text(&text),
         "[add is not executed], [fail is not executed]; again [add is not executed]."
     );
     execute(&mut queue, &tools).await;
-    assert_eq!(queue.show(&text), "42, [fail failed: no luck]; again 42.");
+    assert_eq!(queue.resolve_text(&text), "42, [fail failed: no luck]; again 42.");
 }
 
 #[tokio::test]
@@ -94,12 +94,12 @@ async fn tool_with_state_can_be_pushed() {
         cents * rate.0
     }
 
-    let tools = Toolset::new().with(Convert);
-    let run = RunContext { state: State::new().with(Rate(2)), ..RunContext::default() };
+    let tools = Toolset::new().with_tool(Convert);
+    let run = RunContext { state: HostState::new().with_value(Rate(2)), ..RunContext::default() };
     let mut queue = PendingQueue::new();
     let placeholder = queue.handle(&tools, &run).await.push("convert", json!({"cents": 21})).unwrap();
     queue.execute(&tools, run).await;
-    assert_eq!(queue.show(&placeholder), "42");
+    assert_eq!(queue.resolve_text(&placeholder), "42");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn placeholders_are_unique_and_unpredictable() {
     execute(&mut queue, &tools).await;
     for text in ["pending_", "pending_00000000000000000000000000000001", "pending_é", "a pending_0x pending_"]
     {
-        assert_eq!(queue.show(text), text);
+        assert_eq!(queue.resolve_text(text), text);
     }
 }
 
@@ -130,7 +130,7 @@ async fn result_is_an_input_of_the_next_call() {
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     assert_eq!(
-        queue.show(&format!("{label} {twice} {none}")),
+        queue.resolve_text(&format!("{label} {twice} {none}")),
         "<it is 3> 6 [label failed: not run: it needs the result of fail, which failed]"
     );
 }
@@ -162,7 +162,7 @@ async fn queue_uses_the_pipeline() {
         });
         tool.with_definition(|it| it.with_policy(ToolPolicy { sequential, ..ToolPolicy::default() }))
     };
-    let tools = Toolset::new().with(note("a", false)).with(note("alone", true));
+    let tools = Toolset::new().with_tool(note("a", false)).with_tool(note("alone", true));
     let tools = tools.with_pipeline(Pipeline::new().with_recorder(log.clone()));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
@@ -178,7 +178,7 @@ async fn queue_uses_the_pipeline() {
 #[tokio::test]
 async fn calls_of_a_saved_queue_run_once() {
     let (add, count) = counted(&add());
-    let tools = Toolset::new().with(add);
+    let tools = Toolset::new().with_tool(add);
     let queue = PendingQueue::new();
     let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
 
@@ -186,7 +186,7 @@ async fn calls_of_a_saved_queue_run_once() {
     execute(&mut queue, &tools).await;
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
-    assert_eq!(queue.show(&sum), "3");
+    assert_eq!(queue.resolve_text(&sum), "3");
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
@@ -196,18 +196,18 @@ async fn calls_of_a_saved_queue_run_once() {
 async fn interrupted_calls_run_again_only_if_idempotent() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let look = plain("look", || async { "seen" }).with_definition(|it| it.with_policy(policy));
-    let tools = calculator().with(look);
+    let tools = calculator().with_tool(look);
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
     let text = [calls.push("add", json!({"x": 1, "y": 2})).unwrap(), calls.push("look", json!({})).unwrap()];
     let list = tools.list(&Default::default()).await;
-    assert_eq!(queue.hand_out(&list).unwrap().calls.len(), 2);
-    assert_eq!(queue.hand_out(&list), None);
+    assert_eq!(queue.next_batch(&list).unwrap().calls.len(), 2);
+    assert_eq!(queue.next_batch(&list), None);
 
     let mut queue = reloaded(&queue);
     execute(&mut queue, &tools).await;
     expect!["[add failed: unconfirmed, it may or may not have happened: the process that made the call is gone] seen"]
-        .assert_eq(&queue.show(&text.join(" ")));
+        .assert_eq(&queue.resolve_text(&text.join(" ")));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn newer_queue_format_is_rejected() {
 
 #[tokio::test]
 async fn cancellation_gives_every_call_a_result() {
-    let tools = tools().with(plain("hang", std::future::pending::<()>));
+    let tools = tools().with_tool(plain("hang", std::future::pending::<()>));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
     let hang = calls.push("hang", json!({})).unwrap();
@@ -253,16 +253,16 @@ async fn cancellation_gives_every_call_a_result() {
     );
     assert_eq!(waiting, []);
     expect!["[hang failed: cancelled] [label failed: not run: it needs the result of hang, which failed]"]
-        .assert_eq(&queue.show(&format!("{hang} {next}")));
+        .assert_eq(&queue.resolve_text(&format!("{hang} {next}")));
     calls.push("fail", json!({})).unwrap();
     queue.cancel();
-    assert!(queue.results().iter().all(|(_, queued)| matches!(queued, Queued::Executed(_))));
+    assert!(queue.results().iter().all(|(_, queued)| matches!(queued, QueuedOutcome::Executed(_))));
 }
 
 #[tokio::test]
 async fn queued_call_can_need_an_approval() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let tools = Toolset::new().with(add().with_definition(|it| it.with_policy(policy)));
+    let tools = Toolset::new().with_tool(add().with_definition(|it| it.with_policy(policy)));
     let mut queue = PendingQueue::new();
     let calls = handle(&queue, &tools).await;
     let first = calls.push("add", json!({"x": 1, "y": 2})).unwrap();
@@ -272,40 +272,40 @@ async fn queued_call_can_need_an_approval() {
 
     let mut queue = reloaded(&queue);
     assert!(queue.on_decision(&second, Decision::approved()).is_err());
-    queue.on_decision(&first, Decision::approved_with(json!({"x": 10, "y": 2}))).unwrap();
+    queue.on_decision(&first, Decision::approved_with_arguments(json!({"x": 10, "y": 2}))).unwrap();
     assert!(queue.on_decision(&first, Decision::approved()).is_err(), "a second decision must be rejected");
     let pending = queue.execute(&tools, RunContext::default()).await;
     let expected = PendingKind::Approval { arguments: json!({"x": 12, "y": 2}) };
     assert_eq!(pending[0].pending.kind, expected, "the approval must show the resolved arguments");
     queue.on_decision(&second, Decision::denied("no")).unwrap();
     assert_eq!(queue.execute(&tools, RunContext::default()).await, []);
-    assert_eq!(queue.show(&second), "[add failed: denied: no]");
+    assert_eq!(queue.resolve_text(&second), "[add failed: denied: no]");
 }
 
 #[tokio::test]
 async fn placeholders_are_replaced_in_all_values_and_messages() {
-    let tools = Toolset::new().with(plain("three", || async { ToolOutput::structured(json!(3)) }));
+    let tools = Toolset::new().with_tool(plain("three", || async { ToolOutput::structured(json!(3)) }));
     let mut queue = PendingQueue::new();
     let sum = handle(&queue, &tools).await.push("three", json!({})).unwrap();
     execute(&mut queue, &tools).await;
     let results = queue.results();
     assert_eq!(
-        results.in_value(&json!({"sum": sum, "text": [format!("= {sum}")], "other": 1})),
+        results.resolve_value(&json!({"sum": sum, "text": [format!("= {sum}")], "other": 1})),
         Some(json!({"sum": 3, "text": ["= 3"], "other": 1}))
     );
-    assert_eq!(results.in_value(&json!(["no placeholder"])), None);
-    let resolved_text = |message: Message| results.in_message(&message).map(|it| it.text());
+    assert_eq!(results.resolve_value(&json!(["no placeholder"])), None);
+    let resolved_text = |message: Message| results.resolve_message(&message).map(|it| it.text());
     assert_eq!(resolved_text(Message::user(format!("Is it {sum}?"))).unwrap(), "Is it 3?");
     assert_eq!(resolved_text(Message::assistant(format!("It is {sum}."))).unwrap(), "It is 3.");
     assert_eq!(resolved_text(Message::user(Content::json(json!({"sum": sum})))).unwrap(), r#"{"sum":3}"#);
     let output = ToolOutput::structured(json!({"sum": sum}));
-    let result = results.in_result(&ToolResult::done("a", "draw", output)).unwrap();
+    let result = results.resolve_result(&ToolResult::done("a", "draw", output)).unwrap();
     assert_eq!(
         (&*result.model_text(), result.output().unwrap().to_value()),
         (r#"{"sum":3}"#, json!({"sum": 3}))
     );
     let failed = ToolResult::failed("a", "draw", &ToolError::failed(format!("{sum} are too many")));
-    assert_eq!(results.in_result(&failed).unwrap().model_text(), "3 are too many");
+    assert_eq!(results.resolve_result(&failed).unwrap().model_text(), "3 are too many");
     assert_eq!(resolved_text(Message::user("No placeholder.")), None);
 }
 
@@ -313,11 +313,11 @@ async fn placeholders_are_replaced_in_all_values_and_messages() {
 /// times.
 #[tokio::test]
 async fn length_of_a_text_with_results_is_bounded() {
-    let tools = Toolset::new().with(plain("long", || async { "x".repeat(100 << 10) }));
+    let tools = Toolset::new().with_tool(plain("long", || async { "x".repeat(100 << 10) }));
     let mut queue = PendingQueue::new();
     let long = handle(&queue, &tools).await.push("long", json!({})).unwrap();
     execute(&mut queue, &tools).await;
-    let text = queue.show(&long.repeat(1_000)).into_owned();
+    let text = queue.resolve_text(&long.repeat(1_000)).into_owned();
     assert!(text.len() < 2 << 20, "{} bytes", text.len());
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
@@ -327,7 +327,7 @@ async fn length_of_a_text_with_results_is_bounded() {
 fn queued_results(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
         let result = ToolResult::done(placeholder(number), "draw", output);
-        (placeholder(number), serde_json::to_value(Queued::Executed(result.into())).unwrap())
+        (placeholder(number), serde_json::to_value(QueuedOutcome::Executed(result.into())).unwrap())
     });
     serde_json::from_value(results.collect::<serde_json::Map<_, _>>().into()).unwrap()
 }
@@ -344,16 +344,16 @@ fn nested_results_are_resolved_once() {
         0 => (number, ToolOutput::from("x".repeat(1_000))),
         _ => (number, ToolOutput::from(placeholder(number - 1).repeat(50))),
     }));
-    let text = texts.in_text(&placeholder(6)).into_owned();
+    let text = texts.resolve_text(&placeholder(6)).into_owned();
     assert!(text.len() < 2 << 20 && !text.contains("pending_"), "{} bytes", text.len());
 
     let data = queued_results((0..7).map(|number| match number {
         0 => (number, ToolOutput::structured(json!("x".repeat(1_000)))),
         _ => (number, ToolOutput::structured(json!(vec![placeholder(number - 1); 50]))),
     }));
-    let text = data.in_value(&json!(placeholder(6))).unwrap().to_string();
+    let text = data.resolve_value(&json!(placeholder(6))).unwrap().to_string();
     assert!(text.len() < 2 << 20 && !text.contains("pending_"), "{} bytes", text.len());
-    let texts = texts.in_value(&json!(vec![placeholder(5); 50])).unwrap().to_string();
+    let texts = texts.resolve_value(&json!(vec![placeholder(5); 50])).unwrap().to_string();
     assert!(
         texts.contains("left out") && !texts.contains("pending_"),
         "structured data must have the same limit as text"
@@ -364,18 +364,19 @@ fn nested_results_are_resolved_once() {
 /// but the structured output contains the complete results.
 #[test]
 fn length_of_a_result_with_results_is_bounded() {
-    let stored = ToolOutput { stored: Some("whole".to_owned()), ..ToolOutput::from("y".repeat(60 << 10)) };
+    let stored =
+        ToolOutput { result_handle: Some("whole".to_owned()), ..ToolOutput::from("y".repeat(60 << 10)) };
     let results = queued_results([(0, ToolOutput::from("x".repeat(60 << 10))), (1, stored)]);
     let placeholders = json!([placeholder(0), placeholder(0), placeholder(1)]);
     let structured = ToolOutput::structured(placeholders.clone());
-    let result = results.in_result(&ToolResult::done("a", "draw", structured)).unwrap();
+    let result = results.resolve_result(&ToolResult::done("a", "draw", structured)).unwrap();
     assert!(result.model_text().len() < limits::RESULT_BYTES + 200, "{} bytes", result.model_text().len());
     assert!(result.model_text().contains("the whole result is stored as"));
     let data = result.output().unwrap().to_value();
     assert_eq!(data.to_string().len(), 180 * 1024 + json!(["", "", ""]).to_string().len());
 
     let result = ToolResult::done("a", "draw", ToolOutput::from(placeholder(0).repeat(9)));
-    let text = results.in_message(&Message::tool(result)).unwrap().text();
+    let text = results.resolve_message(&Message::tool(result)).unwrap().text();
     assert!(text.len() < limits::RESULT_BYTES + 1_000, "{} bytes", text.len());
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
@@ -389,7 +390,7 @@ async fn later_results_replace_placeholders_in_earlier_results() {
         Ok::<_, ToolError>(format!("({placeholder})"))
     });
     let model = ScriptedModel::new().calls([("a", "outer", "{}")]).text("3.");
-    let agent = ReactAgent::new(model.clone(), calculator().with(Render).with(outer)).unwrap();
+    let agent = ReactAgent::new(model.clone(), calculator().with_tool(Render).with_tool(outer)).unwrap();
     agent.run("Go.").await.unwrap();
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
@@ -405,7 +406,7 @@ async fn note_of_a_queue_applies_to_earlier_messages() {
             .into_iter()
             .collect();
     execute(&mut queue, &tools).await;
-    transcript.push(queue.note().unwrap());
+    transcript.push(queue.results_message().unwrap());
     let before = transcript.clone();
 
     let model = ScriptedModel::new().text("Three.");
@@ -428,7 +429,7 @@ fn render(x: i64, y: i64, #[tool(state)] calls: QueueHandle) -> Result<String, T
 }
 
 fn rendering(model: &ScriptedModel) -> ReactAgent {
-    ReactAgent::new(model.clone(), calculator().with(Render)).unwrap()
+    ReactAgent::new(model.clone(), calculator().with_tool(Render)).unwrap()
 }
 
 #[tokio::test]
@@ -448,11 +449,11 @@ async fn model_reads_the_results_of_pushed_calls() {
     let answer = output.into_answer().unwrap();
     let texts: Vec<_> = answer.steps.iter().map(|step| step.result.model_text().into_owned()).collect();
     assert_eq!(texts, ["Sum: 3", "Sum: 7"]);
-    assert_eq!(Trajectory::of(&answer.transcript).steps[0].observation, "Sum: 3");
+    assert_eq!(Trajectory::from_transcript(&answer.transcript).steps[0].observation, "Sum: 3");
     assert_paired(&answer.transcript);
     let texts: Vec<_> = answer.transcript.messages().iter().map(|it| it.text()).collect();
     assert!(texts[2].starts_with("Sum: pending_"), "the transcript must keep its placeholders: {texts:?}");
-    let results = QueuedResults::of(&answer.transcript);
+    let results = QueuedResults::from_transcript(&answer.transcript);
     assert_eq!(results.iter().count(), 2);
 
     // The note with the results is part of the transcript, so the next run shows them as well.
@@ -480,7 +481,7 @@ async fn suspended_queued_call_suspends_the_run() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let tools = || {
         let policy = policy.clone();
-        Toolset::new().with(Render).with(add().with_definition(|it| it.with_policy(policy)))
+        Toolset::new().with_tool(Render).with_tool(add().with_definition(|it| it.with_policy(policy)))
     };
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");
     let agent = ReactAgent::new(model.clone(), tools()).unwrap();
@@ -510,8 +511,11 @@ async fn cancelled_run_closes_its_queue() {
         Ok::<_, ToolError>(format!("{first} {second}"))
     });
     let model = ScriptedModel::new().calls([("a", "push", "{}")]);
-    let agent =
-        ReactAgent::builder(model).tools(tools().with(hang).with(push)).pending_queue().build().unwrap();
+    let agent = ReactAgent::builder(model)
+        .tools(tools().with_tool(hang).with_tool(push))
+        .pending_queue()
+        .build()
+        .unwrap();
     let context = RunContext::default();
     let token = context.cancellation.clone();
     let mut events = agent.stream(RunInput::new("Go.").with_context(context));
@@ -545,8 +549,8 @@ async fn queued_calls_count_towards_the_limits() {
     let limits = RunLimits { tool_calls: Some(1), ..RunLimits::default() };
     let error = rendering(&model).run(RunInput::new("Render.").with_limits(limits)).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::ToolCalls(1))));
-    let results = QueuedResults::of(&error.transcript);
-    let (_, Queued::Executed(result)) = results.iter().next().unwrap() else { panic!() };
+    let results = QueuedResults::from_transcript(&error.transcript);
+    let (_, QueuedOutcome::Executed(result)) = results.iter().next().unwrap() else { panic!() };
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
@@ -559,7 +563,8 @@ async fn recursive_pushes_are_limited() {
     });
     let (again, count) = counted(&again);
     let model = ScriptedModel::new().calls([("a", "again", "{}")]).text("Enough.");
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with(again)).pending_queue().build().unwrap();
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with_tool(again)).pending_queue().build().unwrap();
     assert_eq!(agent.run("Go.").await.unwrap().text().unwrap(), "Enough.");
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
@@ -582,7 +587,7 @@ async fn placeholders_in_an_answer_are_replaced() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
     let sum = handle(&queue, &tools).await.push("add", json!({"x": 1, "y": 2})).unwrap();
     execute(&mut queue, &tools).await;
-    let history: Transcript = [Message::user("Hi"), queue.note().unwrap()].into_iter().collect();
+    let history: Transcript = [Message::user("Hi"), queue.results_message().unwrap()].into_iter().collect();
     let reply = AssistantMessage::from(format!("It is {sum}."));
     let model = ScriptedModel::new().reply(haft_core::model::ChatResponse::new(reply));
     let agent = ReactAgent::new(model, calculator()).unwrap();
@@ -595,7 +600,7 @@ async fn placeholders_in_an_answer_are_replaced() {
 #[tokio::test]
 async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];
-    let tools = || tools().with(Render);
+    let tools = || tools().with_tool(Render);
     let plain = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
     let checked = ReactAgent::builder(ScriptedModel::new().calls(call)).tools(tools()).pending_queue();
     let checked = checked.output_validator(|mut output, _| async move {
@@ -619,7 +624,8 @@ async fn outputs_of_a_stop_tool_are_validated_with_results_of_pushed_calls() {
     let sum = plain("sum", || async { ToolOutput::structured(json!(42)) });
     let model = ScriptedModel::new().calls([("a", "total", "{}")]);
     let outputs = haft_core::Schema::new(json!({"properties": {"sum": {"type": "integer"}}})).unwrap();
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with(total).with(sum)).pending_queue();
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with_tool(total).with_tool(sum)).pending_queue();
     let agent = agent.stop_on(["total"]).outputs(outputs).build().unwrap();
     let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.outputs.get("sum"), Some(&json!(42)));

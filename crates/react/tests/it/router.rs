@@ -238,11 +238,11 @@ async fn suspended_run_is_resumed_by_its_route() {
     let output = router.run(RunInput::resume(suspended.clone(), decisions.clone())).await.unwrap();
     assert_eq!(output.text().unwrap(), "3.");
 
-    let foreign = haft_core::agent::SuspendedRun { state: json!({"version": 1}), ..suspended.clone() };
+    let foreign = haft_core::agent::SuspendedRun { checkpoint: json!({"version": 1}), ..suspended.clone() };
     let error = router.run(RunInput::resume(foreign, decisions.clone())).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::InvalidInput(_)), "{error}");
     let gone = haft_core::agent::SuspendedRun {
-        state: json!({"route": "gone", "state": suspended.state["state"]}),
+        checkpoint: json!({"route": "gone", "checkpoint": suspended.checkpoint["checkpoint"]}),
         ..suspended
     };
     let error = router.run(RunInput::resume(gone, decisions)).await.unwrap_err();
@@ -256,7 +256,7 @@ fn calculator_with_approval() -> Toolset {
     };
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let add = ToolDefinition::new(ToolName::new("add").unwrap(), Schema::object()).with_policy(policy);
-    Toolset::new().with(DynamicTool::new(add, |_, _| async { 3 }))
+    Toolset::new().with_tool(DynamicTool::new(add, |_, _| async { 3 }))
 }
 
 #[tokio::test]

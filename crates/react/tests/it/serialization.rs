@@ -7,7 +7,7 @@ use haft_core::{
     Message, RunInput, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
     agent::{RunLimits, SuspendedRun},
     call::{Decision, Decisions, Pending, PendingCall, PendingKind},
-    content::{Bytes, Content, ResourceBody},
+    content::{BinaryData, Content, ResourceBody},
     message::{AssistantMessage, MessageBody},
     model::{ChatResponse, ChatSettings, ToolChoice},
     toolset::ToolList,
@@ -84,7 +84,7 @@ fn invalid_run_is_rejected_with_its_path() {
         at `transcript`: transcript format 7 is not known here, only 1: read it with the version of haft that wrote it
         at `transcript`: at `messages[0].body`: missing field `content`"#]].assert_eq(&errors.join("\n"));
 
-    let suspended = SuspendedRun { pending: Vec::new(), state: json!({"version": 1}) };
+    let suspended = SuspendedRun { pending: Vec::new(), checkpoint: json!({"version": 1}) };
     let error = Run::new(&RunConfig::default(), RunInput::resume(suspended, Decisions::new())).unwrap_err();
     assert!(
         error.to_string().starts_with("the run cannot begin: the suspended run cannot be read"),
@@ -121,7 +121,7 @@ fn head_of_a_run_does_not_grow_with_the_conversation() {
             let call =
                 ToolCall::new("", "look", json!({"n": number, "words": "w".repeat(words)}).to_string());
             let message = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
-            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+            run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
             let Effect::Call(batch) = advance(&mut run, &step(&tools)).unwrap() else { panic!("no calls") };
             let output = ToolOutput::from("o".repeat(words));
             run.on_result(&batch.calls[0].id, ToolResult::done("", "", output)).unwrap();
@@ -150,7 +150,7 @@ fn head_of_a_run_does_not_grow_with_the_conversation() {
 fn effect_must_be_completed_before_the_next() {
     let tools = ToolList::default();
     let mut run = Run::new(&RunConfig::default(), RunInput::new("Hi")).unwrap();
-    assert!(run.on_chat(Ok(NativeCalls.fold(ChatResponse::new("too early"), None))).is_err());
+    assert!(run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new("too early"), None))).is_err());
     assert!(matches!(advance(&mut run, &step(&tools)).unwrap(), Effect::Chat(_)));
     let error = advance(&mut run, &step(&tools)).unwrap_err().to_string();
     assert!(error.contains(&RunError::RequestUnderWay.to_string()), "{error}");
@@ -195,7 +195,7 @@ fn values() -> impl Strategy<Value = Value> {
 /// Generates message content of every type.
 fn contents() -> impl Strategy<Value = Content> {
     let text = || any::<String>();
-    let bytes = || vec(any::<u8>(), 0..8).prop_map(Bytes::from);
+    let bytes = || vec(any::<u8>(), 0..8).prop_map(BinaryData::from);
     let body = prop_oneof![text().prop_map(ResourceBody::Text), bytes().prop_map(ResourceBody::Blob)];
     prop_oneof![
         text().prop_map(Content::text),
@@ -229,7 +229,7 @@ fn outputs() -> impl Strategy<Value = ToolOutput> {
             content,
             structured,
             warnings,
-            stored,
+            result_handle: stored,
             metadata: metadata.into_iter().collect(),
         })
 }
@@ -248,7 +248,7 @@ fn messages() -> impl Strategy<Value = Message> {
     ];
     (body, metadata, option::of(any::<i64>())).prop_map(|(body, metadata, at)| {
         let message = Message::new(body).with_metadata(metadata);
-        if let Some(at) = at { message.at(Timestamp::from_unix_millis(at)) } else { message }
+        if let Some(at) = at { message.with_created_at(Timestamp::from_unix_millis(at)) } else { message }
     })
 }
 
@@ -315,8 +315,8 @@ proptest! {
         assert_round_trip(&run);
         let tool_calls = ["a", "b", "c"].map(|id| ToolCall::new(id, "tool", arguments.as_str())).into();
         let reply = ChatResponse::new(AssistantMessage { tool_calls, reasoning: Some(arguments), ..AssistantMessage::default() });
-        let usage = Usage { cached_input_tokens: tokens, ..Usage::of_request(tokens, tokens) };
-        run.on_chat(Ok(NativeCalls.fold(ChatResponse { usage, ..reply }, None))).unwrap();
+        let usage = Usage { cached_input_tokens: tokens, ..Usage::one_request(tokens, tokens) };
+        run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse { usage, ..reply }, None))).unwrap();
         assert_round_trip(&run);
         let Effect::Call(batch) = advance(&mut run, &step).unwrap() else { panic!("no calls") };
         assert_round_trip(&run);
@@ -324,12 +324,12 @@ proptest! {
         run.on_result("a", ToolResult { duration: Duration::new(tokens, 7), ..result }).unwrap();
         let kinds = [PendingKind::Approval { arguments: approval_arguments.clone() }, PendingKind::External];
         for (call, kind) in batch.calls.into_iter().skip(1).zip(kinds) {
-            let pending = Pending::new(kind).with_state(state.clone());
+            let pending = Pending::new(kind).with_continuation(state.clone());
             run.on_pending(PendingCall { call, pending }).unwrap();
         }
         assert_round_trip(&run);
         prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Wait(_)));
-        run.on_decision("b", Decision::approved_with(approval_arguments)).unwrap();
+        run.on_decision("b", Decision::approved_with_arguments(approval_arguments)).unwrap();
         run.on_decision("c", Decision::output(output)).unwrap();
         assert_round_trip(&run);
         let Effect::Call(_) = advance(&mut run, &step).unwrap() else { panic!("no calls") };
@@ -340,7 +340,7 @@ proptest! {
         prop_assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
         let message = AssistantMessage { content: answer, ..AssistantMessage::default() };
         if !message.is_empty() {
-            run.on_chat(Ok(NativeCalls.fold(ChatResponse::new(message), None))).unwrap();
+            run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
             let Effect::Check(mut output) = advance(&mut run, &step).unwrap() else { panic!("no check") };
             assert_round_trip(&run);
             output.text += "!";

@@ -10,7 +10,7 @@ use haft_core::{
     usage::Usage,
 };
 use haft_react::{
-    AtLimit, BuildError, OutputStrategy, ReactAgent, ReactAgentBuilder, Trajectory, run::is_hint,
+    AgentBuildError, LimitAction, OutputStrategy, ReactAgent, ReactAgentBuilder, Trajectory, run::is_hint,
 };
 use haft_testing::ScriptedModel;
 use serde_json::json;
@@ -166,14 +166,14 @@ async fn outputs_are_extracted_after_failed_calls() {
         r#"{"sum":0}"#,
     )]);
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(broken))
+        .tools(Toolset::new().with_tool(broken))
         .outputs(sum())
         .limits(requests(2))
-        .at_limit(AtLimit::Answer)
+        .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
     let answer = agent.run("How many?").await.unwrap().into_answer().unwrap();
-    let trajectory = Trajectory::of(&answer.transcript);
+    let trajectory = Trajectory::from_transcript(&answer.transcript);
     let observations: Vec<_> = trajectory.steps.iter().map(|step| step.observation.as_str()).collect();
     assert_eq!(observations, ["the page is gone", "the page is gone", "Completed."]);
     assert_eq!((&answer.outputs["sum"], answer.stop_reason), (&json!(0), StopReason::LimitReached));
@@ -193,7 +193,7 @@ async fn zero_requests_leave_only_the_extraction() {
             model.text(r#"{"thought":"","tool_name":"finish","tool_args":{"sum":42}}"#)
         };
         let agent = builder(&model)
-            .at_limit(AtLimit::Answer)
+            .limit_action(LimitAction::Answer)
             .output_strategy(OutputStrategy::Extraction)
             .build()
             .unwrap();
@@ -206,21 +206,27 @@ async fn zero_requests_leave_only_the_extraction() {
 /// requests.
 #[tokio::test]
 async fn extraction_counts_towards_the_limits() {
-    for (allowed, at_limit, expected) in
-        [(1, AtLimit::Fail, 1), (2, AtLimit::Fail, 2), (1, AtLimit::Answer, 2), (3, AtLimit::Answer, 4)]
-    {
+    for (allowed, limit_action, expected) in [
+        (1, LimitAction::Fail, 1),
+        (2, LimitAction::Fail, 2),
+        (1, LimitAction::Answer, 2),
+        (3, LimitAction::Answer, 4),
+    ] {
         let wrong = r#"{"sum":"many"}"#;
         let model = ScriptedModel::new().text("Known.");
         let model = (1..expected).fold(model, |model, _| model.calls([("a", "finish", wrong)]));
-        let agent =
-            builder(&model).output_strategy(OutputStrategy::Extraction).at_limit(at_limit).build().unwrap();
+        let agent = builder(&model)
+            .output_strategy(OutputStrategy::Extraction)
+            .limit_action(limit_action)
+            .build()
+            .unwrap();
         let error = agent.run(ask().with_limits(requests(allowed))).await.unwrap_err();
         assert!(matches!(*error.kind, AgentErrorKind::LimitReached(_)), "{error}");
-        assert_eq!(model.requests().len(), expected, "{allowed} {at_limit:?}");
+        assert_eq!(model.requests().len(), expected, "{allowed} {limit_action:?}");
         assert_paired(&error.transcript);
     }
     let tokens = RunLimits { total_tokens: Some(5), ..RunLimits::default() };
-    let costly = ChatResponse { usage: Usage::of_request(9, 1), ..ChatResponse::new("Known.") };
+    let costly = ChatResponse { usage: Usage::one_request(9, 1), ..ChatResponse::new("Known.") };
     let model = ScriptedModel::new().reply(costly);
     let agent = builder(&model).output_strategy(OutputStrategy::Extraction).build().unwrap();
     let error = agent.run(ask().with_limits(tokens)).await.unwrap_err();
@@ -279,7 +285,7 @@ fn closed_outputs_with_chain_of_thought_are_an_error() {
     };
     for outputs in closed {
         let error = build(&outputs).err();
-        assert!(matches!(error, Some(BuildError::ClosedOutputs { .. })), "{outputs}: {error:?}");
+        assert!(matches!(error, Some(AgentBuildError::ClosedOutputs { .. })), "{outputs}: {error:?}");
     }
     for open in
         [sum.clone(), json!({"type": "object", "oneOf": [{"required": ["sum"]}, {"required": ["none"]}]})]

@@ -79,7 +79,7 @@ async fn deprecated_tool_is_logged_once_per_run() {
     let model = ScriptedModel::new().calls(call).calls([("", "add", r#"{"x":1,"y":2}"#)]).text("42");
     let replacement = Deprecation { replacement: Some("sum".to_owned()), note: None };
     let old = add().with_definition(|it| it.with_deprecation(replacement));
-    let agent = ReactAgent::new(model, Toolset::new().with(old)).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(old)).unwrap();
     let (_, written) = run_with_trace(Level::WARN, FmtSpan::NONE, "17 + 25?", agent).await;
     assert_eq!(written.trim(), r#"WARN tool "add" is deprecated; use "sum""#);
 }
@@ -98,7 +98,7 @@ fn canary_agent(canary: &str, with_content: bool) -> ReactAgent {
         .text(canary)
         .text(canary);
     ReactAgent::builder(model)
-        .tools(Toolset::new().with(echo))
+        .tools(Toolset::new().with_tool(echo))
         .instructions(canary)
         .dynamic_instructions({
             let canary = canary.to_owned();

@@ -63,10 +63,11 @@ async fn step_can_use_another_model_in_its_own_dialect() {
 #[tokio::test]
 async fn step_has_the_price_of_its_model() {
     let reply =
-        |text: &str| ChatResponse { usage: Usage::of_request(1_000_000, 0), ..ChatResponse::new(text) };
+        |text: &str| ChatResponse { usage: Usage::one_request(1_000_000, 0), ..ChatResponse::new(text) };
     let main = ScriptedModel::new().with_profile(ModelProfile::new("large"));
     let other = text_model("small").reply(reply("Answer: Done."));
-    let prices = Prices::new().with("large", Price::new(10.0, 10.0)).with("small", Price::new(1.0, 1.0));
+    let prices =
+        Prices::new().with_price("large", Price::new(10.0, 10.0)).with_price("small", Price::new(1.0, 1.0));
     let agent = with_model(ReactAgent::builder(main).prices(prices), 0, &other).build().unwrap();
     let answer = agent.run("Go.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.usage.cost), ("Done.", Cost::new(1.0)));
@@ -77,7 +78,7 @@ async fn step_has_the_price_of_its_model() {
 #[tokio::test]
 async fn suspended_run_does_not_depend_on_the_model() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let tools = || Toolset::new().with(add().with_definition(|it| it.with_policy(policy.clone())));
+    let tools = || Toolset::new().with_tool(add().with_definition(|it| it.with_policy(policy.clone())));
     let main = ScriptedModel::new().text("It is 2.");
     let other = text_model("other").text("Thought: So.\nAction: add\nArguments: {\"x\":1,\"y\":1}");
     let agent = || with_model(ReactAgent::builder(main.clone()).tools(tools()), 0, &other).build().unwrap();
@@ -107,7 +108,7 @@ async fn step_can_use_another_dialect() {
 /// agent was built.
 #[tokio::test]
 async fn dialect_with_a_reserved_tool_name_ends_the_run() {
-    let tools = Toolset::new().with(plain("finish", || async {}));
+    let tools = Toolset::new().with_tool(plain("finish", || async {}));
     let agent = ReactAgent::builder(ScriptedModel::new()).tools(tools).prepare(|mut request, _| async move {
         request.use_dialect(JsonReact::new());
         Ok(request)

@@ -43,7 +43,7 @@ fn decisions<const N: usize>(decisions: [(&str, Decision); N]) -> Decisions {
 #[tokio::test]
 async fn external_call_suspends_the_run_until_its_output() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("A 42.");
-    let agent = ReactAgent::new(model.clone(), Toolset::new().with(external())).unwrap();
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(external())).unwrap();
 
     let suspended = suspended(agent.run("Draw.").await.unwrap());
     assert_eq!((suspended.pending.len(), &*suspended.pending[0].call.name), (1, "draw"));
@@ -70,7 +70,7 @@ async fn partial_decisions_leave_the_other_calls_suspended() {
             ("c", "add", r#"{"x":3,"y":3}"#),
         ])
         .text("Done.");
-    let agent = ReactAgent::new(model.clone(), Toolset::new().with(approved_add())).unwrap();
+    let agent = ReactAgent::new(model.clone(), Toolset::new().with_tool(approved_add())).unwrap();
 
     let parked_run = suspended(agent.run("Add.").await.unwrap());
     assert_eq!(
@@ -80,7 +80,7 @@ async fn partial_decisions_leave_the_other_calls_suspended() {
     let first = decisions([("b", Decision::denied("too much")), ("a", Decision::approved())]);
     let parked_run = suspended(agent.run(RunInput::resume(parked_run, first)).await.unwrap());
     assert_eq!(parked_run.pending.len(), 1);
-    let other = Decision::approved_with(json!({"x": 30, "y": 3}));
+    let other = Decision::approved_with_arguments(json!({"x": 30, "y": 3}));
     let output = agent.run(RunInput::resume(parked_run, decisions([("c", other)]))).await.unwrap();
 
     assert_eq!(output.text().unwrap(), "Done.");
@@ -103,7 +103,7 @@ fn echo(kind: &str, description: &str) -> Toolset {
     let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
     let definition = definition.with_description(description);
     Toolset::new()
-        .with(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
+        .with_tool(DynamicTool::new(definition, |arguments, _| async move { arguments["text"].to_string() }))
 }
 
 /// Behaviour D35 and X1: an approval is valid only for the arguments and the definition that were
@@ -136,7 +136,8 @@ async fn equivalent_definition_needs_no_second_approval() {
         let metadata = serde_json::Map::from_iter([("note".to_owned(), json!(note))]);
         let definition = ToolDefinition::new(ToolName::new("echo").unwrap(), schema).with_policy(policy);
         let definition = definition.with_metadata(metadata);
-        Toolset::new().with(DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() }))
+        Toolset::new()
+            .with_tool(DynamicTool::new(definition, |arguments, _| async move { arguments.to_string() }))
     };
     let model = ScriptedModel::new().calls([("a", "echo", r#"{"x":1}"#)]).text("Done.");
     let first_schema = r#"{"type":"object","properties":{"x":{"type":"integer","minimum":0}}}"#;
@@ -158,10 +159,10 @@ async fn invalid_approved_arguments_and_a_denial_are_returned_to_the_model() {
     let model = ScriptedModel::new().calls(calls).text("Done.");
     let (add, count) = counted(&add());
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
-    let tools = Toolset::new().with(add.with_definition(|it| it.with_policy(policy)));
+    let tools = Toolset::new().with_tool(add.with_definition(|it| it.with_policy(policy)));
     let agent = ReactAgent::new(model.clone(), tools).unwrap();
     let suspended = suspended(agent.run("Add.").await.unwrap());
-    let wrong = Decision::approved_with(json!({"x": "one"}));
+    let wrong = Decision::approved_with_arguments(json!({"x": "one"}));
     let decisions = decisions([("a", wrong), ("b", Decision::denied(""))]);
     agent.run(RunInput::resume(suspended, decisions)).await.unwrap();
     expect![[r#"
@@ -187,7 +188,7 @@ async fn output_of_an_external_tool_is_validated() {
     let calls = [("a", "measure", "{}"), ("b", "measure", r#"{ }"#), ("c", "measure", r#"{  }"#)];
     let model = ScriptedModel::new().calls(calls).text("Done.");
     let agent = ReactAgent::builder(model)
-        .tools(Toolset::new().with(measure))
+        .tools(Toolset::new().with_tool(measure))
         .max_repeated_calls(None)
         .build()
         .unwrap();
@@ -212,20 +213,20 @@ async fn input_of_a_person_is_validated() {
     let definition = ToolDefinition::new(ToolName::new("seat").unwrap(), Schema::object());
     let seat = || {
         DynamicTool::new(definition.clone(), |_, cx| async move {
-            match (cx.decision(), cx.pending_state()) {
+            match (cx.decision(), cx.continuation()) {
                 (Some(Decision::Input { value }), Some(train)) => {
                     ToolResponse::from(format!("{value} in {train}"))
                 }
                 _ => {
                     let schema = json!({"type": "integer", "minimum": 1}).as_object().cloned().unwrap();
                     let kind = PendingKind::Input { message: "Which seat?".to_owned(), schema };
-                    ToolResponse::Pending(Pending::new(kind).with_state(json!(7)))
+                    ToolResponse::Pending(Pending::new(kind).with_continuation(json!(7)))
                 }
             }
         })
     };
     let model = ScriptedModel::new().calls([("a", "seat", "{}")]).text("Done.");
-    let agent = || ReactAgent::new(model.clone(), Toolset::new().with(seat())).unwrap();
+    let agent = || ReactAgent::new(model.clone(), Toolset::new().with_tool(seat())).unwrap();
     let suspended = suspended(agent().run("Book.").await.unwrap());
     let with_input =
         |value| RunInput::resume(suspended.clone(), decisions([("a", Decision::Input { value })]));
@@ -239,7 +240,8 @@ async fn input_of_a_person_is_validated() {
 #[tokio::test]
 async fn second_decision_is_an_error() {
     let calls = [("a", "draw", "{}"), ("b", "draw", "{ }")];
-    let agent = ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with(external())).unwrap();
+    let agent =
+        ReactAgent::new(ScriptedModel::new().calls(calls), Toolset::new().with_tool(external())).unwrap();
     let first = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(first.clone()).unwrap();
     run.on_decision("a", Decision::output("1")).unwrap();
@@ -260,7 +262,7 @@ async fn second_decision_is_an_error() {
 async fn suspended_run_can_be_cancelled() {
     let calls = [("a", "draw", "{}"), ("b", "add", r#"{"x":1,"y":1}"#)];
     let model = ScriptedModel::new().calls(calls).text("Fine.");
-    let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(external())).unwrap();
     let suspended = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(suspended.clone()).unwrap();
     run.cancel();
@@ -287,7 +289,8 @@ async fn recovery_repeats_only_idempotent_calls() {
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let (look, look_count) = counted(&plain("look", || async { "seen" }));
     let (pay, pay_count) = counted(&plain("pay", || async { "done" }));
-    let tools = Toolset::new().with(look.with_definition(|it| it.with_policy(idempotent))).with(pay);
+    let tools =
+        Toolset::new().with_tool(look.with_definition(|it| it.with_policy(idempotent))).with_tool(pay);
     let model = ScriptedModel::new().calls([("a", "look", "{}"), ("b", "pay", "{}")]).text("Done.");
     let agent = ReactAgent::new(model, tools.clone()).unwrap();
     let list = tools.list(&Default::default()).await;
@@ -298,7 +301,7 @@ async fn recovery_repeats_only_idempotent_calls() {
     let saved = serde_json::to_string(&run).unwrap();
 
     let mut run: Run = serde_json::from_str(&saved).unwrap();
-    let open: Vec<_> = run.interrupted().into_iter().map(|call| call.name).collect();
+    let open: Vec<_> = run.interrupted_calls().into_iter().map(|call| call.name).collect();
     assert_eq!(open, ["look", "pay"]);
     run.recover(&list);
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
@@ -313,7 +316,7 @@ async fn recovery_repeats_only_idempotent_calls() {
 #[tokio::test]
 async fn decision_must_fit_its_call() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
-    let agent = ReactAgent::new(model, Toolset::new().with(approved_add())).unwrap();
+    let agent = ReactAgent::new(model, Toolset::new().with_tool(approved_add())).unwrap();
     let suspended = suspended(agent.run("Add.").await.unwrap());
 
     let wrong = RunInput::resume(suspended.clone(), decisions([("a", Decision::output("42"))]));
@@ -341,7 +344,7 @@ async fn decision_must_fit_its_call() {
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");
-    let agent = ReactAgent::new(model, calculator().with(external())).unwrap();
+    let agent = ReactAgent::new(model, calculator().with_tool(external())).unwrap();
     let suspended = suspended(agent.run("Draw.").await.unwrap());
     let mut run = Run::from_suspended(suspended).unwrap();
 
@@ -362,7 +365,7 @@ async fn new_prompt_while_calls_are_open_is_an_error() {
 #[tokio::test]
 async fn foreign_suspended_run_is_rejected() {
     let agent = ReactAgent::new(ScriptedModel::new(), calculator()).unwrap();
-    let foreign = SuspendedRun { pending: Vec::new(), state: json!({"some": "thing"}) };
+    let foreign = SuspendedRun { pending: Vec::new(), checkpoint: json!({"some": "thing"}) };
     let error = agent.run(RunInput::resume(foreign, Decisions::new())).await.unwrap_err().to_string();
     assert!(error.starts_with("the run cannot begin: the suspended run cannot be read: "), "{error}");
 }

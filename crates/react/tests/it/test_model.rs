@@ -33,7 +33,7 @@ fn rate(#[tool(range = 1..=5)] stars: u8) -> Result<String, String> {
 }
 
 fn tools() -> Toolset {
-    Toolset::new().with(Search).with(Read).with(Rate)
+    Toolset::new().with_tool(Search).with_tool(Read).with_tool(Rate)
 }
 
 fn lines(answer: &haft_core::agent::RunAnswer) -> Vec<String> {
@@ -61,7 +61,7 @@ async fn every_tool_is_called_once_before_the_answer() {
 
 #[tokio::test]
 async fn selected_tools_are_called_one_per_reply_without_parallel_calls() {
-    let model = TestModel::new().calling(["read", "search"]).answering("Done.");
+    let model = TestModel::new().with_calls(["read", "search"]).with_answer("Done.");
     let settings = ChatSettings { parallel_tool_calls: Some(false), ..ChatSettings::default() };
     let agent = ReactAgent::builder(model).tools(tools()).settings(settings).build().unwrap();
     let output = agent.run("Try two tools.").await.unwrap();
@@ -105,7 +105,7 @@ async fn unsatisfiable_schema_is_an_error_with_tool_and_path() {
         Schema::new(impossible).unwrap(),
     );
     let tool = tool::DynamicTool::new(definition, |_, _| async { Ok::<ToolOutput, ToolError>("ran".into()) });
-    let agent = ReactAgent::new(TestModel::new(), Toolset::new().with(tool)).unwrap();
+    let agent = ReactAgent::new(TestModel::new(), Toolset::new().with_tool(tool)).unwrap();
     let error = agent.run("Try all tools.").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::Model(_)));
     assert_eq!(

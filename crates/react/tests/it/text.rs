@@ -93,7 +93,7 @@ async fn text_dialect_runs_a_tool_and_finishes() {
         tool_args_1: {"answer":"It is 42."}
         observation_1: Completed.
     "#]]
-    .assert_eq(&Trajectory::of(&answer.transcript).to_string());
+    .assert_eq(&Trajectory::from_transcript(&answer.transcript).to_string());
 }
 
 #[tokio::test]

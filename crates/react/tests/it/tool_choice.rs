@@ -13,7 +13,7 @@ use haft_core::{
     tool::{DynamicTool, ToolPolicy},
     tool_fn,
 };
-use haft_react::{AtLimit, Dialect, JsonReact, OutputError, ReactAgent, TextReact, Trajectory};
+use haft_react::{Dialect, JsonReact, LimitAction, OutputError, ReactAgent, TextReact, Trajectory};
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
@@ -75,7 +75,7 @@ async fn reply_that_ignores_the_tool_choice_is_rejected() {
 
     let model = ScriptedModel::new().calls(add_call()).calls(add_call()).calls(add_call());
     let (add, ran) = counted(&add());
-    let tools = Toolset::new().with(add);
+    let tools = Toolset::new().with_tool(add);
     let agent = ReactAgent::builder(model.clone()).tools(tools).tool_choice(ToolChoice::None);
     let error = agent.build().unwrap().run("1 + 1?").await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
@@ -154,7 +154,7 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
         let is_none = choice == ToolChoice::None;
         let model = if is_none { ScriptedModel::new() } else { ScriptedModel::new().text(steps[0]) };
         let model = model.text(steps[1]);
-        let tools = calculator().with(plain("look", || async {}));
+        let tools = calculator().with_tool(plain("look", || async {}));
         let agent = ReactAgent::builder(model.clone()).tools(tools).dialect(dialect).tool_choice(choice);
         assert_eq!(agent.build().unwrap().run("1 + 1?").await.unwrap().text().unwrap(), "2");
         let requests = model.requests();
@@ -186,7 +186,7 @@ async fn last_request_overrides_a_forced_call() {
         .tools(calculator())
         .tool_choice(choice_of("add"))
         .limits(RunLimits { requests: Some(0), ..RunLimits::default() })
-        .at_limit(AtLimit::Answer)
+        .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
     assert_eq!(agent.run("1 + 1?").await.unwrap().text().unwrap(), "About 2.");
@@ -212,7 +212,7 @@ fn total() -> DynamicTool {
 async fn result_of_a_stop_tool_is_the_answer() {
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#), ("b", "total", r#"{"n":2}"#)]);
     let (add, ran) = counted(&add());
-    let tools = Toolset::new().with(total()).with(add);
+    let tools = Toolset::new().with_tool(total()).with_tool(add);
     let agent = ReactAgent::builder(model).tools(tools).outputs(sum()).stop_on(["total"]).build().unwrap();
 
     let answer = agent.run("Sum.").await.unwrap().into_answer().unwrap();
@@ -222,7 +222,7 @@ async fn result_of_a_stop_tool_is_the_answer() {
     // The other call of the same reply is executed as well.
     assert_eq!((answer.steps.len(), ran.load(std::sync::atomic::Ordering::Relaxed)), (2, 1));
     assert_paired(&answer.transcript);
-    assert_eq!(Trajectory::of(&answer.transcript).steps.len(), 2);
+    assert_eq!(Trajectory::from_transcript(&answer.transcript).steps.len(), 2);
     let saved = serde_json::to_string(&answer).unwrap();
     assert_eq!(serde_json::from_str::<haft_core::agent::RunAnswer>(&saved).unwrap(), answer);
 }
@@ -232,7 +232,7 @@ async fn result_of_a_stop_tool_becomes_outputs_if_valid() {
     let other = Schema::new(json!({"properties": {"total": {"type": "integer"}}, "required": ["total"]}));
     for (outputs, expected) in [(Some(other.unwrap()), json!({})), (None, json!({"sum": 2}))] {
         let model = ScriptedModel::new().calls([("a", "total", r#"{"n":2}"#)]);
-        let agent = ReactAgent::builder(model).tools(Toolset::new().with(total())).stop_on(["total"]);
+        let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(total())).stop_on(["total"]);
         let agent = if let Some(outputs) = outputs { agent.outputs(outputs) } else { agent };
         let answer = agent.build().unwrap().run("Sum.").await.unwrap().into_answer().unwrap();
         assert_eq!((&*answer.text, json!(answer.outputs)), (r#"{"sum":2}"#, expected));
@@ -242,7 +242,7 @@ async fn result_of_a_stop_tool_becomes_outputs_if_valid() {
 #[tokio::test]
 async fn failed_stop_tool_does_not_end_the_run() {
     let model = ScriptedModel::new().calls([("a", "fail", "{}")]).text("It failed.");
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with(fails())).stop_on(["fail"]);
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(fails())).stop_on(["fail"]);
     let answer = agent.build().unwrap().run("Try.").await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("It failed.", StopReason::Finished));
 }
@@ -250,7 +250,7 @@ async fn failed_stop_tool_does_not_end_the_run() {
 #[tokio::test]
 async fn stop_tools_of_the_run_override_the_agent() {
     let model = ScriptedModel::new().calls(add_call());
-    let agent = ReactAgent::builder(model).tools(calculator().with(total())).stop_on(["total"]);
+    let agent = ReactAgent::builder(model).tools(calculator().with_tool(total())).stop_on(["total"]);
     let input = RunInput::new("1 + 1?").with_stop_on(["add"]);
     let answer = agent.build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
@@ -269,7 +269,8 @@ async fn suspended_stop_tool_ends_the_run_after_its_approval() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let add_with_approval = add().with_definition(|it| it.with_policy(policy));
     let model = ScriptedModel::new().calls([("a", "add", r#"{"x":1,"y":1}"#)]);
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with(add_with_approval)).stop_on(["add"]);
+    let agent =
+        ReactAgent::builder(model).tools(Toolset::new().with_tool(add_with_approval)).stop_on(["add"]);
     let agent = agent.build().unwrap();
     let RunOutput::Suspended(suspended) = agent.run("1 + 1?").await.unwrap() else {
         panic!("the run is not suspended")
@@ -289,7 +290,7 @@ async fn result_of_a_stop_tool_is_validated() {
     };
     let agent = |model| {
         ReactAgent::builder(model)
-            .tools(Toolset::new().with(self::total()))
+            .tools(Toolset::new().with_tool(self::total()))
             .stop_on(["total"])
             .output_validator(|mut output, _| async move {
                 if output.outputs["sum"] != 4 {
@@ -317,7 +318,7 @@ async fn result_of_a_stop_tool_is_validated() {
 async fn answer_excludes_warnings_of_a_stop_tool() {
     let rounds = plain("round", || async { ToolOutput::from("2").with_warning("rounded") });
     let model = ScriptedModel::new().calls([("a", "round", "{}")]);
-    let agent = ReactAgent::builder(model).tools(Toolset::new().with(rounds)).stop_on(["round"]);
+    let agent = ReactAgent::builder(model).tools(Toolset::new().with_tool(rounds)).stop_on(["round"]);
     let answer = agent.build().unwrap().run("Round.").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "2");
     let texts: Vec<_> = answer.transcript.messages().iter().map(|it: &Arc<Message>| it.text()).collect();

@@ -32,7 +32,7 @@ pub(crate) fn add() -> DynamicTool {
 
 /// Creates a toolset that contains only the tool [`add`].
 pub(crate) fn calculator() -> Toolset {
-    Toolset::new().with(add())
+    Toolset::new().with_tool(add())
 }
 
 /// Creates a tool without parameters that calls `function`.

@@ -13,7 +13,7 @@ use haft_core::{
 };
 use haft_middleware::AgentExt as _;
 use haft_react::{
-    BuildError, Handoffs, ReactAgent, Router,
+    AgentBuildError, Handoffs, ReactAgent, Router,
     router::{Route, RouteTable},
 };
 use haft_testing::ScriptedModel;
@@ -101,7 +101,7 @@ async fn parse_error_names_the_field() {
 #[test]
 fn output_type_must_be_an_object() {
     let builder = ReactAgent::builder(ScriptedModel::new()).output::<u8>();
-    assert!(matches!(builder.build(), Err(BuildError::Outputs(_))));
+    assert!(matches!(builder.build(), Err(AgentBuildError::Outputs(_))));
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ fn shop() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
     let pay = plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy));
     let ship = plain("ship", || async { ToolResponse::Pending(Pending::new(PendingKind::External)) });
-    Toolset::new().with(pay).with(ship)
+    Toolset::new().with_tool(pay).with_tool(ship)
 }
 
 /// Creates an agent that calls `pay` twice, and delegates to a child agent that calls `pay` once.
@@ -131,7 +131,7 @@ fn buyer() -> ReactAgent {
     let child = ScriptedModel::new().calls([("1", "pay", "{}")]).text("Paid inside.");
     let child = ReactAgent::new(child, shop()).unwrap().into_tool("buy", "Buys.");
     let calls = [("1", "pay", "{}"), ("2", "pay", "{ }"), ("3", "buy", r#"{"task":"Pay."}"#)];
-    ReactAgent::new(ScriptedModel::new().calls(calls).text("Done."), shop().with(child)).unwrap()
+    ReactAgent::new(ScriptedModel::new().calls(calls).text("Done."), shop().with_tool(child)).unwrap()
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ fn who(#[tool(context)] cx: &ToolContext, #[tool(state)] number: u32) -> String 
 #[tokio::test]
 async fn run_has_its_own_state_and_principal() {
     let model = ScriptedModel::new().calls([("1", "who", "{}")]).text("Ann.");
-    let builder = ReactAgent::builder(model).tools(Toolset::new().with(Who)).state_per_run::<u32>();
+    let builder = ReactAgent::builder(model).tools(Toolset::new().with_tool(Who)).state_per_run::<u32>();
     let agent = builder.build().unwrap();
     let ann = Principal { id: "ann".to_owned(), ..Principal::default() };
     let output = agent.run(RunInput::new("Who am I?").with_principal(ann).with_state(7_u32)).await.unwrap();

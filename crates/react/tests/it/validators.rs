@@ -17,12 +17,12 @@ use haft_core::{
     call::{Decision, Decisions},
     message::AssistantMessage,
     model::ChatResponse,
-    tool::{RunContext, State, ToolPolicy},
+    tool::{HostState, RunContext, ToolPolicy},
     toolset::ToolList,
     usage::Usage,
 };
 use haft_react::{
-    AtLimit, Dialect, Effect, JsonReact, NativeCalls, OutputError, OutputStrategy, ReactAgent,
+    Dialect, Effect, JsonReact, LimitAction, NativeCalls, OutputError, OutputStrategy, ReactAgent,
     ReactAgentBuilder, Run, RunConfig, Step, TextReact,
     run::{is_hint, is_unusable},
 };
@@ -210,7 +210,7 @@ async fn rejected_answer_to_the_last_request_ends_the_run() {
     let model = ScriptedModel::new().text("Four?");
     let agent = rejecting(ReactAgent::builder(model))
         .limits(RunLimits { requests: Some(0), ..RunLimits::default() })
-        .at_limit(AtLimit::Answer)
+        .limit_action(LimitAction::Answer)
         .build()
         .unwrap();
     let error = agent.run("2 + 2?").await.unwrap_err();
@@ -223,7 +223,7 @@ async fn refusal_is_not_validated() {
     let refusal = AssistantMessage { refusal: Some("I must not.".to_owned()), ..AssistantMessage::default() };
     let agent = rejecting(ReactAgent::builder(ScriptedModel::new().reply(ChatResponse::new(refusal))));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
-    assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refused));
+    assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refusal));
 }
 
 /// If a validator fails, the error contains the transcript with the answer. A caller that owns the
@@ -275,7 +275,7 @@ async fn validator_can_read_the_context_of_the_run() {
             output.text += &format!(" {unit} for {}, {} requests", cx.run.run_id, cx.usage.requests);
             Ok(output)
         })
-        .state(State::new().with("apples"))
+        .state(HostState::new().with_value("apples"))
         .build()
         .unwrap();
     let context = RunContext { run_id: "r1".to_owned(), ..RunContext::default() };
@@ -292,7 +292,7 @@ async fn answer_after_a_suspension_is_validated() {
         .reply(finishing("native", 3))
         .reply(finishing("native", 4));
     let agent = with_even_sums(ReactAgent::builder(model))
-        .tools(Toolset::new().with(add_with_approval))
+        .tools(Toolset::new().with_tool(add_with_approval))
         .build()
         .unwrap();
     let RunOutput::Suspended(suspended) = agent.run("Sum?").await.unwrap() else {
@@ -310,8 +310,8 @@ fn checking() -> (Run, ToolList) {
     let tools = ToolList::default();
     let step = Step::new(&tools, &NativeCalls, Timestamp::default());
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Chat(_)));
-    let reply = ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("4") };
-    run.on_chat(Ok(NativeCalls.fold(reply, None))).unwrap();
+    let reply = ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new("4") };
+    run.on_chat(Ok(NativeCalls.parse_reply(reply, None))).unwrap();
     assert!(matches!(advance(&mut run, &step).unwrap(), Effect::Check(output) if output.text == "4"));
     (run, tools)
 }

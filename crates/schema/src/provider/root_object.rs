@@ -17,7 +17,7 @@ const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum",
 /// Derives the schema for OpenAI from `root`, and appends the differences to `changes`. A boolean
 /// `root` and a `root` without [`REJECTED_KEYWORDS`] are returned unchanged.
 pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
-    let as_given = |changes| ProviderSchema { value: root.clone(), strict: false, changes };
+    let as_given = |changes| ProviderSchema { value: root.clone(), is_strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };
     if !REJECTED_KEYWORDS.iter().any(|keyword| members.contains_key(*keyword)) {
         return as_given(changes);
@@ -36,12 +36,12 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     let value = Value::Object(value);
     // This fails if a reference points into a keyword that was removed.
     if preflight::graph(&value).is_some() {
-        return ProviderSchema { value, strict: false, changes: union.changes };
+        return ProviderSchema { value, is_strict: false, changes: union.changes };
     }
     union.changes.push(SchemaChange::new("", "properties", SchemaChangeKind::Dropped));
     ProviderSchema {
         value: json!({"type": "object", "properties": {}}),
-        strict: false,
+        is_strict: false,
         changes: union.changes,
     }
 }

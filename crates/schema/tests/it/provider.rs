@@ -21,7 +21,7 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     let derived = schema.for_provider(target);
     let mut text =
         if derived.value == *schema.as_value() { "as given".to_owned() } else { derived.value.to_string() };
-    text.push_str(if derived.strict { ", strict" } else { ", not strict" });
+    text.push_str(if derived.is_strict { ", strict" } else { ", not strict" });
     for change in &derived.changes {
         write!(text, "\n{change}").unwrap();
     }
@@ -278,7 +278,7 @@ fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {
         let limits = SchemaLimits { nodes: 100_000, bytes: 1 << 24, depth: 300, ..SchemaLimits::default() };
         let derived = Schema::with_limits(schema, &limits).unwrap().for_provider(SchemaTarget::OpenAiStrict);
-        assert_eq!(derived.strict, derived.obstacle().is_none());
+        assert_eq!(derived.is_strict, derived.obstacle().is_none());
         derived.obstacle().map_or_else(|| "strict".to_owned(), ToString::to_string)
     };
     let nested = |levels: usize| {

@@ -179,11 +179,11 @@ impl CassetteModel {
     /// ```
     /// use haft_testing::{CassetteModel, TestModel};
     ///
-    /// let model = CassetteModel::record(TestModel::new()).redacting(|text| text.replace("/home/ada", "~"));
+    /// let model = CassetteModel::record(TestModel::new()).with_redaction(|text| text.replace("/home/ada", "~"));
     /// # drop(model);
     /// ```
     #[must_use]
-    pub fn redacting(mut self, change: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    pub fn with_redaction(mut self, change: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.redaction.add(change);
         self
     }

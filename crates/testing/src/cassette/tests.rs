@@ -39,7 +39,7 @@ fn second_request(id: &str, sum: &str) -> ChatRequest {
     let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
     let result = ToolResult::done(id, "add", ToolOutput::from(sum));
     let messages = [Message::user(QUESTION), Message::assistant(reply), Message::tool(result)];
-    ChatRequest::new(messages.map(|it| it.at(Timestamp::now()))).with_tools(tools())
+    ChatRequest::new(messages.map(|it| it.with_created_at(Timestamp::now()))).with_tools(tools())
 }
 
 fn scripted() -> ScriptedModel {
@@ -289,15 +289,15 @@ async fn redaction_covers_text_that_is_split_between_events() {
     let redact = |text: &str| text.replace("hunter2", "…").replace("/home/ada", "~");
     let request = ChatRequest::new([Message::user("Read /home/ada/secret.")]);
     let model =
-        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(redact);
+        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).with_redaction(redact);
     assert_eq!(model.chat(&request).await.unwrap().message.text(), "It is hunter2.");
     let model =
-        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).redacting(redact);
+        CassetteModel::record(ScriptedModel::new().chunks(["It is hun", "ter2", "."])).with_redaction(redact);
     stream_events(&model, &request).await;
     let text = model.recording().unwrap();
     assert!(!text.contains("hun") && !text.contains("ada"), "{text}");
 
-    let model = CassetteModel::replay(text.parse().unwrap()).redacting(redact);
+    let model = CassetteModel::replay(text.parse().unwrap()).with_redaction(redact);
     let other = ChatRequest::new([Message::user("Read ~/secret.")]);
     assert_eq!(model.chat(&other).await.unwrap().message.text(), "It is ….");
 }
@@ -358,7 +358,7 @@ fn newer_version_and_invalid_order_are_rejected() {
 #[tokio::test]
 async fn usage_and_response_id_are_replayed() {
     let response = ChatResponse {
-        usage: Usage::of_request(10, 5),
+        usage: Usage::one_request(10, 5),
         id: Some("chatcmpl-1".to_owned()),
         ..ChatResponse::new("Hello.")
     };

@@ -33,7 +33,7 @@ const FOLLOWS: Rule = Rule {
 };
 const SAVED: Rule = Rule {
     text: "a suspended run is unchanged by a round trip through JSON",
-    remedy: "keep only JSON data in `SuspendedRun::state`, and no handles",
+    remedy: "keep only JSON data in `SuspendedRun::checkpoint`, and no handles",
 };
 const RESUMES: Rule = Rule {
     text: "a suspended run continues after a decision",

@@ -17,7 +17,7 @@ const NOT_EMPTY: Rule = Rule {
 };
 const COUNTED: Rule = Rule {
     text: "a reply counts as a request",
-    remedy: "set `usage`, with `Usage::of_request` if the tokens are unknown: the limits of a run depend on it",
+    remedy: "set `usage`, with `Usage::one_request` if the tokens are unknown: the limits of a run depend on it",
 };
 const IDENTIFIED: Rule = Rule {
     text: "each call has a unique id and a name",

@@ -5,5 +5,5 @@ use haft_tools::GetCurrentDatetime;
 
 #[tokio::main]
 async fn main() -> Result<(), haft_mcp::ServeError> {
-    haft_mcp::serve_stdio(Toolset::new().with(GetCurrentDatetime)).await
+    haft_mcp::serve_stdio(Toolset::new().with_tool(GetCurrentDatetime)).await
 }

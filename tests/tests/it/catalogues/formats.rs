@@ -4,7 +4,7 @@ use haft_core::{
     Schema, ToolCall, ToolDefinition,
     schema::{ProviderSchema, SchemaTarget},
 };
-use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_as};
+use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_for_target};
 use serde_json::{Value, json};
 
 /// Checks the format of a tool definition for each provider that uses `target`. Returns a
@@ -17,10 +17,10 @@ pub(super) fn find_mistakes(
 ) -> Vec<String> {
     let function = described(definition, json!({"parameters": converted.value}));
     let mut chat = json!({"type": "function", "function": function});
-    if converted.strict {
+    if converted.is_strict {
         chat["function"]["strict"] = json!(true);
     }
-    let response = json!({"type": "function", "parameters": converted.value, "strict": converted.strict});
+    let response = json!({"type": "function", "parameters": converted.value, "strict": converted.is_strict});
     let response = described(definition, response);
     // A definition made from the converted schema must have the same format.
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
@@ -50,11 +50,14 @@ pub(super) fn find_mistakes(
         SchemaTarget::Gemini => {
             let subset = with_schema(definition, "parameters", &converted.value);
             vec![
-                ("chat", tool_as(definition, target) == chat),
+                ("chat", tool_for_target(definition, target) == chat),
                 ("gemini", gemini::subset_tool(definition) == subset),
             ]
         }
-        _ => vec![("chat", tool_as(definition, target) == chat && tool_as(&back, target) == chat)],
+        _ => vec![(
+            "chat",
+            tool_for_target(definition, target) == chat && tool_for_target(&back, target) == chat,
+        )],
     };
     let wrong = checks.into_iter().filter(|(_, holds)| !holds);
     wrong.map(|(name, _)| format!("the format of {name} differs")).collect()

@@ -61,11 +61,11 @@ pub(super) fn broken_rules(target: SchemaTarget, converted: &ProviderSchema) -> 
     if converted.value["type"] != "object" {
         broken.push("the root is not an object".to_owned());
     }
-    if target != SchemaTarget::OpenAiStrict && converted.strict {
+    if target != SchemaTarget::OpenAiStrict && converted.is_strict {
         broken.push("strict without a strict mode".to_owned());
     }
     match target {
-        SchemaTarget::OpenAiStrict if converted.strict => each("", &converted.value, &mut broken, &strict),
+        SchemaTarget::OpenAiStrict if converted.is_strict => each("", &converted.value, &mut broken, &strict),
         SchemaTarget::OpenAi | SchemaTarget::OpenAiStrict => {
             let rejected = ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"].into_iter();
             let rejected = rejected.filter(|keyword| converted.value.get(keyword).is_some());

@@ -93,7 +93,7 @@ async fn replies_errors_and_schemas_are_read() {
     assert!(fitting["city"].is_string(), "{fitting}");
 
     // llama.cpp ignores the name in `tool_choice`, so only the required tool is sent.
-    let tools = Toolset::new().with(Add).list(&ListContext::default()).await;
+    let tools = Toolset::new().with_tool(Add).list(&ListContext::default()).await;
     let tool_choice = ToolChoice::Tool(ToolName::new("add").unwrap());
     let request = ChatRequest { tool_choice, ..ask("What is 17 plus 25?").with_tools(tools) };
     let reply = chat.chat(&request).await.unwrap();

@@ -231,8 +231,11 @@ fn defaults_are_in_the_schema_and_applied() {
         format!("{system} {unit:?} {list:?} {ratio} {opaque:?} {map:?}")
     }
 
-    let defaults: Vec<_> =
-        Show.args().into_iter().map(|(name, schema)| (name, schema.get("default").cloned())).collect();
+    let defaults: Vec<_> = Show
+        .argument_schemas()
+        .into_iter()
+        .map(|(name, schema)| (name, schema.get("default").cloned()))
+        .collect();
     assert_eq!(
         defaults,
         [

@@ -7,7 +7,7 @@ use std::sync::{
 
 use expect_test::expect;
 use haft_core::{
-    Tool, ToolContext, ToolError, ToolExt, Toolset, call::FailureKind, tool, tool::State, tools,
+    Tool, ToolContext, ToolError, ToolExt, Toolset, call::FailureKind, tool, tool::HostState, tools,
 };
 use serde_json::json;
 
@@ -111,7 +111,7 @@ async fn lazy_state_is_initialized_once() {
 
     let attempts = Arc::new(AtomicUsize::new(0));
     let state =
-        State::new().with_init({
+        HostState::new().with_init({
             let attempts = Arc::clone(&attempts);
             move || {
                 let attempt = attempts.fetch_add(1, Ordering::Relaxed);

@@ -14,11 +14,11 @@ use haft_core::{
     call::{FailureKind, ToolResponse},
     content::Content,
     tool,
-    tool::State,
+    tool::HostState,
 };
 use serde_json::{Value, json};
 
-async fn call_with_state(state: State, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
+async fn call_with_state(state: HostState, tool: impl haft_core::Tool, arguments: Value) -> ToolResult {
     tool.invoke_with(
         arguments,
         &ToolContext::new(Arc::new(tool::RunContext { state, ..Default::default() }), ""),
@@ -72,7 +72,7 @@ async fn tool_gets_the_state_of_its_host() {
     }
 
     let counter = Arc::new(Counter::default());
-    let state = State::new().with(Arc::clone(&counter));
+    let state = HostState::new().with_value(Arc::clone(&counter));
     assert_eq!(call_with_state(state.clone(), Count, json!({})).await.model_text(), "1");
     assert_eq!(call_with_state(state, Count, json!({"n": 4})).await.model_text(), "5");
     assert_eq!(counter.add(0), 5);
@@ -113,7 +113,7 @@ async fn blocking_tool_does_not_delay_other_calls() {
 
     let (open, gate) = std::sync::mpsc::channel();
     let gate: Gate = Arc::new(Mutex::new(Some(gate)));
-    let waiting = call_with_state(State::new().with(gate), Wait, json!({"n": 40}));
+    let waiting = call_with_state(HostState::new().with_value(gate), Wait, json!({"n": 40}));
     let other = async { open.send(2).unwrap() };
     let (result, ()) = futures::join!(waiting, other);
     assert_eq!(result.model_text(), "42");
@@ -246,7 +246,7 @@ mod hygiene {
         let all = serde_json::json!({"describe": 1, "arguments": 2, "cx": 3, "value": 4, "of_cx": 5});
         assert_eq!(Describe.invoke(all).await.model_text(), "15");
         assert_eq!(Type.definition().name(), &"type");
-        assert_eq!(Type.args()[0].0, "match");
+        assert_eq!(Type.argument_schemas()[0].0, "match");
         let cx = haft_core::ToolContext::default().with_state("four".to_owned());
         let result = Type.invoke_with(serde_json::json!({"match": 3}), &cx).await.into_result();
         assert_eq!(result.model_text(), "7");
@@ -266,7 +266,7 @@ mod renamed {
 
 #[tokio::test]
 async fn core_dependency_can_be_renamed() {
-    let tools = Toolset::new().with(renamed::Double);
+    let tools = Toolset::new().with_tool(renamed::Double);
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
 

@@ -82,7 +82,7 @@ fn explicit_name_description_and_schema_override_inferred_ones() {
     let definition = Renamed.definition();
     assert_eq!(definition.name(), &"given");
     assert_eq!(definition.description(), "Inferred.");
-    assert_eq!(Renamed.args(), [("n", &json!({"type": "integer"}))]);
+    assert_eq!(Renamed.argument_schemas(), [("n", &json!({"type": "integer"}))]);
 
     const GIVEN: &str = "Given.";
     /// Inferred.
@@ -94,7 +94,7 @@ fn explicit_name_description_and_schema_override_inferred_ones() {
     assert_eq!(definition.name(), &"described");
     assert_eq!(definition.title(), Some("A title"));
     assert_eq!(definition.description(), "Given.");
-    assert_eq!(Described.args(), [("n", &json!({"type": "integer"}))]);
+    assert_eq!(Described.argument_schemas(), [("n", &json!({"type": "integer"}))]);
 
     let given = json!({"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"]});
     /// Inferred.
@@ -166,10 +166,10 @@ fn schema_without_arguments_is_an_object_without_properties() {
 #[tokio::test]
 async fn arguments_of_a_tool_are_listed_by_name() {
     assert_eq!(
-        Add.args(),
+        Add.argument_schemas(),
         [("x", &json!({"type": "integer"})), ("y", &json!({"type": "integer", "default": 0}))]
     );
-    let info = Toolset::new().with(Add).info("add").await.unwrap();
+    let info = Toolset::new().with_tool(Add).definition("add").await.unwrap();
     assert_eq!(info.description(), "Add two integers.");
     assert_eq!(info.input_schema(), Add.definition().input_schema());
 }
@@ -184,7 +184,7 @@ fn tool_without_a_description_is_valid() {
     }
 
     assert_eq!(Silent.definition().description(), "");
-    assert_eq!(Silent.args(), [("n", &json!({"type": "integer"}))]);
+    assert_eq!(Silent.argument_schemas(), [("n", &json!({"type": "integer"}))]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn doc_comments_are_trimmed_and_keep_their_paragraphs() {
 
         Not a sentence."#]]
     .assert_eq(Search.definition().description());
-    let description = Search.args()[0].1["description"].as_str().unwrap();
+    let description = Search.argument_schemas()[0].1["description"].as_str().unwrap();
     assert_eq!(description, "The words to search for,\nin one line.");
 }
 
@@ -224,7 +224,7 @@ fn context_and_state_parameters_are_not_arguments() {
         format!("{prefix}{n}{}", cx.call_id())
     }
 
-    assert_eq!(Stateful.args().len(), 1);
+    assert_eq!(Stateful.argument_schemas().len(), 1);
     assert_eq!(Stateful.definition().state(), [StateType::of::<String>()]);
 }
 
@@ -311,10 +311,10 @@ fn options_set_annotations_scopes_and_deprecation() {
         (annotations.read_only, annotations.destructive, annotations.idempotent, annotations.open_world),
         (Some(false), Some(true), Some(true), Some(false))
     );
-    let deprecation = definition.deprecated().unwrap();
+    let deprecation = definition.deprecation().unwrap();
     assert_eq!(deprecation.replacement.as_deref(), Some("trash"));
     assert_eq!(deprecation.note.as_deref(), Some("it is too easy"));
-    assert_eq!(Old.definition().deprecated(), Some(&Deprecation::default()));
+    assert_eq!(Old.definition().deprecation(), Some(&Deprecation::default()));
 }
 
 /// Behaviour A68: the prompt line and the tool info of a deprecated tool name its replacement.
@@ -331,7 +331,7 @@ async fn deprecation_is_in_the_definition() {
         .assert_eq(&Time.definition().to_string());
     expect![[r#"bare: [deprecated] Arguments: {"type":"object","properties":{}}"#]]
         .assert_eq(&Bare.definition().to_string());
-    let info = Toolset::new().with(Time).info("time").await.unwrap();
+    let info = Toolset::new().with_tool(Time).definition("time").await.unwrap();
     assert_eq!(
         serde_json::to_value(info).unwrap()["deprecated"],
         json!({"replacement": "now", "note": "it ignores\nzones"})
@@ -480,7 +480,7 @@ fn flattened_parameter_accepts_additional_arguments() {
     }
 
     // The fields of a flattened struct become arguments of the tool.
-    let arguments: Vec<_> = List.args().into_iter().map(|(name, _)| name).collect();
+    let arguments: Vec<_> = List.argument_schemas().into_iter().map(|(name, _)| name).collect();
     assert_eq!(arguments, ["of", "number", "size"]);
     assert_eq!(result_text(&List, json!({"of": "a", "number": 1})), "a Page { number: 1, size: None }");
     expect![[r#"invalid arguments: /: missing required property "number" (integer)"#]]
@@ -498,7 +498,7 @@ fn range_does_not_widen_the_bounds_of_a_type() {
     }
 
     assert_eq!(
-        Small.args(),
+        Small.argument_schemas(),
         [
             ("n", &json!({"type": "integer", "maximum": 255, "minimum": 0})),
             ("m", &json!({"type": "integer", "maximum": 9, "minimum": 1}))

@@ -90,13 +90,13 @@ fn overridden_schema_keeps_overridden_descriptions() {
     assert_eq!(before.input_schema(), after.input_schema());
     let any =
         Add.with_definition(|it| it.with_input_schema(schema()).with_argument_description("y", "Anything."));
-    assert_eq!(any.args()[1].1, &json!({"description": "Anything."}));
+    assert_eq!(any.argument_schemas()[1].1, &json!({"description": "Anything."}));
     let referenced = json!({
         "$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b~1c"}, "b/c": {"properties": {"x/y": {}}}}
     });
     let referenced =
         Add.with_definition(|it| it.with_input_schema(referenced).with_argument_description("x/y", "Far."));
-    assert_eq!(referenced.args(), [("x/y", &json!({"description": "Far."}))]);
+    assert_eq!(referenced.argument_schemas(), [("x/y", &json!({"description": "Far."}))]);
 }
 
 /// Calls are validated against the overridden schema. If it is wider than the Rust type,
@@ -166,7 +166,7 @@ async fn invalid_override_is_a_defect() {
     .assert_eq(&defect(&|it| it.with_output_schema(json!({"type": "strnig"}))));
 
     let wrong = Add.with_definition(|it| it.with_name("get.sum"));
-    let tools = Toolset::new().with(wrong).with(closure());
+    let tools = Toolset::new().with_tool(wrong).with_tool(closure());
     expect![[r#"tool "add" cannot be used: "get.sum" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, "_" and "-""#]].assert_eq(&tools.check().unwrap_err().to_string());
     assert_eq!(tools.names().await, ["add"]);
 }
@@ -198,10 +198,10 @@ async fn definition_of_a_listed_tool_can_be_overridden() {
             it.with_name("repeat").with_argument_description("q", "The text to repeat.")
         })
     });
-    let tools = Toolset::new().with_all(listed);
+    let tools = Toolset::new().with_tools_from(listed);
     tools.check().unwrap();
     assert_eq!(tools.call("repeat", json!({"q": "hello"})).await.model_text(), r#"{"q":"hello"}"#);
-    let info = tools.info("repeat").await.unwrap();
+    let info = tools.definition("repeat").await.unwrap();
     assert_eq!(
         info.input_schema().as_value()["properties"]["q"]["description"],
         json!("The text to repeat.")

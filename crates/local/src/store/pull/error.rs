@@ -24,14 +24,14 @@ pub enum PullError {
         /// The name of the model.
         model: &'static str,
         /// The name and the error of each source, in the order of the attempts.
-        failures: Vec<(&'static str, SourceError)>,
+        failures: Vec<(&'static str, PullSourceError)>,
     },
 }
 
 /// An error of a single source, such as the Hugging Face hub.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SourceError {
+pub enum PullSourceError {
     /// The connection to the source could not be established, or it broke.
     #[error("the connection failed ({reason}); check the network and try again")]
     Unreachable {
@@ -71,7 +71,7 @@ pub enum SourceError {
     File(#[from] std::io::Error),
 }
 
-fn listed(failures: &[(&'static str, SourceError)]) -> String {
+fn listed(failures: &[(&'static str, PullSourceError)]) -> String {
     let failures: Vec<_> = failures.iter().map(|(source, error)| format!("{source}: {error}")).collect();
     failures.join("; ")
 }

@@ -10,7 +10,7 @@ use reqwest::{Client, Response, StatusCode};
 
 use super::tls;
 use super::verify::verify_and_move;
-use super::{PullEvent, PullObserver, SourceError, beside};
+use super::{PullEvent, PullObserver, PullSourceError, beside};
 use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Hugging Face hub";
@@ -31,7 +31,7 @@ impl Hub<'_> {
         store: &ModelStore,
         model: &KnownModel,
         observer: PullObserver<'_>,
-    ) -> Result<PathBuf, SourceError> {
+    ) -> Result<PathBuf, PullSourceError> {
         let final_path = store.path(model);
         let partial = beside(&final_path, "partial");
         let received = partial.metadata().map_or(0, |file| file.len());
@@ -44,8 +44,9 @@ impl Hub<'_> {
     }
 
     /// Sends the HTTP request for the file of `model`, from byte `received` on.
-    async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, SourceError> {
-        let tls = tls::config().map_err(|error| SourceError::Unreachable { reason: error.to_string() })?;
+    async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, PullSourceError> {
+        let tls =
+            tls::config().map_err(|error| PullSourceError::Unreachable { reason: error.to_string() })?;
         let client = Client::builder().tls_backend_preconfigured(tls).connect_timeout(CONNECT_TIMEOUT);
         let client = client.read_timeout(IDLE_TIMEOUT).build().map_err(connection_error)?;
         let address = self.address.trim_end_matches('/');
@@ -66,17 +67,17 @@ async fn receive(
     received: u64,
     model: &KnownModel,
     observer: PullObserver<'_>,
-) -> Result<(), SourceError> {
+) -> Result<(), PullSourceError> {
     let start = match response.status() {
         StatusCode::PARTIAL_CONTENT => received,
         // A server without support for range requests sends the whole file.
         StatusCode::OK => 0,
-        status => return Err(SourceError::HttpStatus { status: status.as_u16() }),
+        status => return Err(PullSourceError::HttpStatus { status: status.as_u16() }),
     };
     if let Some(size) = total_size(&response, start).filter(|size| *size != model.size) {
         // The hub now has a file of another size, so the partial data is useless.
         let _ = fs::remove_file(partial);
-        return Err(SourceError::WrongFile { reason: format!("{size} bytes instead of {}", model.size) });
+        return Err(PullSourceError::WrongFile { reason: format!("{size} bytes instead of {}", model.size) });
     }
     let mut file =
         File::options().create(true).append(start > 0).write(true).truncate(start == 0).open(partial)?;
@@ -87,16 +88,16 @@ async fn receive(
         if bytes > model.size {
             drop(file);
             fs::remove_file(partial)?;
-            return Err(SourceError::WrongFile { reason: format!("more than {} bytes", model.size) });
+            return Err(PullSourceError::WrongFile { reason: format!("more than {} bytes", model.size) });
         }
         file.write_all(&chunk)?;
         observer(PullEvent::Received { bytes, total: model.size });
     }
     match bytes == model.size {
         true => Ok(file.sync_all()?),
-        false => {
-            Err(SourceError::Unreachable { reason: format!("closed after {bytes} of {} bytes", model.size) })
-        }
+        false => Err(PullSourceError::Unreachable {
+            reason: format!("closed after {bytes} of {} bytes", model.size),
+        }),
     }
 }
 
@@ -110,14 +111,14 @@ fn total_size(response: &Response, start: u64) -> Option<u64> {
     }
 }
 
-fn connection_error(error: reqwest::Error) -> SourceError {
+fn connection_error(error: reqwest::Error) -> PullSourceError {
     if error.is_timeout() && !error.is_connect() {
-        return SourceError::TimedOut { after: IDLE_TIMEOUT };
+        return PullSourceError::TimedOut { after: IDLE_TIMEOUT };
     }
     // The outermost error contains only the address. The innermost error contains the reason.
     let mut cause: &dyn std::error::Error = &error;
     while let Some(below) = cause.source() {
         cause = below;
     }
-    SourceError::Unreachable { reason: cause.to_string() }
+    PullSourceError::Unreachable { reason: cause.to_string() }
 }

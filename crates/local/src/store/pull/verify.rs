@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{SourceError, blocking};
+use super::{PullSourceError, blocking};
 use crate::store::KnownModel;
 use crate::store::digest::sha256;
 use crate::store::stamp::Stamp;
@@ -15,7 +15,7 @@ pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     final_path: PathBuf,
     model: &KnownModel,
-) -> Result<PathBuf, SourceError> {
+) -> Result<PathBuf, PullSourceError> {
     let model = model.clone();
     let wrong = blocking(move || match check(&downloaded, &model)? {
         Ok(stamp) => {
@@ -24,12 +24,15 @@ pub(super) async fn verify_and_move(
         }
         Err(reason) => fs::remove_file(&downloaded).map(|()| Err(reason)),
     });
-    wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
+    wrong.await?.map_err(|reason| PullSourceError::WrongFile { reason })
 }
 
 /// Accepts the existing file at `final_path` if its size and SHA-256 match those of `model`.
 /// Returns `final_path`.
-pub(super) async fn verify_in_place(final_path: PathBuf, model: &KnownModel) -> Result<PathBuf, SourceError> {
+pub(super) async fn verify_in_place(
+    final_path: PathBuf,
+    model: &KnownModel,
+) -> Result<PathBuf, PullSourceError> {
     let model = model.clone();
     let wrong = blocking(move || {
         Ok(check(&final_path, &model)?.map(|stamp| {
@@ -39,7 +42,7 @@ pub(super) async fn verify_in_place(final_path: PathBuf, model: &KnownModel) -> 
             final_path
         }))
     });
-    wrong.await?.map_err(|reason| SourceError::WrongFile { reason })
+    wrong.await?.map_err(|reason| PullSourceError::WrongFile { reason })
 }
 
 /// Returns the stamp of the file at `path` if its size and SHA-256 match those of `model`, or a

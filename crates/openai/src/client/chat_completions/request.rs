@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{ChatCompletionsApi, Variant};
 use crate::{
     client::{Client, profile::RequestDefaults, unsupported_params::OptionalParam},
-    format::{EncodedMessages, ResponseSchema, Tools, tool_as, tools_as},
+    format::{EncodedMessages, EncodedTools, ResponseSchema, tool_for_target, tools_for_target},
 };
 
 /// The names of all fields of a [`Body`], except those in `extra`.
@@ -81,7 +81,7 @@ struct ToolFields<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ToolsField {
-    All(Arc<Tools>),
+    All(Arc<EncodedTools>),
     /// Only the required tool, for servers that do not support a tool name in `tool_choice`.
     Only(Vec<Value>),
 }
@@ -167,14 +167,15 @@ impl<'a> ToolFields<'a> {
             ToolChoice::Required => (None, Some(WireChoice::Mode("required"))),
             ToolChoice::Tool(name) if !quirks.named_choice => {
                 let named = request.tools.get(name.as_str()).map(|tool| tool.definition());
-                let only = named.map(|definition| vec![tool_as(definition, quirks.tool_schemas)]);
+                let only = named.map(|definition| vec![tool_for_target(definition, quirks.tool_schemas)]);
                 (only.map(ToolsField::Only), Some(WireChoice::Mode("required")))
             }
             ToolChoice::Tool(name) => (None, Some(WireChoice::Tool(NamedTool { function: Named { name } }))),
         };
         let parallel_tool_calls = request.settings.parallel_tool_calls.filter(|_| with_parallel);
         (!request.tools.is_empty()).then(|| Self {
-            tools: tools.unwrap_or_else(|| ToolsField::All(tools_as(&request.tools, quirks.tool_schemas))),
+            tools: tools
+                .unwrap_or_else(|| ToolsField::All(tools_for_target(&request.tools, quirks.tool_schemas))),
             tool_choice,
             parallel_tool_calls,
         })

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{ResponsesApi, Variant};
 use crate::{
     client::{Client, unsupported_params::OptionalParam},
-    format::{Input, ResponseSchema, ToolFormat, Tools, cached_tools},
+    format::{EncodedTools, Input, ResponseSchema, ToolFormat, cached_tools},
     reply::ResponsesAccumulator,
 };
 
@@ -66,7 +66,7 @@ pub(super) struct Body<'a> {
 /// The fields of a request that concern tools. They are omitted from a request without tools.
 #[derive(Serialize)]
 struct ToolFields<'a> {
-    tools: Arc<Tools>,
+    tools: Arc<EncodedTools>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<WireChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,19 +12,19 @@ use proptest::{collection::vec, prelude::any, prop_assert_eq, proptest, test_run
 use serde_json::{Value, json};
 
 use super::{
-    super::{Delta, Dialect, Prompt},
+    super::{Dialect, Prompt, ReplyDelta},
     JsonReact, json_object,
 };
 
-fn fold(text: &str) -> AssistantMessage {
-    let reply = JsonReact::new().fold(ChatResponse::new(text), None);
+fn parse_reply(text: &str) -> AssistantMessage {
+    let reply = JsonReact::new().parse_reply(ChatResponse::new(text), None);
     assert_eq!(reply.problem, None, "{text}");
     reply.message
 }
 
 #[track_caller]
 fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
-    let message = fold(text);
+    let message = parse_reply(text);
     let [call] = message.tool_calls.as_slice() else { panic!("{message:?}") };
     assert_eq!((message.reasoning.as_deref(), &*call.name, &*call.arguments), (thought, "add", arguments));
     assert!(message.content.is_empty());
@@ -41,14 +41,18 @@ fn call_is_parsed_in_all_known_spellings() {
 
 #[test]
 fn answer_is_parsed_in_all_known_spellings() {
-    assert_eq!(fold(r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"42"}}"#).text(), "42");
-    assert_eq!(fold(r#"{"tool_name":"finish","tool_args":"42"}"#).text(), "42");
-    assert_eq!(fold(r#"{"tool_name":"finish","answer":42}"#).text(), "42");
-    assert_eq!(fold(r#"{"answer":["a"]}"#).text(), r#"["a"]"#);
-    assert_eq!(fold(r#"{"tool_name":"finish","tool_args":"{\"answer\":\"42\"}"}"#).text(), "42");
-    assert_eq!(fold(r#"{"tool_name":"finish","tool_args":{"result":42}}"#).text(), "42");
     assert_eq!(
-        fold(r#"{"type":"function","function":{"name":"finish","arguments":"{\"answer\":1}"}}"#).text(),
+        parse_reply(r#"{"thought":"","tool_name":"finish","tool_args":{"answer":"42"}}"#).text(),
+        "42"
+    );
+    assert_eq!(parse_reply(r#"{"tool_name":"finish","tool_args":"42"}"#).text(), "42");
+    assert_eq!(parse_reply(r#"{"tool_name":"finish","answer":42}"#).text(), "42");
+    assert_eq!(parse_reply(r#"{"answer":["a"]}"#).text(), r#"["a"]"#);
+    assert_eq!(parse_reply(r#"{"tool_name":"finish","tool_args":"{\"answer\":\"42\"}"}"#).text(), "42");
+    assert_eq!(parse_reply(r#"{"tool_name":"finish","tool_args":{"result":42}}"#).text(), "42");
+    assert_eq!(
+        parse_reply(r#"{"type":"function","function":{"name":"finish","arguments":"{\"answer\":1}"}}"#)
+            .text(),
         "1"
     );
 }
@@ -58,12 +62,12 @@ fn answer_is_parsed_in_all_known_spellings() {
 #[test]
 fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
-    let fold = |tool_calls| {
+    let parse_reply = |tool_calls| {
         let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
-        JsonReact::new().fold(ChatResponse::new(message), None).message
+        JsonReact::new().parse_reply(ChatResponse::new(message), None).message
     };
-    assert_eq!(fold(vec![call("finish")]), AssistantMessage::from("42"));
-    assert_eq!(fold(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
+    assert_eq!(parse_reply(vec![call("finish")]), AssistantMessage::from("42"));
+    assert_eq!(parse_reply(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
 }
 
 /// The model may reply with the outputs alone, without a step around them. This must work even if
@@ -72,9 +76,10 @@ fn finish_is_accepted_as_a_native_call() {
 fn bare_outputs_are_the_answer() {
     let outputs =
         Schema::arguments(json!({"properties": {"name": {"type": "string"}}, "required": ["name"]})).unwrap();
-    let fold = |text: &str| JsonReact::new().fold(ChatResponse::new(text), Some(&outputs)).message;
-    assert_eq!(fold(r#"{"name":"Ada"}"#).content, [Content::json(json!({"name": "Ada"}))]);
-    assert_eq!(fold(r#"{"tool_name":"add","tool_args":{},"name":"Ada"}"#).tool_calls[0].name, "add");
+    let parse_reply =
+        |text: &str| JsonReact::new().parse_reply(ChatResponse::new(text), Some(&outputs)).message;
+    assert_eq!(parse_reply(r#"{"name":"Ada"}"#).content, [Content::json(json!({"name": "Ada"}))]);
+    assert_eq!(parse_reply(r#"{"tool_name":"add","tool_args":{},"name":"Ada"}"#).tool_calls[0].name, "add");
 }
 
 #[test]
@@ -93,11 +98,11 @@ fn text_without_a_step_has_a_problem() {
         r#"{"tool_name":"finish","tool_args":{"answer":" "}}"#,
         r#"{"tool_name":"finish","tool_args":{"a":1,"b":2}}"#,
     ] {
-        let reply = JsonReact::new().fold(ChatResponse::new(text), None);
+        let reply = JsonReact::new().parse_reply(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
     // The run itself handles an empty reply, so it is not a problem of the dialect.
-    assert_eq!(JsonReact::new().fold(ChatResponse::new(""), None).problem, None);
+    assert_eq!(JsonReact::new().parse_reply(ChatResponse::new(""), None).problem, None);
 }
 
 #[test]
@@ -122,7 +127,7 @@ fn step_schema(arguments: Value) -> Schema {
         tool_choice: &Default::default(),
         settings: &Default::default(),
     };
-    match JsonReact::new().request(&prompt).response_format {
+    match JsonReact::new().build_request(&prompt).response_format {
         ResponseFormat::JsonSchema { schema, .. } => schema,
         other => panic!("{other:?}"),
     }
@@ -147,7 +152,7 @@ fn step_with_a_tool_without_parameters_is_strict() {
         (json!({"required": ["x"]}), false),
     ] {
         let schema = Schema::new(strict(arguments.clone())).unwrap();
-        assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).strict, is_strict, "{arguments}");
+        assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).is_strict, is_strict, "{arguments}");
     }
 }
 
@@ -183,13 +188,13 @@ fn schema_with_anchors_is_replaced_by_any_object() {
 }
 
 fn deltas(chunks: impl IntoIterator<Item = String>) -> (String, String) {
-    let mut listener = JsonReact::new().listener(None);
+    let mut stream_parser = JsonReact::new().stream_parser(None);
     let (mut thought, mut text) = (String::new(), String::new());
     for chunk in chunks {
-        for delta in listener.push(&ChatEvent::TextDelta { text: chunk }) {
+        for delta in stream_parser.push(&ChatEvent::TextDelta { text: chunk }) {
             match delta {
-                Delta::Thought(more) => thought += &more,
-                Delta::Text(more) => text += &more,
+                ReplyDelta::Reasoning(more) => thought += &more,
+                ReplyDelta::Text(more) => text += &more,
             }
         }
     }
@@ -245,13 +250,13 @@ fn unusual_step_is_emitted_at_the_end_of_the_reply() {
         r#"Let me see {x}. {"thought":"so","tool_name":"finish","tool_args":{"answer":"42"}}"#,
         r#"{"reasoning":"so","answer":42}"#,
     ] {
-        let mut listener = JsonReact::new().listener(None);
+        let mut stream_parser = JsonReact::new().stream_parser(None);
         let (mut thought, mut answer) = (String::new(), String::new());
         for event in ChatResponse::new(text).into_events() {
-            for delta in listener.push(&event) {
+            for delta in stream_parser.push(&event) {
                 match delta {
-                    Delta::Thought(more) => thought += &more,
-                    Delta::Text(more) => answer += &more,
+                    ReplyDelta::Reasoning(more) => thought += &more,
+                    ReplyDelta::Text(more) => answer += &more,
                 }
             }
         }

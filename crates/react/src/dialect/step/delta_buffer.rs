@@ -4,7 +4,7 @@ use std::mem;
 
 use haft_core::{Schema, model::ChatResponse};
 
-use super::{super::Delta, StepFormat, fold};
+use super::{super::ReplyDelta, StepFormat, parse_reply};
 
 const SEPARATOR: &str = "\n\n";
 
@@ -55,7 +55,7 @@ impl DeltaBuffer {
         response: &ChatResponse,
         outputs: Option<&Schema>,
     ) {
-        let reply = fold::<F>(response.clone(), outputs);
+        let reply = parse_reply::<F>(response.clone(), outputs);
         if reply.problem.is_some() {
             return;
         }
@@ -67,10 +67,10 @@ impl DeltaBuffer {
     }
 
     /// Removes and returns the text that was appended since the previous call of this method.
-    pub(in super::super) fn take(&mut self) -> Vec<Delta> {
+    pub(in super::super) fn take(&mut self) -> Vec<ReplyDelta> {
         let deltas = [
-            Delta::Thought(mem::take(&mut self.thought.pending)),
-            Delta::Text(mem::take(&mut self.answer.pending)),
+            ReplyDelta::Reasoning(mem::take(&mut self.thought.pending)),
+            ReplyDelta::Text(mem::take(&mut self.answer.pending)),
         ];
         deltas.into_iter().filter(|delta| !delta.is_empty()).collect()
     }

@@ -42,7 +42,7 @@ struct SystemMessage {
 
 impl<F: StepFormat> StepPrompt<F> {
     pub(super) fn cached(prompt: &Prompt<'_>) -> Arc<Self> {
-        let cached = prompt.tools.rendering(|tools| Self::new(tools, prompt));
+        let cached = prompt.tools.memoize(|tools| Self::new(tools, prompt));
         if cached.outputs.as_ref() == prompt.outputs {
             cached
         } else {
@@ -73,7 +73,7 @@ impl<F: StepFormat> StepPrompt<F> {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),
             None => append_rules(None, &self.rules),
             Some(instructions) => {
-                let cached = instructions.rendering(|_: &Message| SystemMessage {
+                let cached = instructions.memoize(|_: &Message| SystemMessage {
                     rules: Arc::clone(&self.rules),
                     message: append_rules(Some(instructions), &self.rules),
                 });

@@ -30,7 +30,7 @@ fn cached_rendering<F: StepFormat>(
     message: &Message,
     write: impl FnOnce(&Message) -> Message,
 ) -> Arc<Message> {
-    Arc::clone(&message.rendering(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
+    Arc::clone(&message.memoize(|message| Rendered::<F>(Arc::new(write(message)), PhantomData)).0)
 }
 
 /// Formats `reply` as steps in the format `F`. The text of unusable replies and refusals is

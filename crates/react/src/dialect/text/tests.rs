@@ -8,15 +8,15 @@ use serde_json::json;
 
 use super::*;
 
-fn fold(text: &str) -> AssistantMessage {
-    let reply = TextReact.fold(ChatResponse::new(text), None);
+fn parse_reply(text: &str) -> AssistantMessage {
+    let reply = TextReact.parse_reply(ChatResponse::new(text), None);
     assert_eq!(reply.problem, None, "{text}");
     reply.message
 }
 
 #[track_caller]
 fn check_call(text: &str, thought: Option<&str>, arguments: &str) {
-    let message = fold(text);
+    let message = parse_reply(text);
     let [call] = message.tool_calls.as_slice() else { panic!("{message:?}") };
     assert_eq!((message.reasoning.as_deref(), &*call.name, &*call.arguments), (thought, "add", arguments));
     assert!(message.content.is_empty());
@@ -105,7 +105,7 @@ fn call_inside_a_thought_is_not_executed() {
         "Answer: I look first.\nAction: search(q=\"x\")",
         "Thought: I must not send {\"tool\": \"delete_all\"}.",
     ] {
-        assert!(TextReact.fold(ChatResponse::new(text), None).problem.is_some(), "{text}");
+        assert!(TextReact.parse_reply(ChatResponse::new(text), None).problem.is_some(), "{text}");
     }
 }
 
@@ -184,7 +184,7 @@ fn truncated_arguments_are_not_completed() {
 #[test]
 fn aborted_reply_is_not_completed() {
     let folded = |text: &str, finish_reason| {
-        TextReact.fold(ChatResponse { finish_reason, ..ChatResponse::new(text) }, None)
+        TextReact.parse_reply(ChatResponse { finish_reason, ..ChatResponse::new(text) }, None)
     };
     let aborted = || FinishReason::Other("abort".to_owned());
     let cut = "Action: add\nArguments: {\"paths\": [\"a\"]";
@@ -220,12 +220,12 @@ fn answer_is_parsed_in_all_known_spellings() {
         "Answer: {\"answer\": \"42\"}",
         "{\"answer\": 42}",
     ] {
-        assert_eq!(fold(text).text(), "42", "{text}");
+        assert_eq!(parse_reply(text).text(), "42", "{text}");
     }
     let outputs =
         Schema::arguments(json!({"properties": {"n": {"type": "integer"}}, "required": ["n"]})).unwrap();
     for text in ["Action: finish\nArguments: {'n': 42}", "Final Answer: {\"n\": 42}", "{\"n\": 42}"] {
-        let reply = TextReact.fold(ChatResponse::new(text), Some(&outputs));
+        let reply = TextReact.parse_reply(ChatResponse::new(text), Some(&outputs));
         assert_eq!(reply.message.content, [Content::json(json!({"n": 42}))], "{text}");
     }
 }
@@ -245,9 +245,9 @@ fn answer_text_is_unchanged() {
         "[1, 2]",
         "**yes**",
     ] {
-        assert_eq!(fold(&format!("Final Answer: {answer}")).text(), answer);
+        assert_eq!(parse_reply(&format!("Final Answer: {answer}")).text(), answer);
         if !answer.contains("\nAction") && !answer.contains("\nQuestion") && !answer.contains("\nParam") {
-            assert_eq!(fold(&format!("Action: finish\nArguments: {answer}")).text(), answer);
+            assert_eq!(parse_reply(&format!("Action: finish\nArguments: {answer}")).text(), answer);
         }
     }
 }
@@ -264,9 +264,9 @@ fn text_without_a_step_has_a_problem() {
         "Action: finish",
         "Action: finish\nArguments: {\"answer\": \"\"}",
     ] {
-        let reply = TextReact.fold(ChatResponse::new(text), None);
+        let reply = TextReact.parse_reply(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
     // The run itself handles an empty reply, so it is not a problem of the dialect.
-    assert_eq!(TextReact.fold(ChatResponse::new(""), None).problem, None);
+    assert_eq!(TextReact.parse_reply(ChatResponse::new(""), None).problem, None);
 }

@@ -220,7 +220,7 @@ proptest! {
     fn values_of_the_strict_schema_are_valid(given in schema(), choices in prop::collection::vec(any::<Index>(), 16)) {
         let schema = Schema::new(given).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
-        prop_assume!(derived.strict);
+        prop_assume!(derived.is_strict);
         let sent = Schema::new(derived.value.clone()).unwrap();
         let value = Writer { root: &derived.value, choices: choices.iter().cycle(), remaining_values: 40 }.write(&derived.value);
         prop_assert!(sent.is_valid(&value), "{} {}", sent.as_value(), value);
@@ -235,7 +235,7 @@ proptest! {
         let value = Writer { root: &given, choices: choices.iter().cycle(), remaining_values: 40 }.write(&given);
         // Strict objects are closed, so values with undeclared properties have no strict form.
         let closed = Schema::new(close_objects(&given)).unwrap();
-        prop_assume!(derived.strict && schema.is_valid(&value) && closed.is_valid(&value));
+        prop_assume!(derived.is_strict && schema.is_valid(&value) && closed.is_valid(&value));
         let sent = Schema::new(derived.value.clone()).unwrap();
         let forms = strict_forms(&derived.value, &derived.value, &value);
         let arrives = |form: &Value| {
@@ -250,8 +250,8 @@ proptest! {
         let schema = Schema::new(given).unwrap();
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
         prop_assert_eq!(schema.for_provider(SchemaTarget::OpenAiStrict).value.to_string(), derived.value.to_string());
-        prop_assert_eq!(derived.strict, derived.obstacle().is_none());
-        prop_assume!(derived.strict);
+        prop_assert_eq!(derived.is_strict, derived.obstacle().is_none());
+        prop_assume!(derived.is_strict);
         let again = Schema::new(derived.value.clone()).unwrap().for_provider(SchemaTarget::OpenAiStrict);
         prop_assert_eq!(again.changes, vec![]);
         prop_assert_eq!(again.value, derived.value);

@@ -27,9 +27,9 @@ impl Count {
         let Ok(schema) = Schema::new(tool) else { return };
         self.all += 1;
         let derived = schema.for_provider(SchemaTarget::OpenAiStrict);
-        assert_eq!(derived.strict, derived.obstacle().is_none());
+        assert_eq!(derived.is_strict, derived.obstacle().is_none());
         let sent = Schema::new(derived.value.clone()).unwrap();
-        if !derived.strict {
+        if !derived.is_strict {
             return;
         }
         self.strict += 1;

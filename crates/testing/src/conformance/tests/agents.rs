@@ -44,7 +44,7 @@ fn answer(transcript: Transcript) -> RunEvent {
         "type": "answer",
         "text": "42",
         "steps": [],
-        "usage": Usage::of_request(1, 1),
+        "usage": Usage::one_request(1, 1),
         "stop_reason": "finished",
         "transcript": transcript,
     });
@@ -54,7 +54,7 @@ fn answer(transcript: Transcript) -> RunEvent {
 fn suspended(state: u32) -> RunEvent {
     let pending = PendingCall { call: call(), pending: Pending::new(PendingKind::External) };
     RunEvent::Done {
-        output: RunOutput::Suspended(SuspendedRun { pending: vec![pending], state: json!(state) }),
+        output: RunOutput::Suspended(SuspendedRun { pending: vec![pending], checkpoint: json!(state) }),
     }
 }
 

@@ -26,7 +26,7 @@ async fn own_models_have_no_findings() {
             (true, haft_core::model::ResponseFormat::Text) => "Hello.".into(),
             _ => r#"{"city": "Paris"}"#.into(),
         };
-        Ok(ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new(message) })
+        Ok(ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new(message) })
     };
     // The check sends 13 requests, and each takes one step of the script.
     let model = (0..13).fold(ScriptedModel::new(), |model, _| model.step(answers));
@@ -42,7 +42,7 @@ struct FaultyModel {
 }
 
 fn response() -> ChatResponse {
-    ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("Hello.") }
+    ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new("Hello.") }
 }
 
 fn delta(text: &str) -> ChatEvent {
@@ -111,7 +111,7 @@ impl ChatModel for FaultyModel {
             "other pieces" => vec![Ok(delta("Hel")), Ok(finished())],
             "other reply" => {
                 return stream::iter(
-                    ChatResponse { usage: Usage::of_request(1, 1), ..ChatResponse::new("Bye.") }
+                    ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new("Bye.") }
                         .into_events()
                         .map(Ok)
                         .collect::<Vec<_>>(),

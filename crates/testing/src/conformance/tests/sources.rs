@@ -30,7 +30,7 @@ async fn check(source: impl ToolSource + 'static, expected: Expect) {
 
 #[tokio::test]
 async fn own_sources_and_adaptors_have_no_findings() {
-    let tools = || Toolset::new().with(tool("a")).with(tool("b"));
+    let tools = || Toolset::new().with_tool(tool("a")).with_tool(tool("b"));
     conformance::source(tools()).await.assert();
     conformance::source(tools().prefixed("x_")).await.assert();
     conformance::source(tools().filtered(|it| it.name() == "a")).await.assert();

@@ -16,7 +16,7 @@ use crate::conformance;
 use haft_core::{
     Schema, Tool, ToolContext, ToolDefinition, ToolError, ToolName, ToolOutput,
     call::ToolResponse,
-    tool::{DynamicTool, RunContext, State},
+    tool::{DynamicTool, HostState, RunContext},
 };
 
 fn definition() -> ToolDefinition {
@@ -105,7 +105,7 @@ async fn panics_and_fatal_errors_are_found() {
         ],
     )
     .await;
-    let run = RunContext { state: State::new().with(7_u8), ..RunContext::default() };
+    let run = RunContext { state: HostState::new().with_value(7_u8), ..RunContext::default() };
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert();
 }
 

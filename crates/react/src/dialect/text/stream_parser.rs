@@ -3,7 +3,7 @@
 use haft_core::{Schema, model::ChatEvent};
 
 use super::{
-    super::{Delta, FINISH, Listener, step::DeltaBuffer},
+    super::{FINISH, ReplyDelta, StreamParser, step::DeltaBuffer},
     TextFormat,
     answer_scanner::AnswerScanner,
     parser::split_call,
@@ -12,7 +12,7 @@ use super::{
 
 /// The streaming parser of [`TextReact`](super::TextReact), for one reply. Text that is ambiguous
 /// during the stream is emitted at the end of the reply.
-pub(super) struct TextListener {
+pub(super) struct TextStreamParser {
     sections: SectionParser,
     deltas: DeltaBuffer,
     /// The number of bytes of the thought that were emitted.
@@ -25,7 +25,7 @@ pub(super) struct TextListener {
     outputs: Option<Schema>,
 }
 
-impl TextListener {
+impl TextStreamParser {
     pub(super) fn new(outputs: Option<&Schema>) -> Self {
         Self {
             sections: SectionParser::default(),
@@ -56,8 +56,8 @@ impl TextListener {
     }
 }
 
-impl Listener for TextListener {
-    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
+impl StreamParser for TextStreamParser {
+    fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
             ChatEvent::TextDelta { text } => {
                 self.sections.push(text);

@@ -6,7 +6,7 @@ use haft_core::{Schema, model::ChatEvent};
 
 use super::{
     super::{
-        Delta, FINISH, Listener,
+        FINISH, ReplyDelta, StreamParser,
         step::{ANSWER, DeltaBuffer},
     },
     JsonFormat, key,
@@ -15,7 +15,7 @@ use super::{
 pub(in super::super) use string_scanner::StringScanner;
 
 /// The streaming parser of [`JsonReact`](super::JsonReact), for one reply.
-pub(super) struct JsonListener {
+pub(super) struct JsonStreamParser {
     strings: StringScanner,
     tool_name: String,
     deltas: DeltaBuffer,
@@ -24,7 +24,7 @@ pub(super) struct JsonListener {
     outputs: Option<Schema>,
 }
 
-impl JsonListener {
+impl JsonStreamParser {
     pub(super) fn new(outputs: Option<&Schema>) -> Self {
         Self {
             strings: StringScanner::default(),
@@ -50,8 +50,8 @@ impl JsonListener {
     }
 }
 
-impl Listener for JsonListener {
-    fn push(&mut self, event: &ChatEvent) -> Vec<Delta> {
+impl StreamParser for JsonStreamParser {
+    fn push(&mut self, event: &ChatEvent) -> Vec<ReplyDelta> {
         match event {
             ChatEvent::TextDelta { text } => self.push_text(text),
             ChatEvent::ReasoningDelta { text } => self.deltas.push_reasoning(text),

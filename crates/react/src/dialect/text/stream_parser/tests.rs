@@ -17,13 +17,13 @@ use crate::{Dialect, JsonReact};
 fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
     let chunks: Vec<_> = chunks.into_iter().collect();
     let end = ChatEvent::Finished(ChatResponse::new(chunks.concat()).into());
-    let mut listener = TextReact.listener(None);
+    let mut stream_parser = TextReact.stream_parser(None);
     let (mut thought, mut answer) = (String::new(), String::new());
     for event in chunks.into_iter().map(|text| ChatEvent::TextDelta { text }).chain([end]) {
-        for delta in listener.push(&event) {
+        for delta in stream_parser.push(&event) {
             match delta {
-                Delta::Thought(more) => thought += &more,
-                Delta::Text(more) => answer += &more,
+                ReplyDelta::Reasoning(more) => thought += &more,
+                ReplyDelta::Text(more) => answer += &more,
             }
         }
     }
@@ -33,7 +33,7 @@ fn streamed(chunks: impl IntoIterator<Item = String>) -> (String, String) {
 /// Behaviour C77: the thought and the answer are streamed without the labels around them.
 #[test]
 fn thought_and_answer_are_streamed() {
-    let mut listener = TextReact.listener(None);
+    let mut stream_parser = TextReact.stream_parser(None);
     let mut emitted = String::new();
     for text in [
         "Thou",
@@ -46,11 +46,11 @@ fn thought_and_answer_are_streamed() {
         "2",
         "\"}",
     ] {
-        let deltas = listener.push(&ChatEvent::TextDelta { text: text.to_owned() });
+        let deltas = stream_parser.push(&ChatEvent::TextDelta { text: text.to_owned() });
         emitted += &format!("{deltas:?}");
     }
     expect_test::expect![[
-        r#"[][Thought("I")][Thought(" know")][Thought(" it.")][][][Text("4")][Text("2")][]"#
+        r#"[][Reasoning("I")][Reasoning(" know")][Reasoning(" it.")][][][Text("4")][Text("2")][]"#
     ]]
     .assert_eq(&emitted);
     let streamed = |text: &str| streamed([text.to_owned()]);
@@ -76,16 +76,16 @@ fn reasoning_precedes_the_thought() {
         let message =
             AssistantMessage { reasoning: Some("I search.".to_owned()), ..AssistantMessage::from(text) };
         let response = ChatResponse::new(message);
-        let mut listener = dialect.listener(None);
+        let mut stream_parser = dialect.stream_parser(None);
         let mut thought = String::new();
-        for delta in response.clone().into_events().flat_map(|event| listener.push(&event)) {
+        for delta in response.clone().into_events().flat_map(|event| stream_parser.push(&event)) {
             match delta {
-                Delta::Thought(more) => thought += &more,
-                Delta::Text(more) => panic!("{more}"),
+                ReplyDelta::Reasoning(more) => thought += &more,
+                ReplyDelta::Text(more) => panic!("{more}"),
             }
         }
         assert_eq!(thought, "I search.\n\nI look.", "{text}");
-        assert_eq!(dialect.fold(response, None).message.reasoning, Some(thought));
+        assert_eq!(dialect.parse_reply(response, None).message.reasoning, Some(thought));
     }
 }
 
@@ -124,7 +124,7 @@ fn check_chunks(reply_text: &str, cuts: Vec<u8>) -> Result<(), TestCaseError> {
     }
     let deltas = streamed(chunks);
     prop_assert_eq!(&deltas, &streamed([reply_text.to_owned()]));
-    let reply = TextReact.fold(ChatResponse::new(reply_text), None);
+    let reply = TextReact.parse_reply(ChatResponse::new(reply_text), None);
     if reply.problem.is_none() {
         let message = reply.message;
         let answer = if message.tool_calls.is_empty() { message.text() } else { String::new() };
