@@ -2,10 +2,10 @@
 //! snapshot in `docs/api`.
 //!
 //! The JSON output of rustdoc is unstable, and its format changes between compilers. This command
-//! supports [`RUSTDOC_FORMAT`]. With another compiler, the check is skipped. `RUSTC_BOOTSTRAP`
-//! enables the output on a stable compiler. A wrapper ([`run_as_rustdoc`]) sets the variable for
-//! rustdoc only. Build scripts therefore do not receive the variable, and no dependency is compiled
-//! again.
+//! supports the format version [`RUSTDOC_FORMAT`], and skips the check with other compilers.
+//! `RUSTC_BOOTSTRAP` enables the JSON output on a stable compiler. A wrapper ([`run_as_rustdoc`])
+//! sets the variable for rustdoc only. Build scripts therefore do not receive the variable, and no
+//! dependency is compiled again.
 
 mod release;
 mod snapshot;
@@ -21,14 +21,14 @@ use crate::failure::Failure;
 use crate::process::{announce, cargo, run as run_command};
 use crate::workspace::{self, Package, Workspace};
 
-/// The JSON format version of Rust 1.93 to 1.95. `public-api` 0.52 reads this version.
+/// The version of rustdoc's JSON format in Rust 1.93 to 1.95. `public-api` 0.52 reads this version.
 const RUSTDOC_FORMAT: u64 = 57;
 
-/// The folder of the snapshots, as a path from the root of the repository.
+/// The folder of the API snapshots, as a path from the root of the repository.
 const FOLDER: &str = "docs/api";
 
-/// The environment variable with the path of the real rustdoc. If it is set, this program runs as
-/// the wrapper.
+/// The environment variable with the path of the real rustdoc. If it is set, xtask runs as the
+/// rustdoc wrapper.
 const REAL_RUSTDOC: &str = "HAFT_REAL_RUSTDOC";
 
 const UPDATE: &str = "`cargo xtask api --update` accepts the change";
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Runs rustdoc, which writes a JSON file for every library. The features are those of the whole
-/// workspace, as in `cargo xtask doc`, so both commands share the compiled dependencies.
+/// workspace, as in `cargo xtask doc`, so that both commands share the compiled dependencies.
 fn write_rustdoc_json() -> Result<(), Failure> {
     let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;
     run_command(
@@ -89,8 +89,8 @@ pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
     Some(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Lists the public items of a library, one per line. Returns `None` if the rustdoc JSON has an
-/// unsupported format.
+/// Lists the public items of the library of `package`, one per line. Returns `None` if the rustdoc
+/// JSON has an unsupported format.
 fn list_public_items(target: &Path, package: &Package) -> Result<Option<String>, Failure> {
     let name = package.name.replace('-', "_");
     let file = target.join("doc").join(name).with_extension("json");
@@ -110,7 +110,7 @@ fn list_public_items(target: &Path, package: &Package) -> Result<Option<String>,
     Ok(Some(api.to_string()))
 }
 
-/// Returns the path of a package's snapshot from the root of the repository.
+/// Returns the path of the snapshot of `package`, relative to the root of the repository.
 fn snapshot_path(package: &Package) -> String {
     format!("{FOLDER}/{}.txt", package.name)
 }

@@ -30,8 +30,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.arg("--").args(rest))
 }
 
-/// Checks the memory and the instruction counts against the bounds in the benches and the recorded
-/// counts.
+/// Checks the memory and the instruction counts of the benches for CI against their bounds. Without
+/// valgrind, skips the instruction counts, or returns an error if `HAFT_COUNTS` is set.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
     run(&[MEASURED_IN_CI.to_owned(), check.clone()])?;
@@ -52,7 +52,7 @@ pub(crate) fn can_count() -> bool {
     succeeds(program("valgrind").arg("--version"))
 }
 
-/// Returns the names of the benches: the file names in `benches/benches` without extension.
+/// Returns the sorted names of the benches: the file names in `benches/benches` without extension.
 fn bench_names() -> Result<Vec<String>, Failure> {
     let folder = workspace::root().join("benches/benches");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

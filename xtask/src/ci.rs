@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Runs all checks except tests and counts, fast checks first.
+/// Runs all checks except for the tests and [`check_counts`], fast checks first.
 fn run_checks() -> Result<(), Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
@@ -29,8 +29,8 @@ fn run_checks() -> Result<(), Failure> {
     package_crates()
 }
 
-/// Checks the instruction counts, the numbers of third-party crates, and the size of the program
-/// `haft` in the test build.
+/// Checks the memory and the instruction counts of the benches, the numbers of third-party crates,
+/// and the size of the program `haft` in the test build.
 fn check_counts() -> Result<(), Failure> {
     bench::check()?;
     size::check()

@@ -6,7 +6,7 @@ use crate::{api, bench, ci, demo, doc, eval, example, fuzz, minimal_versions, se
 /// A command of `cargo xtask`.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
-    /// The arguments as shown in the usage text.
+    /// The arguments of the command, as shown in the usage text.
     pub(crate) arguments: &'static str,
     pub(crate) about: &'static str,
     /// Set if `--help` is passed to the program that the command starts.

@@ -4,11 +4,12 @@ use crate::failure::Failure;
 use crate::process::announce;
 use crate::{judges, native};
 
-/// The names of the models in the comparison.
+/// The names of the models that `cargo xtask eval` compares.
 const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    // A missing model file must be reported before the llama.cpp server is installed.
+    // Check the model file first, so that a missing file is reported before the llama.cpp server is
+    // installed.
     native::chosen_model()?;
     let mut arguments = arguments.to_vec();
     if needs_python(&arguments) {
@@ -22,13 +23,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     native::run_with_model("eval", &arguments)
 }
 
-/// Downloads the models of the comparison into the model cache.
+/// Downloads the models that `cargo xtask eval` compares into the model cache.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
     MODELS.iter().try_for_each(|model| native::run("haft", &["model", "pull", model].map(str::to_owned)))
 }
 
-/// Returns `true` if the evaluation needs a Python interpreter with llama.cpp: no option excludes
-/// the comparison with the plain loop (such as `--model`) or selects an interpreter (`--python`).
+/// Returns `true` if the comparison with the plain loop needs a Python interpreter with llama.cpp.
+/// An option such as `--model` omits the comparison, and `--python` already selects an interpreter.
 fn needs_python(arguments: &[String]) -> bool {
     let options = ["--help", "-h", "--model", "--dialect", "--python"];
     arguments.iter().all(|argument| options.iter().all(|option| argument.split('=').next() != Some(option)))

@@ -18,7 +18,8 @@ use crate::workspace::{Workspace, root};
 const PACKAGE: &str = "haft-fuzz";
 const FEATURE: &str = "libfuzzer";
 
-/// The folder of the inputs that increased coverage, with a subfolder for each target.
+/// The folder of the fuzzing inputs that increased the code coverage, with a subfolder for each
+/// target.
 const CORPUS: &str = "fuzz/corpus";
 
 /// The libFuzzer limits of one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
@@ -29,7 +30,7 @@ const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"
 #[derive(Debug, PartialEq, Eq)]
 struct Run<'a> {
     target: &'a str,
-    /// The duration of the run. `None` runs until the user stops the command.
+    /// The duration of the run. `None` means that the target runs until the user stops the command.
     time: Option<Duration>,
     /// The arguments after `--`, which are options for libFuzzer.
     options: &'a [String],
@@ -57,15 +58,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.args(options))
 }
 
-/// Lints the fuzz targets. The path of a precompiled libFuzzer is set, but clippy does not link it.
-/// libFuzzer itself is therefore not compiled.
+/// Lints the fuzz targets without compiling libFuzzer. `CUSTOM_LIBFUZZER_PATH` replaces the
+/// compilation by a precompiled library, which need not exist because clippy does not link.
 pub(crate) fn check() -> Result<(), Failure> {
     let arguments =
         ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];
     run_command(cargo(&arguments).env("CUSTOM_LIBFUZZER_PATH", "./libfuzzer.a"))
 }
 
-/// Returns the names of the targets: the file names in `fuzz/fuzz_targets` without extension.
+/// Returns the sorted names of the fuzz targets: the file names in `fuzz/fuzz_targets` without
+/// extension.
 fn targets() -> Result<Vec<String>, Failure> {
     let folder = root().join("fuzz/fuzz_targets");
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

@@ -10,16 +10,18 @@ use crate::failure::Failure;
 use crate::process::{announce, program, run as run_command, succeeds};
 use crate::workspace::Workspace;
 
-/// A server that injects 429 responses and broken streams, and reports the client's reaction.
+/// The Python package of a server that injects 429 responses and broken streams, and reports the
+/// client's reaction.
 const LLMOCK: &str = "llmock==0.2.2";
 
-/// A server that emulates the OpenAI API with fixtures.
+/// The npm package of a server that emulates the OpenAI API with fixtures.
 const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 
-/// The llama.cpp server for a real model.
+/// The Python package of the llama.cpp server, which runs a real model.
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
-/// Installs llmock and aimock, and optionally the llama.cpp server, which is a large download.
+/// Installs llmock and aimock. Also installs the llama.cpp server, a large download, if
+/// `with_llama_cpp` is set.
 pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let package_in_folder = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
@@ -40,16 +42,16 @@ pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     }
 }
 
-/// Returns the path of the Python interpreter with the llama.cpp server. Installs the server if it
-/// is missing.
+/// Installs the llama.cpp server if it is missing. Returns the path of the Python interpreter that
+/// contains it.
 pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
     let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
     install_python_package(&place, XLLAMACPP)?;
     Ok(place.join("bin").join("python"))
 }
 
-/// Creates a virtual environment in the folder `place` and installs a Python package in it. Does
-/// nothing if this version is already installed.
+/// Creates a virtual Python environment in the folder `place` and installs `package` in it. Does
+/// nothing if this version of the package is already installed.
 fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
     install_once(place, package, || {
         run_command(program("python3").args(["-m", "venv", "--clear"]).arg(place))?;
@@ -65,8 +67,8 @@ fn install_aimock(place: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Runs `install` unless this version of the package is installed in the folder `place`. The file
-/// `version` in the folder records the installed version.
+/// Runs `install` unless this version of `package` is already installed in the folder `place`. The
+/// file `version` in the folder contains the name and the version of the installed package.
 fn install_once(
     place: &Path,
     package: &str,

@@ -33,7 +33,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(&mut check)
 }
 
-/// Copies the files of the git repository, and new files that git does not ignore.
+/// Copies the tracked files of the repository, and new files that git does not ignore, to the
+/// folder `copy`.
 fn copy_repository(copy: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::message(format!("cannot copy the repository: {error}"));
     let files =
@@ -44,7 +45,7 @@ fn copy_repository(copy: &Path) -> Result<(), Failure> {
     }
     for name in files.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (workspace::root().join(name), copy.join(name));
-        // git still lists a deleted file if its deletion is not committed.
+        // git still lists a deleted file if its deletion is not staged.
         if from.is_file() {
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
             fs::copy(from, to).map_err(failed)?;

@@ -18,7 +18,8 @@ use crate::workspace::Workspace;
 
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
 
-/// Builds a program for this machine and runs it with the model in `HAFT_MODEL`, if it is set.
+/// Builds the program `name`, optimised for this machine, and runs it with `arguments`. The model
+/// file in `HAFT_MODEL`, if any, is passed to the program as an absolute path.
 pub(crate) fn run_with_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
     // Check the model file first, because the build takes minutes.
     let model = chosen_model()?;
@@ -29,19 +30,19 @@ pub(crate) fn run_with_model(name: &str, arguments: &[String]) -> Result<(), Fai
     run_command(program.args(arguments).envs(model.map(|file| ("HAFT_MODEL", file))))
 }
 
-/// Builds a program for this machine and runs it.
+/// Builds the program `name`, optimised for this machine, and runs it with `arguments`.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<(), Failure> {
     run_command(build(name)?.args(arguments))
 }
 
-/// Returns the path of the model file in the variable `HAFT_MODEL`. An empty variable counts as
-/// unset.
+/// Returns the absolute path of the model file in the environment variable `HAFT_MODEL`. `None` if
+/// the variable is unset or empty.
 pub(crate) fn chosen_model() -> Result<Option<PathBuf>, Failure> {
     env::var_os("HAFT_MODEL").filter(|name| !name.is_empty()).map(absolute_model_path).transpose()
 }
 
-/// Checks that the path is a file and makes it absolute. The path is relative to the folder of the
-/// user, but programs run in the root of the repository.
+/// Converts `name` to an absolute path, because programs run in the root of the repository and not
+/// in the user's working directory. Returns an error if `name` is not a file.
 fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
     if !file.is_file() {
@@ -54,8 +55,8 @@ fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::message(format!("the folder of {} is gone: {error}", file.display())))
 }
 
-/// Builds all programs of the package with the program `name`. Returns a command that runs this
-/// program.
+/// Builds all programs of the package that contains the program `name`. Returns a command that runs
+/// the program `name`.
 fn build(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("native");
@@ -68,13 +69,14 @@ fn build(name: &str) -> Result<Command, Failure> {
     Ok(program(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
 }
 
-/// Returns the command that builds a program into the folder `target`. Fails if no package has the
-/// program.
+/// Returns the cargo command that builds the program `name` into the folder `target`. Fails if no
+/// package of the workspace contains the program.
 pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) -> Result<Command, Failure> {
     let package = workspace
         .package_of_program(name)
         .ok_or_else(|| Failure::message(format!("there is no program `{name}` in this workspace")))?;
-    // No program needs the features that xtask enables in shared dependencies.
+    // Exclude xtask, because it enables features in shared dependencies that no other program
+    // needs.
     let mut command = cargo(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
     for name in package.programs() {
         command.args(["--bin", name]);

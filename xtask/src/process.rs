@@ -11,21 +11,22 @@ pub(crate) fn announce(message: &str) {
     eprintln!("==> {message}");
 }
 
-/// Creates a command that runs a program in the root of the repository.
+/// Creates a command that runs the program `name` in the root of the repository.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(workspace::root());
     command
 }
 
-/// Creates a command that runs the same cargo that started xtask.
+/// Creates a command that runs cargo with `arguments`. It is the cargo that started xtask.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
 }
 
-/// Prints the command line, runs the command and waits for its exit.
+/// Prints the command line of `command`, runs it and waits for its exit. Returns an error if the
+/// command fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let line = command_line(command);
     announce(&line);
@@ -34,12 +35,12 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // A program killed by a signal has no exit code.
+    // A program that was killed by a signal has no exit code, so 1 is used.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure::Program { line, code })
 }
 
-/// Runs a command without input and discards its output. Returns `true` if the command starts and
+/// Runs `command` without input and discards its output. Returns `true` if the command starts and
 /// succeeds.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
@@ -50,7 +51,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Formats the command line as typed in a shell, with the program name without its path.
+/// Formats `command` as it would be typed in a shell. The path of the program is omitted.
 pub(crate) fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program());
     let name = name.file_name().unwrap_or(name.as_os_str());

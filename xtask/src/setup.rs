@@ -12,7 +12,7 @@ use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::tools::{CARGO_DENY, MDBOOK};
 use crate::workspace::Workspace;
 
-/// The toolchain components that `cargo xtask ci` needs: the cargo command and the component's name
+/// The toolchain components that `cargo xtask ci` needs, each with its cargo command and its name
 /// in rustup.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
@@ -43,12 +43,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Tries to install valgrind with `apt-get`, which requires root. A failure is only a note, because
-/// only CI requires valgrind.
+/// Tries to install valgrind with `apt-get`, which requires root. If this fails, prints a note
+/// only, because only CI requires valgrind.
 fn install_valgrind() {
     let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);
-    // On a new machine, the package lists are missing, and the first attempt fails.
+    // On a new machine, the first attempt fails because the package lists are missing.
     let update = || apt_get(&["update"]);
     if !bench::can_count() && install().or_else(|_| update().and_then(|()| install())).is_err() {
         announce(&format!(

@@ -17,18 +17,18 @@ use crate::workspace::Workspace;
 use cpu::CpuClock;
 use table::{Bound, Row};
 
-/// Maximum number of third-party crates in `haft-core`.
+/// The maximum number of third-party crates in `haft-core`.
 const MAX_CORE_CRATES: f64 = 100.0;
-/// Maximum number of third-party crates in a program with core, react and openai.
+/// The maximum number of third-party crates in a program with core, react and openai.
 const MAX_AGENT_CRATES: f64 = 150.0;
-/// Maximum CPU minutes of a cold release build of core, react and openai.
+/// The maximum CPU time of a cold release build of core, react and openai, in minutes.
 const MAX_AGENT_MINUTES: f64 = 3.0;
-/// Maximum CPU minutes of a cold build of the programs for `cargo xtask demo`.
+/// The maximum CPU time of a cold build of the programs for `cargo xtask demo`, in minutes.
 const MAX_DEMO_MINUTES: f64 = 12.0;
-/// Maximum size of the program `haft` in a release build, in megabytes.
+/// The maximum size of the program `haft` in a release build, in megabytes.
 const MAX_HAFT_MEGABYTES: f64 = 25.0;
-/// Maximum size of the program `haft` in the debug build of the tests, in megabytes without
-/// symbols.
+/// The maximum size of the program `haft` without symbols in the debug build of the tests, in
+/// megabytes.
 const MAX_HAFT_DEBUG_MEGABYTES: f64 = 60.0;
 
 const CORE: &[&str] = &["haft-core"];
@@ -65,6 +65,7 @@ pub(crate) fn check() -> Result<(), Failure> {
 }
 
 /// Counts the third-party crates of the core, of an agent program, of the demo and of `haft`.
+/// Returns one row for each.
 fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let row = |name: &str, packages: &[&str], bound| -> Result<Row, Failure> {
         let count = measure::crates(packages)?;
@@ -80,8 +81,8 @@ fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// Measures the size of the program `haft` in the debug build of the tests. Returns `None` if it is
-/// not built.
+/// Measures the size of the program `haft` in the debug build of the tests. Returns `None` if the
+/// program is not built or its symbols cannot be removed.
 fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
     let target = workspace.target_directory.join("size");
     let program = workspace.target_directory.join("debug").join(HAFT);
@@ -106,7 +107,7 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
 
     let demo = create_empty(&folder.join("demo"))?;
     let clock = CpuClock::start();
-    // `cargo xtask demo` compiles xtask first.
+    // The measurement includes xtask, because `cargo xtask demo` compiles xtask first.
     run_command(cargo(&["build", "--locked", "--package", "xtask"]).env("CARGO_TARGET_DIR", &demo))?;
     run_command(&mut native::build_command(workspace, DEMO, &demo)?)?;
     let cold = clock.minutes();
@@ -135,7 +136,8 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// Creates an empty folder at this path. The contents of an existing folder are deleted.
+/// Creates the empty folder `folder` and returns its path. If the folder exists, its contents are
+/// deleted.
 fn create_empty(folder: &Path) -> Result<std::path::PathBuf, Failure> {
     let failed = |error| Failure::message(format!("cannot empty {}: {error}", folder.display()));
     if folder.exists() {

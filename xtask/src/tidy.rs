@@ -37,7 +37,7 @@ use exceptions::Exception;
 pub(crate) use links::resolve;
 use tree::Tree;
 
-/// A violation of a rule: its place, and a message with the problem and the remedy.
+/// A violation of a rule: its file and line, and a message with the problem and the remedy.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -133,8 +133,8 @@ impl Finding {
         Self { path: path.to_owned(), line, message: message.into() }
     }
 
-    /// Creates a finding at the first line of a package's manifest that starts with `text`, or at
-    /// line 1.
+    /// Creates a finding at the first line that starts with `text` in the manifest of `package`, or
+    /// at line 1 if there is no such line.
     fn in_manifest(package: &Package, tree: &Tree, text: &str, message: impl Into<String>) -> Self {
         let path = format!("{}/Cargo.toml", package.folder());
         let lines = tree.text(&path).unwrap_or_default().lines();

@@ -18,11 +18,12 @@ pub(crate) struct Tool {
 pub(crate) const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 
-/// The program that checks licences, duplicate crates and sources of dependencies by `deny.toml`.
+/// The program that checks the licences, duplicates and sources of dependencies by the rules in
+/// `deny.toml`.
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", arguments: &[] };
 
 impl Tool {
-    /// Returns the path of the program. Installs it if this version is missing.
+    /// Installs this program if its pinned version is missing. Returns the path of the executable.
     pub(crate) fn installed(&self) -> Result<PathBuf, Failure> {
         let root = Workspace::load()?.target_directory.join("tools").join(self.name).join(self.version);
         let file = root.join("bin").join(self.name).with_extension(std::env::consts::EXE_EXTENSION);

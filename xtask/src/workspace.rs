@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::process;
 
-/// Returns the root of the repository.
+/// Returns the path of the root folder of the repository.
 pub(crate) fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
@@ -31,8 +31,8 @@ pub(crate) struct Package {
     pub(crate) readme: Option<PathBuf>,
     pub(crate) rust_version: Option<String>,
     pub(crate) manifest_path: PathBuf,
-    /// The registries for publication. `None` means any registry, and an empty list means no
-    /// publication.
+    /// The registries to which the package may be published. `None` means every registry, and an
+    /// empty list means that it is not published.
     pub(crate) publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -40,12 +40,11 @@ pub(crate) struct Package {
     pub(crate) targets: Vec<Target>,
 }
 
-/// A library, program, test or other target of a package.
+/// A cargo target of a package, such as a library, a program or a test.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,
-    /// The kinds of the target: `lib`, `bin`, `test`, `bench`, `example`, `proc-macro` or
-    /// `custom-build`.
+    /// The kinds of the target, such as `lib`, `bin`, `test` or `proc-macro`.
     pub(crate) kind: Vec<String>,
 }
 
@@ -81,7 +80,7 @@ impl Workspace {
         })
     }
 
-    /// Returns the package with a program of this name.
+    /// Returns the package that contains the program `name`. `None` if there is no such program.
     pub(crate) fn package_of_program(&self, name: &str) -> Option<&Package> {
         self.packages.iter().find(|package| package.programs().any(|program| program == name))
     }
@@ -97,7 +96,7 @@ impl Package {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// Returns the names of the package's programs, in alphabetical order.
+    /// Returns the names of the package's programs, in the order of `cargo metadata`.
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         let programs = self.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "bin"));
         programs.map(|target| target.name.as_str())

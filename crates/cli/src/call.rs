@@ -7,7 +7,7 @@ use haft_core::{Pipeline, ToolCall, ToolContext, ToolResult, call::FailureKind, 
 
 use crate::{
     error::CliError,
-    terminal::{self, plain},
+    terminal::{self, remove_control_chars},
     toolbox::ToolOptions,
 };
 
@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open().await?;
     let list = toolbox.list().await;
-    // An unknown tool may belong to an MCP server that failed to start.
+    // If the tool is unknown, first report the MCP servers that failed to start, because the tool
+    // may belong to one of them.
     if list.get(&arguments.tool).is_none() {
         toolbox.require_all_servers()?;
     }
@@ -48,7 +49,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
-/// Writes the text of the result to standard output, and repairs and warnings to standard error.
+/// Writes the text of `result` to standard output, and its repairs and warnings to standard error.
+/// Returns an error if the call failed.
 fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     for repair in &result.repairs {
         terminal::warn(&format!("the arguments were repaired: {repair}"));
@@ -59,13 +61,13 @@ fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     match result.failure() {
         None => {
             let text = result.output().map(|output| output.text().into_owned()).unwrap_or_default();
-            terminal::write(&format!("{}\n", plain(&text)))?;
+            terminal::write(&format!("{}\n", remove_control_chars(&text)))?;
             Ok(ExitCode::SUCCESS)
         }
         Some(failure) if failure.kind == FailureKind::NotFound => {
-            Err(CliError::usage(plain(&failure.message)))
+            Err(CliError::usage(remove_control_chars(&failure.message)))
         }
-        Some(failure) => Err(CliError::new(plain(&failure.message))),
+        Some(failure) => Err(CliError::new(remove_control_chars(&failure.message))),
     }
 }
 

@@ -38,19 +38,19 @@ impl CliError {
         Self { kind: Kind::Usage, message: message.into() }
     }
 
-    /// Converts an error of the command line parser to an error with exit code 2.
+    /// Creates an error with exit code 2 from an error of the command line parser.
     pub(crate) fn command_line(error: &clap::Error) -> Self {
         let message = error.render().to_string();
         Self::usage(message.trim_end().strip_prefix("error: ").unwrap_or(&message).trim_end())
     }
 
-    /// Creates an error with exit code 1. Its message consists of the messages of `error` and its
-    /// sources.
+    /// Creates an error with exit code 1 from `error`. Its message consists of the messages of
+    /// `error` and of its sources.
     pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
         Self::new(ErrorChain(error).to_string())
     }
 
-    /// Appends a remedy to the message, on a new line.
+    /// Appends `remedy`, if any, to the message on a new line.
     pub(crate) fn with_remedy(mut self, remedy: Option<&str>) -> Self {
         if let Some(remedy) = remedy {
             self.message = format!("{}\n{remedy}", self.message);
@@ -58,8 +58,8 @@ impl CliError {
         self
     }
 
-    /// Writes the message to standard error and returns the exit code. With `json`, the error is
-    /// also the last line of standard output.
+    /// Writes the message to standard error and returns the exit code. If `json` is set, also
+    /// writes the error to standard output, as one line of JSON.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         let code: u8 = if self.kind == Kind::Usage { 2 } else { 1 };
         if self.kind != Kind::BrokenPipe {

@@ -7,19 +7,21 @@ use tokio::signal::ctrl_c;
 
 use crate::error::CliError;
 
-/// The conventional exit code after an interrupt: 128 + 2, the number of `SIGINT`.
+/// The exit code after an interrupt: by convention, 128 plus the number of the signal (2 for
+/// `SIGINT`).
 const EXIT_CODE_INTERRUPTED: i32 = 130;
 
 /// Waits for the next interrupt (Ctrl-C).
 pub(crate) async fn next() {
     if ctrl_c().await.is_err() {
-        // No signal handler could be installed, so an interrupt ends the process by the default
-        // action.
+        // Without a signal handler, an interrupt ends the process by the default action, so wait
+        // forever.
         std::future::pending::<()>().await;
     }
 }
 
-/// Awaits a future. Returns the error `cancelled` if an interrupt comes first.
+/// Awaits `work` and returns its result, or the error `cancelled` if an interrupt (Ctrl-C) comes
+/// first.
 pub(crate) async fn or_cancelled<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::select! {
         // `biased` polls the signal handler first, so the handler is installed before the work
@@ -30,7 +32,7 @@ pub(crate) async fn or_cancelled<T>(work: impl Future<Output = Result<T, CliErro
     }
 }
 
-/// Exits the process on the second interrupt.
+/// Spawns a task that exits the process on the second interrupt (Ctrl-C).
 pub(crate) fn exit_on_second() {
     tokio::spawn(async {
         next().await;

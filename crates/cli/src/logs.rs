@@ -20,7 +20,7 @@ pub(crate) fn start(verbose: u8) -> Result<(), CliError> {
         (None, 2) => EnvFilter::new("haft=debug,info"),
         (None, _) => EnvFilter::new("trace"),
     };
-    // At the end of each span, such as a tool call, its duration is logged.
+    // Log the duration of each span, such as a tool call, at its end.
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_span_events(FmtSpan::CLOSE)

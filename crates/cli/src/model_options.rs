@@ -27,7 +27,8 @@ pub(crate) struct ModelOptions {
 
 #[derive(Clone, Debug)]
 enum ModelSpec {
-    /// A model of the catalogue, or `None` for the file in `HAFT_MODEL` or the default model.
+    /// A local model of the catalogue. `None` is the model file in `HAFT_MODEL` or, if the variable
+    /// is unset, the default model.
     Local(Option<local::Known>),
     /// A model of an OpenAI-compatible API, by its name.
     OpenAi(String),
@@ -47,7 +48,7 @@ impl FromStr for ModelSpec {
 }
 
 impl ModelOptions {
-    /// Loads the local model, or creates the client of the API.
+    /// Loads the selected local model, or creates the client of the selected API model.
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, CliError> {
         match (&self.model, &self.base_url) {
             (ModelSpec::Local(known), None) => local::open(*known).await,

@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// Maximum length of a streamed text in the progress line, in characters. Only the end of a longer
-/// text is shown.
+/// The maximum length of a streamed text in the progress line, in characters. Only the end of a
+/// longer text is shown.
 const TAIL_CHARS: usize = 60;
 
 /// A progress line on standard error. It is hidden if standard error is not a terminal.
@@ -25,12 +25,12 @@ impl Spinner {
         self.0.set_message(message.into());
     }
 
-    /// Shows the end of a streamed text in the progress line.
+    /// Shows the end of `text`, a streamed text, in the progress line.
     pub(crate) fn show_tail(&self, text: &str) {
         self.set_message(tail(text));
     }
 
-    /// Writes a text to standard output, above the progress line.
+    /// Writes `text` to standard output, above the progress line.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         self.0.suspend(|| terminal::write(text))
     }
@@ -42,10 +42,11 @@ impl Drop for Spinner {
     }
 }
 
-/// Returns the last [`TAIL_CHARS`] characters of a text on one line.
+/// Returns the last [`TAIL_CHARS`] characters of `text` on one line, after an ellipsis if `text` is
+/// longer.
 ///
-/// Its run time does not depend on the length of the text, because it is called for each delta of
-/// an answer.
+/// The run time does not depend on the length of `text`, because this function is called for each
+/// delta of an answer.
 fn tail(text: &str) -> String {
     let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(start, _)| start);
     let tail = text.get(start..).unwrap_or(text).replace(char::is_control, " ");

@@ -1,4 +1,4 @@
-//! The tools of the commands: the built-in tools and the tools of MCP servers.
+//! The tools that the commands use: the built-in tools and the tools of MCP servers.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ use haft_tools::{BuiltinConfig, builtin};
 use crate::{
     error::CliError,
     spinner::Spinner,
-    terminal::{self, plain},
+    terminal::{self, remove_control_chars},
 };
 
 /// Options for additional tools.
@@ -25,7 +25,7 @@ pub(crate) struct ToolOptions {
     mcp: Option<PathBuf>,
 }
 
-/// The available tools, and the MCP servers that started or failed to start.
+/// The available tools, the number of started MCP servers, and the errors of the failed servers.
 pub(crate) struct Toolbox {
     pub(crate) tools: Toolset,
     /// The number of MCP servers that started.
@@ -34,7 +34,8 @@ pub(crate) struct Toolbox {
 }
 
 impl ToolOptions {
-    /// Starts the MCP servers and waits until each has started or failed.
+    /// Starts the MCP servers in the file of `--mcp` and waits until each server has started or
+    /// failed. Returns the tools of the servers and the built-in tools.
     pub(crate) async fn open(&self) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
         let Some(path) = &self.mcp else { return Ok(Toolbox { tools, started: 0, failed: Vec::new() }) };
@@ -63,8 +64,9 @@ async fn wait_until_ready(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
 }
 
 impl Toolbox {
-    /// Lists the tools. Writes a warning for each tool that is withheld from the model, for example
-    /// because of an invalid schema.
+    /// Lists the tools. Writes a warning for each diagnostic of the list, for example for a tool
+    /// with an invalid schema, but not for failed MCP servers: `require_any_server` and
+    /// `require_all_servers` report them.
     pub(crate) async fn list(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
         let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
@@ -74,8 +76,8 @@ impl Toolbox {
         list
     }
 
-    /// Writes a warning for each MCP server that failed to start. Returns an error if all of them
-    /// failed.
+    /// Writes a warning for each MCP server that failed to start. If all servers failed, returns an
+    /// error instead.
     pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
         if self.started == 0 {
             return self.require_all_servers();
@@ -84,12 +86,12 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Returns an error if an MCP server failed to start.
+    /// Returns an error if at least one MCP server failed to start. The error lists all failures.
     pub(crate) fn require_all_servers(&self) -> Result<(), CliError> {
         if self.failed.is_empty() {
             return Ok(());
         }
         let reasons: Vec<_> = self.failed.iter().map(ToString::to_string).collect();
-        Err(CliError::new(plain(&reasons.join("\n"))))
+        Err(CliError::new(remove_control_chars(&reasons.join("\n"))))
     }
 }

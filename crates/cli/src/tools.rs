@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     error::CliError,
-    terminal::{self, paint, plain},
+    terminal::{self, paint, remove_control_chars},
     toolbox::ToolOptions,
 };
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the findings of the lint for tool definitions. Returns `true` if there are none.
+/// Writes the lint findings for the tool definitions in `list`. Returns `true` if there are none.
 fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
     let findings = haft_middleware::lint(list);
     for finding in &findings {
@@ -57,7 +57,7 @@ fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
                 json!({"tool": finding.tool, "argument": finding.argument, "message": finding.to_string()});
             terminal::write_json(&line.to_string())?;
         } else {
-            terminal::write(&format!("{}\n", plain(&finding.to_string())))?;
+            terminal::write(&format!("{}\n", remove_control_chars(&finding.to_string())))?;
         }
     }
     if !json && findings.is_empty() {
@@ -70,9 +70,10 @@ fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
 fn format_tool(definition: &ToolDefinition) -> String {
     let mut text = format!("{}\n", paint(Style::new().bold(), definition.name().as_str()));
     if let Some(deprecation) = definition.deprecation() {
-        let _ = writeln!(text, "  {}", plain(&deprecation.to_string()));
+        let _ = writeln!(text, "  {}", remove_control_chars(&deprecation.to_string()));
     }
-    for line in plain(definition.description()).lines().filter(|line| !line.trim().is_empty()) {
+    for line in remove_control_chars(definition.description()).lines().filter(|line| !line.trim().is_empty())
+    {
         let _ = writeln!(text, "  {line}");
     }
     for property in definition.input_schema().properties() {
@@ -86,15 +87,15 @@ fn format_argument(property: &Property<'_>) -> String {
     let optional = if property.is_required || !default.is_empty() { "" } else { "?" };
     let description = property.schema.get("description").and_then(Value::as_str).unwrap_or_default();
     let separator = if description.is_empty() { "" } else { "  " };
-    let words: Vec<_> = plain(description).split_whitespace().map(str::to_owned).collect();
+    let words: Vec<_> = remove_control_chars(description).split_whitespace().map(str::to_owned).collect();
     let dim = Style::new().dimmed();
-    let name = plain(property.name);
-    let value_type = paint(dim, &plain(&format!("{}{default}", type_name(property.schema))));
+    let name = remove_control_chars(property.name);
+    let value_type = paint(dim, &remove_control_chars(&format!("{}{default}", type_name(property.schema))));
     format!("    {name}{optional}: {value_type}{separator}{}\n", words.join(" "))
 }
 
-/// Returns the type of a schema as text, for example `string`, `integer | null` or the values of an
-/// enum.
+/// Returns the type of a JSON Schema as text, for example `string`, `integer | null` or the values
+/// of an enum.
 fn type_name(schema: &Value) -> String {
     if let Some(Value::Array(values)) = schema.get("enum") {
         return values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");

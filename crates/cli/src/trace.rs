@@ -1,4 +1,5 @@
-//! The output of a run as text: a block for each thought, call, observation and answer.
+//! Writes the events of a run as blocks of text, such as a thought, a call, an observation or the
+//! answer.
 
 use std::{
     fmt::Write as _,
@@ -15,12 +16,12 @@ use haft_core::{
 
 use crate::{
     spinner::Spinner,
-    terminal::{paint, plain},
+    terminal::{paint, remove_control_chars},
 };
 
-/// Width of the column with the block names, in characters.
+/// The width of the column with the block names, in characters.
 const LABEL_WIDTH: usize = 13;
-/// Maximum length of an observation in the trace, in characters.
+/// The maximum length of an observation in the trace, in characters.
 const MAX_OBSERVATION_CHARS: usize = 2_000;
 
 const THOUGHT: Style = Style::new().dimmed();
@@ -29,16 +30,16 @@ const OBSERVATION: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
 const ANSWER: Style = Style::new().bold();
 
-/// A writer of the events of a run as text, while the run proceeds.
+/// A writer that formats the events of a run as text while the run is in progress.
 pub(crate) struct Trace {
     spinner: Spinner,
     /// The reasoning of the current reply so far.
     thought: String,
-    /// The text of the current reply so far. It is a thought if a call follows, otherwise the
-    /// answer.
+    /// The text of the current reply so far. It becomes a thought if a call or another model
+    /// request follows.
     text: String,
     started: Instant,
-    /// Set if the prices are known. The summary then includes the cost.
+    /// Set if the user has given a price file. The summary then includes the cost of the run.
     has_prices: bool,
 }
 
@@ -53,7 +54,7 @@ impl Trace {
         }
     }
 
-    /// Writes an event of the run, or shows it in the progress line.
+    /// Writes `event` as a block, or shows it in the progress line.
     pub(crate) fn write(&mut self, event: &RunEvent) -> io::Result<()> {
         match event {
             RunEvent::RequestStarted { request } => {
@@ -77,7 +78,7 @@ impl Trace {
             RunEvent::CallStarted { call } => {
                 self.flush_text_as_thought()?;
                 self.write_block("call", CALL, &format!("{} {}", call.name, call.arguments), "")?;
-                self.spinner.set_message(format!("calling {}", plain(&call.name)));
+                self.spinner.set_message(format!("calling {}", remove_control_chars(&call.name)));
             }
             RunEvent::CallProgress { progress, .. } => {
                 if let Some(message) = &progress.message {
@@ -129,23 +130,24 @@ impl Trace {
         self.spinner.write(&format!("\n{}\n", paint(THOUGHT, &summary)))
     }
 
-    /// Writes a block of the trace: its name, the indented lines of its text, and a note in
-    /// parentheses.
+    /// Writes a block of the trace: `name`, the indented lines of `text`, and `note` in
+    /// parentheses. Does nothing if `text` and `note` are empty.
     fn write_block(&self, name: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
-        let text = plain(text.trim());
+        let text = remove_control_chars(text.trim());
         if text.is_empty() && note.is_empty() {
             return Ok(());
         }
         let lines = text.lines().collect::<Vec<_>>().join(&format!("\n{:LABEL_WIDTH$}", ""));
         let mut block = format!("{}{lines}", paint(style, &format!("{name:LABEL_WIDTH$}")));
         if !note.is_empty() {
-            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", plain(note))));
+            let _ = write!(block, "  {}", paint(THOUGHT, &format!("({})", remove_control_chars(note))));
         }
         self.spinner.write(&(block + "\n"))
     }
 }
 
-/// Truncates a long observation and appends its total number of characters.
+/// Truncates `text` to [`MAX_OBSERVATION_CHARS`] and appends its total number of characters.
+/// Shorter texts are returned unchanged.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(MAX_OBSERVATION_CHARS) {
         None => text.to_owned(),

@@ -28,17 +28,18 @@ use haft_core::call::BoxError;
 
 /// A recorded conversation with a model: the requests and their replies.
 ///
-/// A [`CassetteModel`] records and replays a cassette. The text form is JSON, formatted for review:
-/// each request contains only the difference to an earlier request, and each short event of a reply
-/// is one line.
+/// A [`CassetteModel`] records and replays cassettes. [`Display`](fmt::Display) and [`FromStr`]
+/// convert a cassette to and from JSON that is formatted for review: a request that continues an
+/// earlier request contains only the difference to it, and each short event of a reply is one line.
 ///
-/// Timestamps, durations and metadata are not recorded, because a model does not receive them. Call
-/// ids in requests are replaced by numbers in their order, for example `#1`. A request at this
-/// level contains no API key. Remove other secrets with [`CassetteModel::with_redaction`].
+/// Recorded requests contain no timestamps, durations or metadata, because a model does not receive
+/// them. Tool call ids in requests are replaced by numbers in the order of the calls, for example
+/// `#1`. Requests contain no API key, because the model implementation adds it later. Remove other
+/// secrets with [`CassetteModel::with_redaction`].
 ///
-/// A truncated tool result ends with a random handle of the full text. It differs in each process.
-/// To record and replay a conversation with truncated results, use numbered handles: see
-/// [`MemoryResultStore::with_numbered_handles`].
+/// A truncated tool result can end with a random handle of the full text. The handle differs in
+/// each process, so the recorded request would not match. To record and replay a conversation with
+/// truncated results, use numbered handles: see [`MemoryResultStore::with_numbered_handles`].
 ///
 /// [`MemoryResultStore::with_numbered_handles`]:
 ///     haft_core::pipeline::MemoryResultStore::with_numbered_handles
@@ -48,39 +49,41 @@ pub struct Cassette {
     exchanges: Vec<Exchange>,
 }
 
-/// An error of parsing a cassette or opening a [`CassetteModel`].
+/// An error from parsing a [`Cassette`] or from [`CassetteModel::open`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CassetteError {
     /// The text is not a valid cassette.
     #[error("not a cassette: {0}")]
-    Unreadable(#[from] serde_json::Error),
-    /// The cassette was written by a newer version of haft.
+    InvalidCassette(#[from] serde_json::Error),
+    /// The cassette was written by a newer version of haft, in a format that this version does not
+    /// support.
     #[error(
         "cassette format {version} is newer than {}, the newest supported format: use the version of haft that wrote it, or record it again",
         Cassette::VERSION
     )]
-    Newer {
+    UnsupportedVersion {
         /// The format version of the cassette.
         version: u32,
     },
-    /// An exchange refers to itself or to a later exchange.
+    /// The `follows` field of an exchange does not refer to an earlier exchange.
     #[error("exchange {exchange} follows exchange {follows}, which is not an earlier one")]
     OutOfOrder {
-        /// The number of the exchange, from 1.
+        /// The number (from 1) of the exchange with the invalid `follows` field.
         exchange: usize,
-        /// The number of the exchange in its `follows` field.
+        /// The invalid value of the `follows` field.
         follows: usize,
     },
-    /// The mode is [`CassetteMode::Replay`] and there is no cassette.
-    #[error("there is no recording: create it with {}=record", CassetteMode::VARIABLE)]
-    Missing,
-    /// The model for recording could not be created.
+    /// The mode is [`CassetteMode::Replay`], but no recorded cassette was passed to
+    /// [`CassetteModel::open`].
+    #[error("there is no recording: create it with {}=record", CassetteMode::ENV_VARIABLE)]
+    MissingCassette,
+    /// The function that creates the real model for [`CassetteModel::open`] returned this error.
     #[error("cannot create the model")]
     Model(#[source] BoxError),
 }
 
-/// The top level of a cassette file.
+/// The JSON object at the top level of a cassette file.
 #[derive(Deserialize)]
 struct CassetteFile {
     haft_cassette: u32,
@@ -91,7 +94,8 @@ struct CassetteFile {
 }
 
 impl Cassette {
-    /// The version of the cassette format in this build of haft.
+    /// The version of the cassette format that this version of haft writes. Newer formats cannot be
+    /// parsed.
     pub const VERSION: u32 = 1;
 
     /// Creates an empty cassette.
@@ -99,26 +103,27 @@ impl Cassette {
         Self::default()
     }
 
-    /// Returns the number of recorded exchanges.
+    /// Returns the number of recorded exchanges. An exchange is a request with its reply.
     pub fn len(&self) -> usize {
         self.exchanges.len()
     }
 
-    /// Returns `true` if nothing is recorded.
+    /// Returns `true` if the cassette contains no exchanges.
     pub fn is_empty(&self) -> bool {
         self.exchanges.is_empty()
     }
 }
 
-/// Parses the text of a cassette.
+/// Parses a cassette from its JSON text.
 impl FromStr for Cassette {
     type Err = CassetteError;
 
     fn from_str(text: &str) -> Result<Self, CassetteError> {
         let CassetteFile { haft_cassette: version, model, exchanges } = serde_json::from_str(text)?;
-        // Check the version first: a newer version may have another structure of exchanges.
+        // Check the version before parsing the exchanges, because a newer version can have a
+        // different format of exchanges.
         if version > Self::VERSION {
-            return Err(CassetteError::Newer { version });
+            return Err(CassetteError::UnsupportedVersion { version });
         }
         let mut read: Vec<Exchange> = Vec::new();
         for (number, form) in (1..).zip(exchanges) {
@@ -135,7 +140,7 @@ impl FromStr for Cassette {
     }
 }
 
-/// Formats the text of a cassette.
+/// Formats the cassette as JSON text that ends with a line break.
 impl fmt::Display for Cassette {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut written = Vec::new();

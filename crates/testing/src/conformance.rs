@@ -6,7 +6,7 @@
 //!
 //! A check has side effects: it calls the tool, lists the tools of the source, sends requests to
 //! the model, or runs the agent, each several times. Use a test environment, and the multi-thread
-//! runtime of tokio: on a single thread, a blocking call also blocks the check.
+//! runtime of tokio, because on a single thread a blocking call also blocks the check.
 //!
 //! # Examples
 //!
@@ -47,13 +47,13 @@ pub use model::{ModelCheck, model};
 pub use source::{SourceCheck, source};
 pub use tool::{ToolCheck, tool};
 
-/// The default timeout of each call, listing, request or run.
+/// The default timeout of each tool call, tool listing, model request or agent run of a check.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The interval at which [`wait_until`] polls its condition.
+/// The interval at which a check polls a condition, for example in [`wait_until`].
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The result of a check, with a finding for each violation.
+/// The result of a conformance check, with a [`Finding`] for each violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the findings are in the report"]
 pub struct Report {
@@ -61,13 +61,13 @@ pub struct Report {
     findings: Vec<Finding>,
 }
 
-/// A violation of a trait's contract.
+/// A violation of a rule of a trait's contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The violated rule of the contract.
+    /// The rule that was violated.
     pub rule: &'static str,
-    /// The observed behaviour.
+    /// The observed behaviour, which violates the rule.
     pub problem: String,
     /// A way to fix the implementation.
     pub remedy: &'static str,
@@ -128,12 +128,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Waits for the output of a future. Returns `None` after the timeout.
+/// Awaits `future` and returns its output. `None` if `future` takes longer than `timeout`.
 async fn with_timeout<F: Future>(timeout: Duration, future: F) -> Option<F::Output> {
     tokio::time::timeout(timeout, future).await.ok()
 }
 
-/// Waits until `holds` returns `true`. Returns `false` after the timeout.
+/// Waits until `holds` returns `true`. Returns `false` if this takes longer than `timeout`.
 async fn wait_until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     while !holds() {

@@ -20,39 +20,41 @@ use self::text::Texts;
 use haft_core::Schema;
 use haft_schema::reference::Reference;
 
-/// Maximum number of values that are generated and validated for one example.
+/// The maximum number of values that are generated and validated for one example.
 const MAX_ATTEMPTS: usize = 500;
 
-/// Maximum nesting depth of a generated value. The validator accepts deeper values.
+/// The maximum nesting depth of a generated value. The validator also accepts deeper values.
 const MAX_DEPTH: usize = 40;
 
-/// The budget of all attempts for one example. Each generated value costs one unit. A text with
-/// `minLength` costs one more unit per 64 characters. The budget bounds the memory for hostile
-/// schemas, such as nested lists with a large `minItems`.
+/// The budget for all attempts to generate one example. Each generated JSON value costs one unit,
+/// including each nested value. A text with `minLength` costs one more unit per 64 characters. The
+/// budget bounds the memory for hostile schemas, such as nested lists with a large `minItems`.
 const BUDGET: usize = 100_000;
 
-/// The error of [`example()`]: no valid value was found. A valid value may still exist, because the
-/// search is not exhaustive.
+/// The error returned by [`example()`] if no valid value was found. A valid value may still exist,
+/// because the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no example of the schema could be made, at {}: {reason}", if .pointer.is_empty() { "/" } else { .pointer })]
-pub struct NoExample {
+pub struct ExampleError {
     /// The JSON pointer to the part of the value that could not be generated. Empty for the root.
     pub pointer: String,
-    /// The reason why the last attempt failed.
+    /// The reason why the last attempt to generate a value failed.
     pub reason: String,
 }
 
-/// Generates a small value that is valid for a schema. The same schema always gives the same value.
+/// Generates a small value that is valid for `schema`. The same schema always gives the same value.
 ///
-/// Objects contain required members only. Texts are `a` and numbers are 0, or the nearest values
-/// that the schema allows. A text with a `pattern` or `format` is generated in that form. If that
-/// fails, the `examples` and the `default` of the schema are tried. For `anyOf`, `oneOf`, `if`,
-/// `enum` and several types, the alternatives are tried in turn until the whole value is valid.
+/// Objects contain the required members, and more members only if the schema needs them, for
+/// example because of `minProperties`. Texts are `a` and numbers are 0, or values near them if the
+/// schema does not allow these. For a text with a `pattern` or `format`, common texts (such as
+/// dates) are tried first, then texts generated from the pattern, and then the `examples` and the
+/// `default` of the schema. If the schema has alternatives (`anyOf`, `oneOf`, `if`, `enum` or
+/// several types), they are tried in turn until the whole value is valid.
 ///
 /// # Errors
 ///
-/// Returns [`NoExample`] if no valid value was found in 500 attempts, or if the smallest valid
-/// value is too large.
+/// Returns an [`ExampleError`] if no valid value was found in 500 attempts, or if the schema
+/// requires a very large value.
 ///
 /// # Examples
 ///
@@ -73,16 +75,16 @@ pub struct NoExample {
 /// assert_eq!(example(&schema)?, json!({"to": "a@example.org", "copies": 1}));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn example(schema: &Schema) -> Result<Value, NoExample> {
+pub fn example(schema: &Schema) -> Result<Value, ExampleError> {
     nth_example(schema, 0)
 }
 
-/// Generates the example with this number. Different numbers give different examples, as long as
-/// the schema allows it.
+/// Generates the example of `schema` with the number `number`. Different numbers give different
+/// examples if the schema allows several values.
 ///
-/// `number` is used as a mixed-radix number. Each open choice of the schema, such as an `anyOf`,
-/// takes one digit.
-pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExample> {
+/// `number` is read as a mixed-radix number: each choice in the schema, such as an `anyOf`, takes
+/// one digit, which selects its alternative.
+pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, ExampleError> {
     let mut generator = Generator::new(schema.as_value());
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -100,33 +102,36 @@ pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, NoExa
             break;
         }
     }
-    Err(last.unwrap_or_else(|| no_example("", "no valid value was found")))
+    Err(last.unwrap_or_else(|| example_error("", "no valid value was found")))
 }
 
-fn invalid(violation: &haft_core::schema::Violation) -> NoExample {
+fn invalid(violation: &haft_core::schema::Violation) -> ExampleError {
     let reason = format!("expected {}, but generated {}", violation.expected, violation.received);
-    NoExample { pointer: violation.pointer.clone(), reason }
+    ExampleError { pointer: violation.pointer.clone(), reason }
 }
 
-fn no_example(pointer: &str, reason: impl Into<String>) -> NoExample {
-    NoExample { pointer: pointer.to_owned(), reason: reason.into() }
+fn example_error(pointer: &str, reason: impl Into<String>) -> ExampleError {
+    ExampleError { pointer: pointer.to_owned(), reason: reason.into() }
 }
 
 /// A generator of values for one schema and its subschemas.
 struct Generator<'s> {
     root: &'s Value,
-    /// The subschemas with an anchor, by their `$anchor`, `$dynamicAnchor` or draft-07 `$id`.
+    /// The subschemas with an anchor. The keys are the names of the anchors, from `$anchor`,
+    /// `$dynamicAnchor` or, in draft-07, the fragment of `$id`.
     anchors: HashMap<&'s str, &'s Value>,
     is_draft_7: bool,
     has_references: bool,
     choices: Choices,
     texts: Texts,
-    /// The addresses of the subschemas of all enclosing values, to detect recursion.
+    /// The memory addresses of the subschemas that apply to the enclosing values, to detect
+    /// recursive schemas.
     ancestors: Vec<usize>,
-    /// Set while unique items or names are generated. The generator then offers 5,000 different
-    /// texts and numbers.
+    /// Set while distinct values are generated, for example the items of an array with
+    /// `uniqueItems`. Numbers and texts without a pattern are then selected from 5,000 different
+    /// values.
     needs_distinct: bool,
-    /// The unused units of [`BUDGET`].
+    /// The remaining units of [`BUDGET`].
     budget: usize,
 }
 
@@ -147,8 +152,8 @@ impl<'s> Generator<'s> {
         generator
     }
 
-    /// Collects the anchors of the schema and detects references. Recursion is safe: schemas have a
-    /// bounded depth.
+    /// Adds the anchors in `value` to `anchors`, and sets `has_references` if `value` contains a
+    /// reference. The recursion is bounded, because schemas have a bounded depth.
     fn index_anchors(&mut self, value: &'s Value) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.index_anchors(item)),
@@ -178,33 +183,39 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Generates a value that is valid for all `schemas`. `pointer` and `depth` are its place in
-    /// the whole value.
-    fn value(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, NoExample> {
+    /// Generates a value for `schemas`, which all apply to it. `pointer` and `depth` are the JSON
+    /// pointer and the nesting depth of the value in the whole example.
+    fn value(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, ExampleError> {
         let outer = self.ancestors.len();
         let value = self.dispatch(schemas, pointer, depth);
         self.ancestors.truncate(outer);
         value
     }
 
-    /// Takes units from the budget. Returns an error if the budget is used up.
-    fn spend(&mut self, units: usize, pointer: &str) -> Result<(), NoExample> {
+    /// Subtracts `units` from the budget. If the budget is used up, returns an error for the value
+    /// at `pointer`.
+    fn spend(&mut self, units: usize, pointer: &str) -> Result<(), ExampleError> {
         self.budget = self.budget.saturating_sub(units);
         if self.budget == 0 {
-            return Err(no_example(pointer, "the example would be too large"));
+            return Err(example_error(pointer, "the example would be too large"));
         }
         Ok(())
     }
 
-    fn dispatch(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, NoExample> {
+    fn dispatch(
+        &mut self,
+        schemas: &[&'s Value],
+        pointer: &str,
+        depth: usize,
+    ) -> Result<Value, ExampleError> {
         if depth > MAX_DEPTH {
-            return Err(no_example(pointer, "the schema requires infinitely nested values"));
+            return Err(example_error(pointer, "the schema requires infinitely nested values"));
         }
         self.spend(1, pointer)?;
         let merged = self.merge_all(schemas, pointer)?;
         if let Some(options) = merged.allowed_values() {
             let Some(last) = options.len().checked_sub(1) else {
-                return Err(no_example(pointer, "no value satisfies every `enum` and `const`"));
+                return Err(example_error(pointer, "no value satisfies every `enum` and `const`"));
             };
             let chosen = self.choices.choose(pointer, "enum", 0, options.len());
             return Ok(options[chosen.min(last)].clone());
@@ -213,7 +224,7 @@ impl<'s> Generator<'s> {
         let types = merged.types();
         let chosen = self.choices.choose(pointer, "type", 0, types.len());
         match types.get(chosen) {
-            None => Err(no_example(pointer, "no type satisfies every `type`")),
+            None => Err(example_error(pointer, "no type satisfies every `type`")),
             Some(JsonType::Object) => self.object(merged, pointer, depth),
             Some(JsonType::Array) => self.list(&merged, pointer, depth),
             Some(JsonType::Text) => self.text(&merged, pointer),
@@ -224,8 +235,9 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Merges `schemas` into one: follows references and selects one alternative of each choice.
-    fn merge_all(&mut self, schemas: &[&'s Value], pointer: &str) -> Result<MergedSchema<'s>, NoExample> {
+    /// Merges `schemas` into one schema. Follows references, and selects one alternative of each
+    /// `anyOf`, `oneOf` and `if`.
+    fn merge_all(&mut self, schemas: &[&'s Value], pointer: &str) -> Result<MergedSchema<'s>, ExampleError> {
         let mut merged = MergedSchema::default();
         for schema in schemas {
             self.merge(&mut merged, schema, pointer)?;
@@ -233,22 +245,26 @@ impl<'s> Generator<'s> {
         Ok(merged)
     }
 
-    /// Adds a schema to `merged`. The recursion ends, because the schema compiler rejects reference
+    /// Adds `schema` to `merged`. The recursion ends, because the schema compiler rejects reference
     /// cycles that do not descend into the value.
     fn merge(
         &mut self,
         merged: &mut MergedSchema<'s>,
         schema: &'s Value,
         pointer: &str,
-    ) -> Result<(), NoExample> {
+    ) -> Result<(), ExampleError> {
         let Value::Object(keywords) = schema else {
             let is_open = schema.as_bool() != Some(false);
-            return if is_open { Ok(()) } else { Err(no_example(pointer, "the schema allows nothing here")) };
+            return if is_open {
+                Ok(())
+            } else {
+                Err(example_error(pointer, "the schema allows nothing here"))
+            };
         };
         for reference in ["$ref", "$dynamicRef"] {
             if let Some(target) = keywords.get(reference).and_then(Value::as_str) {
                 let target =
-                    self.resolve(target).ok_or_else(|| no_example(pointer, "unresolved reference"))?;
+                    self.resolve(target).ok_or_else(|| example_error(pointer, "unresolved reference"))?;
                 self.merge(merged, target, pointer)?;
                 if self.is_draft_7 {
                     return Ok(());
@@ -271,13 +287,14 @@ impl<'s> Generator<'s> {
         self.merge_condition(merged, schema, pointer)
     }
 
-    /// Adds either the `if` and `then` schemas, or only the `else` schema.
+    /// Adds the `if` and `then` schemas of `schema` to `merged`, or only its `else` schema. Does
+    /// nothing if `schema` has no condition.
     fn merge_condition(
         &mut self,
         merged: &mut MergedSchema<'s>,
         schema: &'s Value,
         pointer: &str,
-    ) -> Result<(), NoExample> {
+    ) -> Result<(), ExampleError> {
         let Some(condition) = schema.get("if") else { return Ok(()) };
         let (then, otherwise) = (schema.get("then"), schema.get("else"));
         if then.or(otherwise).is_none() {
@@ -288,8 +305,8 @@ impl<'s> Generator<'s> {
         parts.into_iter().flatten().try_for_each(|part| self.merge(merged, part, pointer))
     }
 
-    /// Sorts the alternatives of an `anyOf` or `oneOf`. Alternatives with a finite value are first,
-    /// and alternatives that always recurse are last.
+    /// Sorts `ways`, the alternatives of an `anyOf` or `oneOf`. Alternatives that always recurse
+    /// are last, because they have no finite value.
     fn sort_terminating_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
         let mut ways: Vec<_> = ways.iter().collect();
         if self.has_references {
@@ -299,9 +316,9 @@ impl<'s> Generator<'s> {
         ways
     }
 
-    /// Returns `true` if a value of `schema` can be generated without entering the same subschema
-    /// twice. `open` contains the addresses of the entered subschemas. After 1,000 `steps` the
-    /// result is `true`.
+    /// Returns `true` if a value of `schema` can be generated without entering a subschema twice.
+    /// `open` contains the addresses of the subschemas that were entered. `steps` counts the
+    /// visited subschemas: after 1,000 of them, the result is `true`, which bounds the search.
     fn terminates(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
         *steps += 1;
         if *steps > 1_000 {
@@ -332,7 +349,7 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// Returns the address of a subschema as its identity.
+/// Returns the memory address of `schema`, which identifies a subschema.
 fn address<T>(schema: &T) -> usize {
     std::ptr::from_ref(schema).addr()
 }

@@ -8,6 +8,6 @@ mod scripted_reply;
 mod test_model;
 
 pub use cassette::{Cassette, CassetteError, CassetteMismatch, CassetteMode, CassetteModel, UnknownMode};
-pub use example::{NoExample, example};
+pub use example::{ExampleError, example};
 pub use scripted::ScriptedModel;
-pub use test_model::{NoArguments, TestModel};
+pub use test_model::{ArgumentsError, TestModel};

@@ -20,13 +20,12 @@ use haft_core::{
 
 /// A model that replies from a script. Each request takes the next step of the script.
 ///
-/// A request fails if no step is left. When the last clone of the model is dropped, it panics if a
-/// request had no step or if steps are left over, so a passing test has used the whole script.
-/// Clones share the script.
+/// A request fails if no step is left. Clones share the script. Dropping the last clone panics if a
+/// request had no step or if a step was not used, so a passing test has used the whole script.
 ///
-/// [`requests`](Self::requests) returns all requests, for assertions. [`step`](Self::step) inspects
-/// a request when it arrives. A streamed reply arrives in one piece, unless its step was added with
-/// [`chunks`](Self::chunks) or [`events`](Self::events).
+/// A test can inspect all requests afterwards with [`requests`](Self::requests), or each request on
+/// arrival with [`step`](Self::step). A streamed reply contains its whole text in one event, unless
+/// its step was added with [`chunks`](Self::chunks) or [`events`](Self::events).
 ///
 /// # Examples
 ///
@@ -70,37 +69,38 @@ impl ScriptedModel {
         Self::default()
     }
 
-    /// Sets the profile. The default profile has the name `scripted` and supports native tools and
-    /// JSON schemas.
+    /// Sets the profile of the model. The default profile has the name `scripted` and supports
+    /// native tools and JSON schemas.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Adds a step that replies with text.
+    /// Adds a step that replies with `text`.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
         self.reply(ChatResponse::new(text.into()))
     }
 
-    /// Adds a step that replies with tool calls. Each call consists of an id, a tool name and the
-    /// arguments as JSON.
+    /// Adds a step that replies with `calls`. Each tool call is a tuple of its id, the tool name,
+    /// and the arguments as JSON text.
     #[must_use]
     pub fn calls<const N: usize>(self, calls: [(&str, &str, &str); N]) -> Self {
         let tool_calls = calls.map(|(id, name, arguments)| ToolCall::new(id, name, arguments)).into();
         self.reply(ChatResponse::new(AssistantMessage { tool_calls, ..AssistantMessage::default() }))
     }
 
-    /// Adds a step that returns this reply. If `response.usage` has its default value, it is set to
-    /// one request without tokens.
+    /// Adds a step that replies with `response`. If `response.usage` has its default value, it is
+    /// set to one request without tokens.
     #[must_use]
     pub fn reply(self, response: ChatResponse) -> Self {
         let response = with_usage(response);
         self.step(move |_request| Ok(response))
     }
 
-    /// Adds a step that streams a text as these chunks.
+    /// Adds a step that replies with the concatenation of `texts`. A stream yields one event for
+    /// each text.
     ///
     /// # Examples
     ///
@@ -125,9 +125,9 @@ impl ScriptedModel {
         self.events(deltas.chain([finished]).map(Ok).collect::<Vec<_>>())
     }
 
-    /// Adds a step that streams exactly these events, for example those of a broken server.
-    /// [`chat`](ChatModel::chat) returns the response of the first [`ChatEvent::Finished`], or the
-    /// first error.
+    /// Adds a step that streams exactly `events`, for example the events of a faulty server. For a
+    /// request without streaming, [`chat`](ChatModel::chat) returns the response of the first
+    /// [`ChatEvent::Finished`] or the first error, whichever is earlier.
     #[must_use]
     pub fn events(self, events: impl IntoIterator<Item = Result<ChatEvent, ModelError>>) -> Self {
         let events = events.into_iter().collect();
@@ -140,14 +140,14 @@ impl ScriptedModel {
         self.push(|_request| ScriptedReply::Hangs(Vec::new()))
     }
 
-    /// Adds a step that fails with this error.
+    /// Adds a step that fails with `error`.
     #[must_use]
     pub fn fail(self, error: ModelError) -> Self {
         self.step(move |_request| Err(error))
     }
 
-    /// Adds a step that calls a function with the request and returns its reply. The function may
-    /// contain assertions.
+    /// Adds a step that calls `step` with the request and returns its result. The function may
+    /// contain assertions about the request.
     #[must_use]
     pub fn step(
         self,
@@ -161,13 +161,14 @@ impl ScriptedModel {
         self
     }
 
-    /// Returns all requests so far, including those without a step.
+    /// Returns all requests that the model has received, including requests that had no step.
     pub fn requests(&self) -> Vec<ChatRequest> {
         lock(&self.script.requests).clone()
     }
 }
 
-/// Sets the usage of a response to one request without tokens if it has its default value.
+/// Returns `response` with its usage set to one request without tokens, if the usage has its
+/// default value.
 fn with_usage(mut response: ChatResponse) -> ChatResponse {
     if response.usage == Usage::default() {
         response.usage = Usage::one_request(0, 0);

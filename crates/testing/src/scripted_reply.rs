@@ -6,9 +6,11 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 pub(super) enum ScriptedReply {
     /// A complete reply or an error, returned immediately.
     Complete(Result<Box<ChatResponse>, ModelError>),
-    /// A stream of these events. The sequence may be malformed, for example without a final event.
+    /// A stream that yields the contained events. The sequence may be malformed, for example
+    /// without a final event.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// A stream of these events that then stays pending until the request is dropped.
+    /// A stream that yields the contained events and then stays pending until the request is
+    /// dropped.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::example::{NoExample, nth_example};
+use super::example::{ExampleError, nth_example};
 use haft_core::{
     ChatModel, Message, Tool, ToolCall,
     message::{AssistantMessage, MessageBody},
@@ -11,18 +11,23 @@ use haft_core::{
     usage::Usage,
 };
 
-/// A model that calls every tool once, with arguments generated from its schema, and then answers.
+/// A model that calls every tool once, with arguments generated from the tool's schema, and then
+/// answers.
 ///
 /// Use it as a smoke test for the tools of a program: it needs no network and no real model. The
-/// generated arguments are [examples](super::example), so they are valid but meaningless. The
-/// model's calls execute the tools: give tools with side effects a test environment, or select the
-/// tools to call with [`with_calls`](Self::with_calls).
+/// generated arguments are [examples](super::example), so they are valid but meaningless. An agent
+/// executes the calls, so give tools with side effects a test environment, or select the tools to
+/// call with [`with_only_tools`](Self::with_only_tools).
 ///
-/// The first reply calls every tool without an earlier call in the conversation. With
-/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains one call. If no
-/// call is left or required, the reply is the answer: an example of the requested response schema.
-/// Without a schema, it is the text set with [`with_answer`](Self::with_answer), or by default a
-/// JSON object with the results of all calls by tool name.
+/// The first reply calls all tools that were not yet called in the conversation. With
+/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains one call. If all
+/// tools were called, the reply is the answer. Two tool choices never lead to an answer: with
+/// `ToolChoice::Required`, the last tool is then called again, and with [`ToolChoice::Tool`], every
+/// reply calls the named tool.
+///
+/// The answer is an example of the requested response schema. If the request has no schema, the
+/// answer is the text set with [`with_answer`](Self::with_answer), by default a JSON object with
+/// tool names as keys and results as values.
 ///
 /// # Examples
 ///
@@ -51,15 +56,16 @@ pub struct TestModel {
     answer: Option<String>,
 }
 
-/// The error if no arguments could be generated from the schema of a tool. The tool may still be
-/// correct, because the search for an example is not exhaustive.
+/// The error of a request to a [`TestModel`] if no arguments could be generated for a tool. The
+/// schema of the tool may still have valid arguments, because the search for an example is not
+/// exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
-pub struct NoArguments {
-    /// The name of the tool.
+pub struct ArgumentsError {
+    /// The name of the tool that cannot be called.
     pub tool: String,
-    /// The reason, with a JSON pointer into the arguments.
-    pub reason: NoExample,
+    /// The reason why no arguments could be generated, with a JSON pointer into the arguments.
+    pub reason: ExampleError,
 }
 
 impl Default for TestModel {
@@ -74,32 +80,32 @@ impl TestModel {
         Self::default()
     }
 
-    /// Sets the profile. The default profile has the name `test` and supports native tools and JSON
-    /// schemas.
+    /// Sets the profile of the model. The default profile has the name `test` and supports native
+    /// tools and JSON schemas.
     #[must_use]
     pub fn with_profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Restricts the calls to the tools with these names. [`ToolChoice::Tool`] overrides the
-    /// selection.
+    /// Restricts the calls to the tools in `names`. A request with [`ToolChoice::Tool`] overrides
+    /// this restriction.
     #[must_use]
-    pub fn with_calls<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+    pub fn with_only_tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the text of the answer. The default is a JSON object with the results of all calls by
-    /// tool name.
+    /// Sets the text of the final answer. The default is a JSON object with tool names as keys and
+    /// call results as values.
     #[must_use]
     pub fn with_answer(mut self, text: impl Into<String>) -> Self {
         self.answer = Some(text.into());
         self
     }
 
-    /// Returns the calls of the next reply. Empty if the next reply is the answer.
-    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, NoArguments> {
+    /// Returns the tool calls of the reply to `request`. Empty if the reply is the final answer.
+    fn calls(&self, request: &ChatRequest) -> Result<Vec<ToolCall>, ArgumentsError> {
         let earlier: Vec<_> = request.messages.iter().flat_map(|message| message.tool_calls()).collect();
         let is_new = |name: &str| !earlier.iter().any(|call| call.name == name);
         let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| only.contains(name));
@@ -108,8 +114,8 @@ impl TestModel {
         let chosen: Vec<_> = match &request.tool_choice {
             ToolChoice::None => Vec::new(),
             ToolChoice::Tool(name) => tools.filter(|tool| tool.definition().name() == name).take(1).collect(),
-            // If all tools were called, call the last one: it is usually the output tool of an
-            // agent.
+            // If all tools were called, call the last tool of the request, which is usually the
+            // output tool of an agent.
             ToolChoice::Required => {
                 let last = tools.clone().next_back();
                 let mut new = tools.filter(|tool| is_new(&named(tool)) && is_wanted(&named(tool)));
@@ -124,17 +130,18 @@ impl TestModel {
         let call = |(number, tool): (usize, &std::sync::Arc<dyn Tool>)| {
             let definition = tool.definition();
             let arguments = nth_example(definition.input_schema(), 0)
-                .map_err(|reason| NoArguments { tool: named(tool), reason })?;
+                .map_err(|reason| ArgumentsError { tool: named(tool), reason })?;
             Ok(ToolCall::new(format!("test_{number}"), named(tool), arguments.to_string()))
         };
         (first..).zip(chosen).map(call).collect()
     }
 
-    fn text(&self, request: &ChatRequest) -> Result<String, NoExample> {
+    fn text(&self, request: &ChatRequest) -> Result<String, ExampleError> {
         match &request.response_format {
             ResponseFormat::JsonSchema { schema, .. } => {
-                // Use another example in each reply. A dialect that encodes calls as JSON has one
-                // schema alternative per tool, so later replies call the other tools.
+                // Generate a different example for each reply. In a dialect that encodes calls as
+                // JSON, the schema has one alternative per tool, so later replies call the other
+                // tools.
                 let replies =
                     request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
                 nth_example(schema, replies.count()).map(|value| value.to_string())
@@ -145,7 +152,8 @@ impl TestModel {
     }
 }
 
-/// Returns a JSON object with the results of all calls, by tool name.
+/// Returns a JSON object with the names of the called tools as keys and the results of their last
+/// calls as values.
 fn results(request: &ChatRequest) -> String {
     let result = |message: &Message| match message.body() {
         MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),

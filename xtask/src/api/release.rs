@@ -1,4 +1,4 @@
-//! Comparison of the public API with the last release, by the rules of semantic versioning.
+//! Comparison of the public API with the latest release, by the rules of semantic versioning.
 //!
 //! A release is a git tag such as `v1.2.3`. Without such a tag, nothing is compared. A removed or
 //! changed line is a breaking change. An added line is not reported, although two kinds of
@@ -9,15 +9,17 @@ use crate::failure::Failure;
 use crate::process::program;
 use crate::workspace::Package;
 
-/// Describes the public items that were removed since the last release. Returns `None` if there are
-/// none, or if the new version number permits breaking changes.
+/// Describes the public items of `package` that were removed since the latest release. Returns
+/// `None` if no items were removed, if the new version number permits breaking changes, or if there
+/// is no release.
 pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
-    let Some((tag, released)) = tags.lines().find_map(|tag| Some((tag, version(tag.strip_prefix('v')?)?)))
+    let Some((tag, released)) =
+        tags.lines().find_map(|tag| Some((tag, parse_version(tag.strip_prefix('v')?)?)))
     else {
         return Ok(None);
     };
-    let Some(current) = version(&package.version) else { return Ok(None) };
+    let Some(current) = parse_version(&package.version) else { return Ok(None) };
     if !is_compatible(released, current) {
         return Ok(None);
     }
@@ -32,9 +34,9 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
 
 type Version = (u64, u64, u64);
 
-/// Parses a version such as `1.2.3`. A version with a suffix is not a release, so the result is
-/// `None`.
-pub(super) fn version(text: &str) -> Option<Version> {
+/// Parses a version such as `1.2.3`. Returns `None` for other texts, for example for `1.0.0-rc.1`,
+/// which is not a release.
+pub(super) fn parse_version(text: &str) -> Option<Version> {
     let mut numbers = text.split('.').map(|part| part.parse().ok());
     let version = (numbers.next()??, numbers.next()??, numbers.next()??);
     numbers.next().is_none().then_some(version)

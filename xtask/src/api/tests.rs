@@ -1,6 +1,6 @@
 use expect_test::expect;
 
-use super::release::{is_compatible, version};
+use super::release::{is_compatible, parse_version};
 use super::snapshot::{difference, format_version};
 
 #[test]
@@ -25,10 +25,11 @@ fn versions_are_compatible_as_for_cargo() {
         ("1.2.0", "1.9.1", true),
         ("1.2.0", "2.0.0", false),
     ] {
-        let compatible = is_compatible(version(old).expect("a version"), version(new).expect("a version"));
+        let compatible =
+            is_compatible(parse_version(old).expect("a version"), parse_version(new).expect("a version"));
         assert_eq!(compatible, expected, "{old} to {new}");
     }
-    assert_eq!(version("1.0.0-rc.1"), None);
+    assert_eq!(parse_version("1.0.0-rc.1"), None);
 }
 
 #[test]

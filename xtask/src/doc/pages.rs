@@ -1,4 +1,4 @@
-//! Dead links in the rendered pages of the book.
+//! Finds dead links in the rendered pages of the book.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +15,8 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Parses the attributes `href`, `src` and `id` of an HTML page. mdBook quotes the value of
-    /// every attribute, and escapes `"` in text.
+    /// Collects the attributes `href`, `src` and `id` in the HTML text `html`. A text search is
+    /// sufficient, because mdBook quotes the value of every attribute and escapes `"` in text.
     pub(super) fn parse(html: &str) -> Self {
         let values = |name: &str| {
             let start = format!(" {name}=\"");
@@ -28,7 +28,8 @@ impl Page {
     }
 }
 
-/// Reads all HTML pages of a folder and its subfolders. The keys are the paths in the folder.
+/// Reads all HTML pages in `folder` and its subfolders. The keys of the returned map are the paths
+/// of the pages relative to `folder`.
 pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     let mut pages = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
@@ -46,7 +47,8 @@ pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     Ok(pages)
 }
 
-/// Returns the links to pages, files and headings that do not exist, as `page: link`.
+/// Returns the links in `pages` to pages, files and headings that do not exist, each as `page:
+/// link`.
 pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut dead = BTreeSet::new();
     for (name, page) in pages {

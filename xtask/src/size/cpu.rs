@@ -1,4 +1,4 @@
-//! CPU time of child processes.
+//! Measurement of the CPU time of child processes.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use std::fs;
 /// of Rust.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A clock of the user and system time of child processes, including their own children.
+/// A clock of the CPU time (user and system) of terminated child processes, including their own
+/// children.
 pub(super) struct CpuClock {
     start: Option<u64>,
 }
@@ -16,7 +17,8 @@ impl CpuClock {
         Self { start: children_ticks() }
     }
 
-    /// Returns the CPU minutes since the start. `None` on a system without `/proc`.
+    /// Returns the CPU time since the creation of this clock, in minutes. `None` on a system
+    /// without `/proc`.
     #[expect(clippy::cast_precision_loss, reason = "a build takes less than 2^53 ticks")]
     pub(super) fn minutes(&self) -> Option<f64> {
         let ticks = children_ticks()?.checked_sub(self.start?)?;
@@ -28,8 +30,8 @@ fn children_ticks() -> Option<u64> {
     parse(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Parses the text of `/proc/self/stat`. Returns the sum of the fields `cutime` and `cstime` (16
-/// and 17 in proc(5)).
+/// Parses the content of `/proc/self/stat`. Returns the sum of the fields `cutime` and `cstime` (16
+/// and 17 in proc(5)), in ticks. `None` if a field is missing.
 pub(super) fn parse(stat: &str) -> Option<u64> {
     // Field 2, the name of the program, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;

@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::process::{cargo, program, succeeds};
 
-/// Returns the number of third-party crates in a build of these packages, including procedural
-/// macros. Dependencies of build scripts are not counted.
+/// Returns the number of third-party crates in a build of `packages`, including procedural macros.
+/// Dependencies of build scripts are not counted.
 pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     let mut command =
         cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
@@ -23,22 +23,22 @@ pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     Ok(count_third_party(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Counts the different crates in the output of `cargo tree`. Lines with a path are crates of the
-/// workspace, which are not counted.
+/// Counts the different third-party crates in `tree`, the output of `cargo tree`. Each version of a
+/// crate is counted. Lines with a path are crates of the workspace, which are not counted.
 pub(super) fn count_third_party(tree: &str) -> u32 {
     let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").trim_end_matches(" (proc-macro)"));
     let crates: BTreeSet<_> = lines.filter(|line| !line.is_empty() && !line.contains(" (/")).collect();
     u32::try_from(crates.len()).unwrap_or(u32::MAX)
 }
 
-/// Returns the size of a file in megabytes. `None` if it does not exist.
+/// Returns the size of `file` in megabytes. `None` if the file does not exist.
 #[expect(clippy::cast_precision_loss, reason = "a file is smaller than 2^53 bytes")]
 pub(super) fn megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
 }
 
-/// Returns the size of a program in megabytes, without symbols and debug information. `None` if the
-/// program or `strip` is missing.
+/// Returns the size of the program `file` without symbols and debug information, in megabytes.
+/// `None` if the program or the command `strip` is missing. `folder` is used for a temporary copy.
 pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
     let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The upper bound of a measurement, inclusive.
+/// The inclusive upper bound of a measurement, if it has one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     AtMost(f64),

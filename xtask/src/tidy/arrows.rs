@@ -32,8 +32,8 @@ const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
     "haft-tools",
 ]);
 
-/// The allowed dependencies of each crate, including planned crates. A package outside of `crates/`
-/// may depend on every crate, except for `xtask`.
+/// The packages of the workspace on which each crate may depend, including planned crates. A
+/// package outside of `crates/` that is not in this list may depend on every package.
 const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NONE),
     ("haft-text", NONE),
@@ -53,16 +53,16 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("xtask", NONE),
 ];
 
-/// The third-party crates that only one of our crates may use, with that crate. Their types and
-/// versions therefore stay in one place.
+/// The third-party crates that only one of our crates may use, each with this crate. Their types
+/// and versions therefore stay in one place.
 const HOMES: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
-/// The tokio features that the core may enable. They do not open sockets, files or processes.
+/// The tokio features that `haft-core` may enable. They do not open sockets, files or processes.
 const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
-/// The dependencies of `haft-openai` without its feature `client`. They include no HTTP stack and
-/// no runtime.
+/// The allowed dependencies of `haft-openai` without its feature `client`. They include no HTTP
+/// stack and no runtime.
 const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -83,7 +83,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns `true` if the table has the allowed dependencies of this crate.
+/// Returns `true` if [`ARROWS`] contains the crate `name`.
 pub(super) fn has_arrows(name: &str) -> bool {
     ARROWS.iter().any(|(known, _)| *known == name)
 }
@@ -147,8 +147,9 @@ fn check_openai_formats(package: &Package, dependency: &Dependency) -> Option<St
     })
 }
 
-/// Reports a dependency on `jsonschema` with features. Its resolver features open files and URLs,
-/// and its feature `macros` compiles half of the dependency tree twice, for a procedural macro.
+/// Returns a message if `dependency` is `jsonschema` with features. Its resolver features open
+/// files and URLs, and its feature `macros` compiles half of the dependency tree twice, for a
+/// procedural macro.
 fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     let is_bare = !dependency.uses_default_features && dependency.features.is_empty();
     (dependency.name == "jsonschema" && !is_bare).then(|| {
@@ -157,8 +158,8 @@ fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     })
 }
 
-/// Reports a dependency on `haft-macros` without an exact version. The expansion of `#[tool]` is
-/// compatible with exactly one version of the core.
+/// Returns a message if `dependency` is `haft-macros` without an exact version. The expansion of
+/// `#[tool]` is compatible with exactly one version of the core.
 fn check_macros_version(dependency: &Dependency) -> Option<String> {
     (dependency.name == "haft-macros" && !dependency.req.starts_with('=')).then(|| {
         format!(

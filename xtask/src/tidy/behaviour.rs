@@ -28,6 +28,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
 }
 
 /// Returns the text of `docs/behaviour.md` with its lists of tests rebuilt from the citations.
+/// `None` if the document does not exist.
 pub(super) fn updated_document(tree: &Tree) -> Option<String> {
     let (citations, _) = citations_of(tree);
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

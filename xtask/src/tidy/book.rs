@@ -1,5 +1,5 @@
 //! Rule: the indexes are complete. Each chapter is in the summary of the book, each decision in the
-//! list of decisions, and each crate in the README and in the architecture.
+//! list of decisions, and each crate in the README and in ARCHITECTURE.md.
 
 use super::links::resolve;
 use super::{Finding, Tree, markdown};
@@ -10,7 +10,8 @@ const DECISIONS: &str = "docs/adr/README.md";
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The beginnings of two paragraphs that the section of every crate must have.
+/// The beginnings of the two paragraphs that every crate must have in its section of
+/// ARCHITECTURE.md.
 const REQUIRED_PARAGRAPHS: &[&str] = &["**Invariant", "**API boundary"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -25,7 +26,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reports the pages of a folder without a link from the index page `list`.
+/// Returns a finding for each page in `folder` without a link from the index page `list`.
 fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
     let links = markdown::links(tree.text(list).unwrap_or_default());
     let listed: Vec<_> = links.iter().filter_map(|link| resolve(list, &link.target)).collect();
@@ -35,7 +36,8 @@ fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Reports decisions without a number, and numbers of two decisions.
+/// Returns a finding for each decision without a number in its file name, or with the number of
+/// another decision.
 fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = None;
@@ -56,7 +58,7 @@ fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reports a crate without a link from the README.
+/// Returns a finding if the README has no link to the folder of `package`.
 fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
     let folder = package.folder();
     let page = tree.text(README).unwrap_or_default();
@@ -65,8 +67,8 @@ fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
         .then(|| Finding::new(README, 1, format!("no link leads to `{folder}`: add it to the crates")))
 }
 
-/// Reports a crate without a section in the architecture, or a section without invariants and an
-/// API boundary. The heading of the section is the folder of the crate.
+/// Returns a finding if ARCHITECTURE.md has no section for `package`, or if the section has no
+/// invariants or no API boundary. The heading of the section is the folder of the crate.
 fn check_architecture(package: &Package, tree: &Tree) -> Option<Finding> {
     let heading = format!("### `{}`", package.folder());
     let page = tree.text(ARCHITECTURE).unwrap_or_default();

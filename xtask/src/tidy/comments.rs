@@ -34,8 +34,8 @@ pub(super) struct Line<'a> {
     pub(super) width: usize,
 }
 
-/// Returns the comments of a Rust, TOML or YAML file. A comment after code on the same line is not
-/// found.
+/// Returns the comments in `text`, the content of the Rust, TOML or YAML file at `path`. A comment
+/// after code on the same line is not found.
 pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     let mut comments: Vec<Comment<'a>> = Vec::new();
     let mut is_code = false;
@@ -63,8 +63,8 @@ pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     comments
 }
 
-/// Returns the lines of prose in a file: the comments of a source file, or a Markdown page without
-/// its code blocks.
+/// Returns the lines of prose in the file at `path`: the comments of a source file, or a Markdown
+/// page without its code blocks.
 pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
     if !path.ends_with(".md") {
         return comments(path, text).into_iter().flat_map(|comment| comment.lines).collect();
@@ -80,8 +80,8 @@ pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
         .collect()
 }
 
-/// Returns the lines with their numbers, without code spans. A span may continue in the next line,
-/// but not in the next paragraph.
+/// Returns the number and the text of each line, without code spans. A code span may continue in
+/// the next line, but not in the next paragraph.
 pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
     let mut is_code = false;
     let mut last = 0;

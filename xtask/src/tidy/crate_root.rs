@@ -22,8 +22,8 @@ fn check_root(path: &str, tree: &Tree) -> Option<Finding> {
     Some(Finding::new(path, 1, message))
 }
 
-/// Counts the public names in the text of a `lib.rs`. All public modules and re-exported crates
-/// together count as one name. Returns `None` if there is a glob import.
+/// Counts the public names in `text`, the content of a `lib.rs`. All public modules and re-exported
+/// crates together count as one name. `None` if there is a glob re-export.
 fn count_names(text: &str) -> Option<usize> {
     let code: String = text
         .lines()

@@ -26,7 +26,7 @@ pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
 }
 
 impl Exception<'_> {
-    /// Returns `true` if the exception hides this finding of the rule named `rule`.
+    /// Returns `true` if this exception hides `finding`, a finding of the rule named `rule`.
     pub(super) fn hides(&self, rule: &str, finding: &Finding) -> bool {
         let rest = finding.path.strip_prefix(self.path);
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -44,7 +44,7 @@ impl Exception<'_> {
     }
 }
 
-/// Returns the text of the list without the `unused` exceptions.
+/// Returns `list`, the text of `exceptions.txt`, without the exceptions in `unused`.
 pub(super) fn without(list: &str, unused: &[Exception<'_>]) -> String {
     let is_kept = |index: usize| !unused.iter().any(|exception| exception.line == index + 1);
     let lines = list.lines().enumerate().filter(|(index, _)| is_kept(*index));

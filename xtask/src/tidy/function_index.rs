@@ -32,7 +32,7 @@ fn check_row(row: &str, tree: &Tree) -> Vec<String> {
         }
     }
     let missing = spans(functions).filter(|name| !texts.iter().any(|text| declares(text, name)));
-    // A row without a file is in another kind of table.
+    // Ignore a row without a file, because it is in a table of another kind.
     if !texts.is_empty() {
         messages.extend(missing.map(|name| format!("`{name}` is not in {}", files.trim())));
     }
@@ -43,8 +43,8 @@ fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Returns `true` if the text declares a function or constant with this name, or if it has an
-/// `impl` block with this header (`Drop for Run`).
+/// Returns `true` if `text` declares a function or constant with the name `name`, or has an `impl`
+/// block with the header `name`, such as `Drop for Run`.
 fn declares(text: &str, name: &str) -> bool {
     let item = name.rsplit("::").next().unwrap_or(name);
     let keywords = ["fn ", "const ", "static ", "impl "];

@@ -27,7 +27,7 @@ const LAYERS: &[&str] = &[
     "__private",
 ];
 
-/// Maximum number of lines of code in `haft-core`, without blank lines, comments and tests.
+/// The maximum number of lines of code in `haft-core`, without blank lines, comments and tests.
 const MAX_CODE_LINES: usize = 6_000;
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -52,8 +52,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reports the imports of a module from higher layers. Without such imports, modules have no cyclic
-/// dependencies.
+/// Returns a finding for each import of the module in `file` from a higher layer. Without such
+/// imports, the modules have no cyclic dependencies.
 fn upward_imports(path: &str, file: &str, text: &str) -> Vec<Finding> {
     let module = file.split(['/', '.']).next().unwrap_or_default();
     let Some(layer) = layer_of(module) else {
@@ -77,7 +77,8 @@ fn layer_of(module: &str) -> Option<usize> {
     LAYERS.iter().position(|it| *it == module)
 }
 
-/// Returns the module after each `crate::` in code, with its line. Comments and tests are ignored.
+/// Returns the module after each `crate::` in `text`, with its line number. Comments and tests are
+/// ignored.
 fn imported_modules(text: &str) -> BTreeSet<(usize, String)> {
     let mut modules = BTreeSet::new();
     let mut offset = 0;
@@ -97,7 +98,7 @@ fn imported_modules(text: &str) -> BTreeSet<(usize, String)> {
     modules
 }
 
-/// Returns the first name of each path in a use tree. `tree` starts after the opening brace.
+/// Returns the first name of each path in `tree`, the text of a use tree after its opening brace.
 fn roots_of(tree: &str) -> Vec<String> {
     let (mut depth, mut roots, mut is_start) = (1, Vec::new(), true);
     for (index, char) in tree.char_indices() {

@@ -4,7 +4,7 @@
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// Maximum number of features of a crate, without `default`.
+/// The maximum number of features of a crate, without `default`.
 const MAX_FEATURES: usize = 4;
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -47,7 +47,8 @@ fn inherits_lints(package: &Package, tree: &Tree) -> bool {
     manifest.lines().skip_while(|line| *line != "[lints]").nth(1) == Some("workspace = true")
 }
 
-/// Returns the missing metadata of a published package, each with the manifest line to add.
+/// Returns the metadata that is missing in the published package `package`. Each entry is the
+/// manifest line to add and the name of the metadata.
 fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'static str)> {
     let readme = package.readme.as_ref().map(|name| format!("{}/{}", package.folder(), name.display()));
     let has_readme = readme.and_then(|path| tree.text(&path)).is_some_and(|text| !text.trim().is_empty());

@@ -2,14 +2,14 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// A link or an image in a page, with its line.
+/// The target of a link or an image in a page, with its line number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) line: usize,
     pub(super) target: String,
 }
 
-/// Returns the anchors of a page's headings.
+/// Returns the anchors of the headings in `page`.
 pub(super) fn anchors(page: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -99,7 +99,7 @@ fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
 }
 
 /// Maps a character of a heading to a character of its anchor, by the rules of GitHub and mdBook.
-/// Returns `None` for a character that is left out.
+/// `None` if the anchor omits the character.
 fn anchor_character(character: char) -> Option<char> {
     match character {
         ' ' => Some('-'),

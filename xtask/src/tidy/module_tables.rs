@@ -7,7 +7,8 @@ use crate::workspace::Package;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The file stems that the tables do not list: the roots of the crate and of its tests.
+/// The names of the files (without extension) that the tables do not list: the roots of the crate
+/// and of its tests.
 const ROOTS: &[&str] = &["lib", "main", "tests"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -41,7 +42,8 @@ fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the first cell of each table row in a crate's section, with its line number.
+/// Returns the line number and the first cell of each table row in the section of the crate in
+/// `folder`.
 fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     let heading = format!("### `{folder}`");
     let section = page.lines().enumerate().skip_while(|(_, line)| *line != heading).skip(1);
@@ -51,9 +53,9 @@ fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     rows.collect()
 }
 
-/// Returns the files and modules in a table cell, each as its candidate paths from `src`. A name
-/// without a folder may be in the folder of the preceding name, for example `reply.rs` after
-/// `run/request.rs`.
+/// Returns the files and modules that a table cell names, each as a list of its possible paths from
+/// `src`. A name without a folder may be in the folder of the preceding name, for example
+/// `reply.rs` after `run/request.rs`.
 fn file_candidates(cell: &str) -> Vec<Vec<String>> {
     let mut folder = "";
     let spans = cell.split('`').skip(1).step_by(2);

@@ -14,8 +14,9 @@ const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 /// The extensions that mark a word as the name of a file in the repository.
 const FILE_EXTENSIONS: &[&str] = &[".rs", ".md"];
 
-/// The placeholder names for any file, for example in instructions.
-const PLACEHOLDERS: &[&str] = &["foo", "path", "PATH", "NAME"];
+/// The words that stand for any name, for example in `foo.rs`. File names with these words are not
+/// checked.
+const ANY_NAME_WORDS: &[&str] = &["foo", "path", "PATH", "NAME"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -29,8 +30,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Reports file names such as `tidy/links.rs` that are neither a path from the root of the
-/// repository nor the end of such a path.
+/// Returns a message for each file name in `line`, such as `tidy/links.rs`, that is neither a path
+/// from the root of the repository nor the end of such a path.
 fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let words = line.text.split(|char: char| !char.is_alphanumeric() && !"_-./:".contains(char));
     let names = words.map(|word| word.split("::").next().unwrap_or(word).trim_end_matches(['.', ':']));
@@ -41,14 +42,14 @@ fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
                 .any(|ending| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty()))
         })
         .filter(|name| !name.contains(':') && !name.starts_with('.') && !name.starts_with('/'))
-        .filter(|name| !name.split(['/', '.']).any(|part| PLACEHOLDERS.contains(&part)))
+        .filter(|name| !name.split(['/', '.']).any(|part| ANY_NAME_WORDS.contains(&part)))
         .filter(|name| !exists(name, tree))
         .map(|name| format!("`{name}` is not in the repository"))
         .collect()
 }
 
-/// Returns `true` if a file of the repository has this name, or if the name is a page in a folder
-/// of another repository.
+/// Returns `true` if `tree` contains a file with the name `name`. Markdown pages in an unknown
+/// folder are accepted too, because they are pages of other repositories.
 fn exists(name: &str, tree: &Tree) -> bool {
     let end = format!("/{name}");
     let folder = name.split_once('/').map(|(folder, _)| folder);
@@ -56,7 +57,8 @@ fn exists(name: &str, tree: &Tree) -> bool {
     is_foreign || tree.contains(name) || tree.files("", name).any(|(file, _)| file.ends_with(&end))
 }
 
-/// Reports references such as `ADR 0004` without a file `docs/adr/0004-….md`.
+/// Returns a message for each reference in `line`, such as `ADR 0004`, without a file
+/// `docs/adr/0004-….md`.
 fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let numbers = line.text.split("ADR ").skip(1).filter_map(|rest| rest.get(..4));
     numbers
@@ -66,8 +68,8 @@ fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Reports citations of documents that are not in the repository: a name in capital letters with a
-/// code, such as `HANDBOOK B12` or `HANDBOOK §3`, without a page of that name.
+/// Returns a message for each citation in `line` of a document that is not in the repository. A
+/// citation is a name in capital letters with a code, such as `HANDBOOK B12` or `HANDBOOK §3`.
 fn foreign_codes(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let words: Vec<_> = line.text.split_whitespace().collect();
     let pairs = words.iter().zip(words.iter().skip(1));

@@ -7,10 +7,10 @@ use super::{Finding, Tree};
 const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 
-/// Maximum number of lines of a file, without tests. A longer file has two subjects.
+/// The maximum number of lines of a file, without tests. A longer file usually has two subjects.
 const MAX_LINES: usize = 600;
 
-/// Maximum number of lines of a function. A longer function does not fit on a screen.
+/// The maximum number of lines of a function. A longer function does not fit on a screen.
 const MAX_FUNCTION_LINES: usize = 80;
 
 /// The modules that open sockets, files or processes. `haft-core` must not use them.
@@ -51,8 +51,8 @@ fn too_long(path: &str, text: &str) -> Option<Finding> {
     })
 }
 
-/// Reports long functions. The end of a function is found by its indentation, which rustfmt
-/// guarantees.
+/// Returns a finding for each function with more than [`MAX_FUNCTION_LINES`] lines. The end of a
+/// function is found by its indentation, which rustfmt guarantees.
 fn long_functions(path: &str, text: &str) -> Vec<Finding> {
     if is_test_file(path) {
         return Vec::new();
@@ -76,8 +76,8 @@ fn begins_function(line: &str) -> bool {
     line.split_whitespace().find(|word| !is_qualifier(word)) == Some("fn") && !line.ends_with(['}', ';'])
 }
 
-/// Returns `true` for the closing brace of a function body, or for the end of a signature without a
-/// body.
+/// Returns `true` if `line` is the closing brace of a function body, or the end of a signature
+/// without a body, at this `indentation`.
 fn ends_function(line: &str, indentation: usize) -> bool {
     let text = line.trim_start();
     line.len() - text.len() == indentation && (text == "}" || text.starts_with(')') && text.ends_with(';'))
@@ -105,8 +105,8 @@ fn ignored_tests(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Reports included files outside of the crate's folder. They are not part of the published
-/// package.
+/// Returns a finding for each included file outside of the crate's folder, because such a file is
+/// not part of the published package.
 fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
     let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
         return Vec::new();
@@ -124,7 +124,8 @@ fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns the argument of `include_str!`, `include_bytes!` or `include!` in a line.
+/// Returns the argument of `include_str!`, `include_bytes!` or `include!` in `line`. `None` if the
+/// line has no such macro.
 fn included_file(line: &str) -> Option<&str> {
     let (_, call) = ["include_str!(\"", "include_bytes!(\"", "include!(\""]
         .iter()
@@ -143,17 +144,17 @@ fn core_io(path: &str, text: &str) -> Vec<Finding> {
     .collect()
 }
 
-/// Returns the info string after the fence of a code block.
+/// Returns the info string of a code block. `None` if `comment` does not open a code block.
 fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }
 
-/// Returns `true` if the file at this path contains only tests.
+/// Returns `true` if the file at `path` contains only tests.
 pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }
 
-/// Returns the lines of a file before its module `tests`.
+/// Returns the lines of `text` before its module `tests`.
 pub(super) fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with("mod tests {"))
 }

@@ -3,7 +3,8 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::workspace::{Dependency, Kind};
 
-/// Runs a rule on these packages and files, and compares its findings with a snapshot.
+/// Runs `rule` on `packages` and the files in `tree`, and compares its findings with the snapshot
+/// `expected`.
 pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
     let mut findings = rule(packages, &tree.into());
     findings.sort();
@@ -327,7 +328,7 @@ fn folder_exists_if_it_contains_a_file() {
 }
 
 /// Folders of build output are skipped by their path from the root, such as `target`. A folder with
-/// the same name elsewhere, such as `crates/a/target`, must be read.
+/// the same name in another folder, such as `crates/a/target`, must be read.
 #[test]
 fn build_output_is_not_read() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
@@ -341,7 +342,8 @@ fn build_output_is_not_read() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The test checks the rule with the real output of `cargo metadata`, so its format is parsed too.
+/// `xtask` must depend on no package of the workspace. The test uses the real output of `cargo
+/// metadata`, so the parser of this output is tested too.
 #[test]
 fn xtask_depends_on_no_package_of_the_workspace() -> Result<(), Failure> {
     let workspace = Workspace::load()?;

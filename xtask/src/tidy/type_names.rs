@@ -34,8 +34,8 @@ fn duplicates(name: &str, places: &[Place<'_>]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Returns the name of the `pub` type that a line declares. A re-export (`pub use`) declares no
-/// type.
+/// Returns the name of the `pub` type that `line` declares. `None` if there is none. A re-export
+/// (`pub use`) declares no type.
 fn declared_type(line: &str) -> Option<&str> {
     let (keyword, rest) = line.trim_start().strip_prefix("pub ")?.split_once(' ')?;
     let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());

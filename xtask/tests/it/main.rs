@@ -10,7 +10,7 @@ fn xtask(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command, and compares its exit code and the first line of standard error with a snapshot.
+/// Runs `command` and compares its exit code and the first line of standard error with a snapshot.
 fn check(command: &mut Command, expected: &Expect) {
     let shown = match command.output() {
         Ok(Output { status, stderr, .. }) => {

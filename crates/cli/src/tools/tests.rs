@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::format_tool;
 
-/// The texts of a tool definition from an MCP server must not contain escape sequences for the
-/// terminal.
+/// A tool definition from an MCP server may contain escape sequences for the terminal. They must be
+/// removed from the output.
 #[test]
 fn control_characters_are_removed() {
     let schema = json!({ "type": "object", "properties": {

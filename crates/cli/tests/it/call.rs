@@ -8,8 +8,8 @@ fn call_writes_the_result_text() {
     assert_eq!((called.code, called.stdout.as_str()), (Some(0), "{\"result\":\"14\",\"exact\":true}\n"));
 }
 
-/// Behaviour B71: the result of a call is `{"success", "result", "error", "warning"}`, for a
-/// success and for a failure.
+/// Behaviour B71: `haft call --json` writes the result of a call as `{"success", "result", "error",
+/// "warning"}`, for a success and for a failure.
 #[test]
 fn json_result_has_a_fixed_shape() {
     let called =
@@ -29,8 +29,8 @@ fn json_result_has_a_fixed_shape() {
     assert_eq!(failed.code, Some(1));
 }
 
-/// Control characters in a result are escaped as `\u…`: the parsed value is unchanged, and the
-/// terminal receives no escape sequence.
+/// Control characters in a result must be escaped as `\u…`. The parsed value is then unchanged, and
+/// the terminal receives no escape sequence.
 #[test]
 fn json_escapes_control_characters() {
     let city = "\u{7f}\u{1b}[31mOslo\u{9b}0m";

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{CommandOutput, child::write_mcp_json, haft};
 
-/// Runs `haft run` with the model server at this base URL and these additional arguments.
+/// Runs `haft run` with the model server at `base_url` and with the additional arguments `more`.
 fn run_on(base_url: &str, more: &[&str]) -> CommandOutput {
     let arguments = ["run", "--model", "openai:scripted", "--base-url", base_url, "Hello"];
     CommandOutput::run(haft(arguments.iter().chain(more)))

@@ -7,7 +7,8 @@ use std::{
     thread,
 };
 
-/// An HTTP server for one request. If it has no response, it waits until the client disconnects.
+/// An HTTP server that serves one request. Without a response to send, it waits until the client
+/// disconnects.
 pub(crate) struct Hub {
     pub(crate) address: String,
     requested: Receiver<()>,

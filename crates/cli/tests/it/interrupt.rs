@@ -16,7 +16,8 @@ fn send_interrupt(running: &Child) {
     assert!(signalled.success());
 }
 
-/// Asserts that the command exits with code 1 and the error `cancelled`, also as JSON.
+/// Asserts that the command `running` exits with code 1 and the error `cancelled`, and that the
+/// last line of its output is a JSON error.
 fn assert_cancelled(running: Child) {
     let output = CommandOutput::from(running.wait_with_output().unwrap());
     output.assert_failed(1, "cancelled");

@@ -20,8 +20,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Returns a command that runs `haft` with these arguments, without environment variables that
-/// would change its behaviour.
+/// Returns a command that runs `haft` with `arguments`, without environment variables that would
+/// change its behaviour.
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);
@@ -48,7 +48,7 @@ impl CommandOutput {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Asserts the exit code, and that standard error contains the message.
+    /// Asserts that the exit code is `code` and that standard error contains `message`.
     fn assert_failed(&self, code: i32, message: &str) {
         assert_eq!(self.code, Some(code), "{}", self.stderr);
         assert!(self.stderr.contains(message), "{}", self.stderr);

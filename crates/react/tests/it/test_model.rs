@@ -61,7 +61,7 @@ async fn every_tool_is_called_once_before_the_answer() {
 
 #[tokio::test]
 async fn selected_tools_are_called_one_per_reply_without_parallel_calls() {
-    let model = TestModel::new().with_calls(["read", "search"]).with_answer("Done.");
+    let model = TestModel::new().with_only_tools(["read", "search"]).with_answer("Done.");
     let settings = ChatSettings { parallel_tool_calls: Some(false), ..ChatSettings::default() };
     let agent = ReactAgent::builder(model).tools(tools()).settings(settings).build().unwrap();
     let output = agent.run("Try two tools.").await.unwrap();

@@ -1,4 +1,4 @@
-//! Readable differences between two requests.
+//! Human-readable differences between two model requests.
 
 use std::fmt::Write as _;
 
@@ -6,28 +6,31 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// Maximum number of differences in an error message. Further differences are only counted.
+/// The maximum number of differences in an error message. Further differences are only counted.
 const MAX_DIFFERENCES: usize = 8;
 
-/// Maximum length of a value in a description, in characters.
+/// The maximum length of a JSON value in an error message, in characters. Longer values are
+/// truncated.
 const MAX_VALUE_CHARS: usize = 160;
 
-/// A difference between a recorded request (`was`) and the actual request (`now`).
+/// A JSON value that differs between the recorded request (`was`) and the actual request (`now`). A
+/// side is `None` if that request does not contain the value.
 pub(super) struct Difference<'v> {
     pointer: String,
     was: Option<&'v Value>,
     now: Option<&'v Value>,
 }
 
-/// Returns the differences between two requests as JSON.
+/// Returns the values that differ between the recorded request `was` and the actual request `now`.
+/// Both are canonical JSON.
 pub(super) fn differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<'v>> {
     let mut found = Vec::new();
     compare(Some(was), Some(now), String::new(), &mut found);
     found
 }
 
-/// Adds the differences below `pointer` to `found`. Recursion is safe: the canonical JSON of a
-/// request has a bounded depth.
+/// Adds the differences between `was` and `now`, the values at the JSON pointer `pointer`, to
+/// `found`. The recursion is bounded, because the canonical JSON of a request has a bounded depth.
 fn compare<'v>(
     was: Option<&'v Value>,
     now: Option<&'v Value>,
@@ -51,7 +54,8 @@ fn compare<'v>(
     }
 }
 
-/// Formats the first [`MAX_DIFFERENCES`] differences, one line each.
+/// Formats the first [`MAX_DIFFERENCES`] differences, one line each, and the number of further
+/// differences.
 pub(super) fn describe(differences: &[Difference<'_>]) -> String {
     let mut text = String::new();
     for Difference { pointer, was, now } in differences.iter().take(MAX_DIFFERENCES) {

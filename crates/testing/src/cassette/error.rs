@@ -73,7 +73,8 @@ impl From<&ModelError> for RecordedError {
                 };
                 Self::AllFailed { failures: failures.iter().map(recorded).collect() }
             }
-            // Variants of `ModelError` without a recorded form keep only their message.
+            // `ModelError` is non-exhaustive, so future variants are recorded with their message
+            // only.
             other => Self::Failed { message: other.to_string() },
         }
     }

@@ -8,21 +8,22 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 /// A recorded request and its reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Exchange {
-    /// The number (from 1) of an earlier exchange, in the text form only. If set, `request`
-    /// contains only the difference to the request of that exchange.
+    /// The number (from 1) of an earlier exchange. If set, `request` contains only the difference
+    /// to the request of that exchange. Only used in the JSON text of a cassette.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
-    /// The request as
+    /// The request, in the format of
     /// [`ChatRequest::to_canonical_json`](haft_core::model::ChatRequest::to_canonical_json).
     pub(super) request: Value,
     #[serde(flatten)]
     pub(super) reply: RecordedReply,
 }
 
-/// The reply or the error of a request, complete or as a stream.
+/// The recorded reply to a request: a complete response or the events of a stream, and the error if
+/// the request failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedReply {
-    /// The reply, if the program called `chat`.
+    /// The complete response, if the program called `chat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) response: Option<ChatResponse>,
     /// The events of the reply, if the program called `stream`.
@@ -37,7 +38,7 @@ pub(super) struct RecordedReply {
 }
 
 impl RecordedReply {
-    pub(super) fn whole(reply: &Result<ChatResponse, ModelError>) -> Self {
+    pub(super) fn from_result(reply: &Result<ChatResponse, ModelError>) -> Self {
         match reply {
             Ok(response) => Self { response: Some(response.clone()), ..Self::default() },
             Err(error) => Self { error: Some(error.into()), ..Self::default() },

@@ -1,20 +1,21 @@
-//! Writes pretty-printed JSON with short values on one line.
+//! Pretty-prints JSON, with each short value on one line.
 
 use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// Maximum width of a line in bytes. Longer objects and arrays are split into several lines.
+/// The maximum length of an object or array on one line, in bytes with its indentation. Longer
+/// objects and arrays are split into several lines.
 const MAX_LINE_BYTES: usize = 110;
 
-/// Writes a JSON value and a line break.
+/// Writes `value` to `out`, followed by a line break.
 pub(super) fn write(value: &Value, out: &mut impl Write) -> fmt::Result {
     write_inside(value, 0, out)?;
     out.write_char('\n')
 }
 
-/// Writes a JSON value inside `depth` enclosing values. Recursion is safe: recorded values have a
-/// bounded depth.
+/// Writes `value` with the indentation for `depth` enclosing values. The recursion is bounded,
+/// because recorded values have a bounded depth.
 fn write_inside(value: &Value, depth: usize, out: &mut impl Write) -> fmt::Result {
     let line = value.to_string();
     if depth * 2 + line.len() <= MAX_LINE_BYTES {

@@ -8,31 +8,30 @@ pub enum CassetteMode {
     /// Replays recorded requests. Unrecorded requests fail. Use this mode in CI.
     #[default]
     Replay,
-    /// Sends every request to the model and records a new cassette.
+    /// Sends every request to the real model and records a new cassette.
     Record,
-    /// Replays recorded requests and records unrecorded ones. Unused exchanges are removed from the
-    /// cassette.
+    /// Replays recorded requests. Sends other requests to the real model and records them.
+    /// Exchanges that were not requested are removed from the cassette.
     Auto,
 }
 
-/// The error of parsing a [`CassetteMode`]. Contains the invalid text.
+/// The error from parsing the name of a [`CassetteMode`]. Contains the invalid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown cassette mode {0:?}: expected `replay`, `record` or `auto`")]
 pub struct UnknownMode(pub String);
 
 impl CassetteMode {
-    /// The name of the environment variable with the mode.
-    pub const VARIABLE: &'static str = "HAFT_CASSETTES";
+    /// The name of the environment variable that selects the mode.
+    pub const ENV_VARIABLE: &'static str = "HAFT_CASSETTES";
 
-    /// Reads the mode from the environment variable `HAFT_CASSETTES`. If it is unset or empty, the
-    /// mode is [`Replay`](Self::Replay).
+    /// Reads the mode from the environment variable `HAFT_CASSETTES`. Letter case is ignored.
+    /// Returns [`Replay`](Self::Replay) if the variable is unset or empty.
     ///
     /// # Errors
     ///
-    /// Returns an error for any value other than `replay`, `record` and `auto`. Letter case is
-    /// ignored.
+    /// Returns an error for any value other than `replay`, `record` and `auto`.
     pub fn from_env() -> Result<Self, UnknownMode> {
-        match std::env::var(Self::VARIABLE) {
+        match std::env::var(Self::ENV_VARIABLE) {
             Ok(word) if !word.is_empty() => word.parse(),
             _ => Ok(Self::default()),
         }

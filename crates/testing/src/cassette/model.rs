@@ -18,19 +18,19 @@ use haft_core::{
     model::{ChatEvent, ChatRequest, ChatResponse, ModelError, ModelProfile},
 };
 
-/// A model that records the conversation with another model, or replays a recorded conversation
-/// event by event.
+/// A model that records the requests to another model with their replies, or replays a recorded
+/// [`Cassette`] event by event.
 ///
 /// # Replay
 ///
-/// A request gets the reply of the first unused recorded request that is equal. The order of
-/// requests does not matter, so concurrent runs can be replayed. An unrecorded request fails. The
-/// error lists its differences to the most similar recorded request.
+/// A request receives the reply of the first unused exchange with an equal request. The order of
+/// requests does not matter, so concurrent runs can be replayed. An unrecorded request fails. Its
+/// error lists the differences to the most similar unused exchange.
 ///
-/// Clones share the cassette. When the last clone is dropped in replay mode, it panics if a request
-/// was unrecorded or if recorded exchanges were not requested. A panic in a spawned task can go
-/// unnoticed: if the last clone may be dropped in a task, call [`verify`](Self::verify) in the
-/// test.
+/// Clones share the cassette. In replay mode, dropping the last clone panics if a request was not
+/// recorded or if a recorded exchange was not requested. A panic in a spawned task can go
+/// unnoticed, so call [`verify`](Self::verify) in the test if the last clone may be dropped in a
+/// task.
 ///
 /// # Examples
 ///
@@ -68,22 +68,23 @@ struct Tape {
 
 #[derive(Default)]
 struct TapeState {
-    /// The unused recorded exchanges, with their numbers in the cassette.
+    /// The recorded exchanges that no request has used yet, each with its number (from 1) in the
+    /// cassette.
     remaining: Vec<(usize, Exchange)>,
-    /// The exchanges of this run, in order. The reply of an exchange is empty while it is in
-    /// progress.
+    /// The replayed and the newly recorded exchanges, in the order of their requests. The reply of
+    /// an exchange is empty while its request is in progress.
     exchanges: Vec<Exchange>,
     has_new: bool,
-    /// The error messages of unrecorded requests.
+    /// The error messages of the unrecorded requests, in replay mode.
     unexpected: Vec<String>,
-    /// Set after `verify` has returned the mismatches, so dropping the model does not panic with
-    /// the same error.
+    /// Set by `verify`, so that dropping the model does not panic with the error that `verify` has
+    /// returned. Unset by a later unrecorded request.
     is_reported: bool,
 }
 
 impl TapeState {
-    /// Returns the error for unrecorded requests, or otherwise for unused exchanges. `None` if the
-    /// requests match the cassette.
+    /// Returns an error that describes the unrecorded requests or, if there are none, lists the
+    /// unused exchanges. `None` if the requests match the cassette.
     fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
@@ -94,38 +95,40 @@ impl TapeState {
     }
 }
 
-/// The error of a replay whose requests differ from the recorded requests.
+/// The error returned by [`CassetteModel::verify`] if the requests of a replay differ from the
+/// recorded requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CassetteMismatch(String);
 
 impl CassetteModel {
-    /// Creates a model that sends all requests to `model` and records them.
+    /// Creates a model that sends all requests to `model` and records them with their replies.
     pub fn record(model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Record, Cassette::new(), Some(Arc::new(model)))
     }
 
-    /// Creates a model that replays a cassette. Unrecorded requests fail.
+    /// Creates a model that replays `cassette`. Unrecorded requests fail.
     pub fn replay(cassette: Cassette) -> Self {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Creates a model that replays recorded requests. All other requests are sent to `model` and
-    /// recorded.
+    /// Creates a model that replays the exchanges of `cassette`. Other requests are sent to `model`
+    /// and recorded.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }
 
-    /// Creates a model that records or replays, according to the mode. The function `model` is
-    /// called only if the mode needs a real model.
+    /// Creates a model that records or replays, according to `mode`. `recorded` is the text of the
+    /// cassette, or `None` if there is no cassette yet. The function `model` creates the real
+    /// model. It is not called in replay mode.
     ///
-    /// This crate accesses no files. The program reads the text of the cassette, and writes the
-    /// text returned by [`recording`](Self::recording).
+    /// The model does not read or write files. The caller reads the text of the cassette from a
+    /// file, and writes the text that [`recording`](Self::recording) returns to the file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not a valid cassette, if the mode is `replay` and `recorded`
-    /// is `None`, or if `model` returns an error.
+    /// Returns an error if `recorded` is `None` in replay mode, if it is not a valid cassette, or
+    /// if `model` returns an error. In the mode `record`, `recorded` is ignored.
     ///
     /// # Examples
     ///
@@ -151,7 +154,7 @@ impl CassetteModel {
     ) -> Result<Self, CassetteError> {
         let model = || model().map_err(|error| CassetteError::Model(error.into()));
         match (mode, recorded) {
-            (CassetteMode::Replay, None) => Err(CassetteError::Missing),
+            (CassetteMode::Replay, None) => Err(CassetteError::MissingCassette),
             (CassetteMode::Replay, Some(text)) => Ok(Self::replay(text.parse()?)),
             (CassetteMode::Auto, Some(text)) => Ok(Self::auto(text.parse()?, model()?)),
             (CassetteMode::Auto | CassetteMode::Record, _) => Ok(Self::record(model()?)),
@@ -167,12 +170,12 @@ impl CassetteModel {
         Self { model, profile, redaction: Redaction::default(), tape: Arc::new(Tape { mode, state }) }
     }
 
-    /// Applies a function to all texts of requests and replies before they are recorded or
-    /// compared.
+    /// Applies `change` to all texts in requests and replies before they are recorded or compared.
+    /// The replies that the caller receives from the real model are not changed.
     ///
-    /// Use it to remove secrets, paths and dates. If the function changes a text that spans several
-    /// events, the text is recorded as one event. Add all functions before the first request, and
-    /// add the same functions for the replay.
+    /// Use it to remove secrets, paths and dates. If `change` modifies a text that is split between
+    /// several events, the text is recorded as one event. Add all functions before the first
+    /// request, and add the same functions for the replay.
     ///
     /// # Examples
     ///
@@ -188,7 +191,8 @@ impl CassetteModel {
         self
     }
 
-    /// Returns the text of the cassette if an exchange was added or removed, otherwise `None`.
+    /// Returns the text of the new cassette, or `None` if no exchange was added or removed. Always
+    /// `None` in replay mode.
     pub fn recording(&self) -> Option<String> {
         let state = self.tape.lock();
         let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();
@@ -196,16 +200,16 @@ impl CassetteModel {
         is_new.then(|| cassette.to_string())
     }
 
-    /// Checks that the requests match the cassette: no request was unrecorded, and all exchanges
-    /// were used.
+    /// Checks that the requests so far match the cassette: each request was recorded, and each
+    /// recorded exchange was used.
     ///
-    /// Always succeeds in the modes `record` and `auto`. After this check, dropping the model
-    /// panics only if a later request was unrecorded.
+    /// Always succeeds in the modes `record` and `auto`. After this check, dropping the last clone
+    /// panics only if a later request was not recorded.
     ///
     /// # Errors
     ///
-    /// Returns an error with the differences of all unrecorded requests, or otherwise with the
-    /// numbers of the unused exchanges.
+    /// Returns an error with the differences of all unrecorded requests or, if there are none, with
+    /// the numbers of the unused exchanges.
     ///
     /// # Examples
     ///
@@ -235,7 +239,8 @@ impl CassetteModel {
         state.find_mismatch().map_or(Ok(()), Err)
     }
 
-    /// Finds the recorded reply to a request, or starts to record the reply of the real model.
+    /// Returns the recorded reply to `request`. If there is none, returns the real model and a
+    /// recording for its reply or, in replay mode, an error as the reply.
     fn find_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
         let mut body = request.to_canonical_json();
         self.redaction.redact_value(&mut body);
@@ -273,12 +278,15 @@ enum ReplySource<'m> {
     Model(&'m dyn ChatModel, Box<ReplyRecording>),
 }
 
-/// Describes an unrecorded request by its differences to the most similar unused recorded request.
+/// Returns the error message for the unrecorded request `request`. The message lists the
+/// differences to the most similar unused exchange, if there is one.
 fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     let number = state.exchanges.len() + state.unexpected.len() + 1;
     let near = state.remaining.iter().map(|(of, exchange)| (of, differences(&exchange.request, request)));
-    let remedy =
-        format!("\nif this is intended, record the cassette again with {}=record", CassetteMode::VARIABLE);
+    let remedy = format!(
+        "\nif this is intended, record the cassette again with {}=record",
+        CassetteMode::ENV_VARIABLE
+    );
     match near.min_by_key(|(_, differences)| differences.len()) {
         None => format!("request {number} is not recorded, and all recorded exchanges were replayed{remedy}"),
         Some((of, differences)) => {
@@ -288,8 +296,8 @@ fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     }
 }
 
-/// The reply to a request in progress. It is recorded on drop, so a request that the program drops
-/// is recorded too.
+/// A recording of the reply to one request. It is saved in the [`Tape`] when it is dropped, so a
+/// reply is recorded even if the caller drops the request.
 struct ReplyRecording {
     tape: Arc<Tape>,
     redaction: Redaction,
@@ -330,7 +338,7 @@ impl ChatModel for CassetteModel {
             ReplySource::Tape(reply) => reply.into_response().await,
             ReplySource::Model(model, mut recording) => {
                 let reply = model.chat(request).await;
-                recording.reply = RecordedReply::whole(&reply);
+                recording.reply = RecordedReply::from_result(&reply);
                 reply
             }
         }

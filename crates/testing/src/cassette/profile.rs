@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use haft_core::model::ModelProfile;
 
-/// The profile of the recorded model. The requests of an agent depend on the profile, so a replay
-/// must report the recorded one.
+/// The [`ModelProfile`] of the recorded model. A replay returns the same profile, because the
+/// requests of an agent depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedProfile {
     name: String,

@@ -8,7 +8,8 @@ use super::error::RecordedError;
 use super::exchange::RecordedReply;
 use haft_core::model::ChatEvent;
 
-/// The functions that redact each text of a request or reply before it is recorded or compared.
+/// The functions that redact every text of a request or reply before it is recorded or compared, in
+/// the order of their application.
 #[derive(Clone, Default)]
 pub(super) struct Redaction(Vec<Change>);
 
@@ -23,7 +24,7 @@ impl Redaction {
         self.0.iter().fold(text.to_owned(), |text, change| change(&text))
     }
 
-    /// Applies the functions to all strings in a JSON value, except the names of object members.
+    /// Redacts all strings in `value`, except for the names of object members.
     pub(super) fn redact_value(&self, value: &mut Value) {
         match value {
             _ if self.0.is_empty() => {}
@@ -34,8 +35,8 @@ impl Redaction {
         }
     }
 
-    /// Applies the functions to all texts of a reply. If the redacted reply is invalid, returns an
-    /// error in its place.
+    /// Redacts all texts in `reply` and returns it. If the redacted JSON is no longer a valid
+    /// reply, returns a reply that contains only an error.
     pub(super) fn redact_reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;
@@ -64,7 +65,8 @@ fn text_of(event: &ChatEvent) -> Option<&str> {
     }
 }
 
-/// Joins all deltas of the text, of the reasoning and of each call into one event.
+/// Joins all text deltas into one event, all reasoning deltas into one event, and the argument
+/// deltas of each call into one event.
 fn join_deltas(events: &[ChatEvent]) -> Vec<ChatEvent> {
     let mut joined: Vec<ChatEvent> = Vec::new();
     for event in events {

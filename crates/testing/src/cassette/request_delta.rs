@@ -1,11 +1,13 @@
-//! Shortens recorded requests to the difference to an earlier request.
+//! Shortens a recorded request to its difference to an earlier request.
 
 use serde_json::{Map, Value};
 
 const MESSAGES: &str = "messages";
 
-/// Finds the longest earlier request whose messages are a prefix of the messages of `request`.
-/// Returns its number (from 1), and the members and messages that `request` adds or changes.
+/// Finds the longest request in `earlier` that `request` continues: its messages are the first
+/// messages of `request`, and `request` has all of its members. Returns the number (from 1) of this
+/// request, and an object with the added messages and the changed members. `None` if there is no
+/// such request.
 pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
     let current = messages(request);
     let is_prefix = |before: &Value| {
@@ -30,7 +32,8 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
     Some((number, Value::Object(new)))
 }
 
-/// Restores a request from an earlier request and `new`, the difference to it.
+/// Restores a complete request from the request `earlier` and the difference `new`, which [`delta`]
+/// has returned.
 pub(super) fn apply(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();
     if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {

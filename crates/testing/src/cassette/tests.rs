@@ -32,8 +32,9 @@ fn first_request() -> ChatRequest {
     ChatRequest::new([Message::user(QUESTION)]).with_tools(tools())
 }
 
-/// Returns the request after the tool call. Its call id and its timestamps can differ from the
-/// recorded request.
+/// Returns a request with the question, a tool call with the id `id`, and the result `sum` of the
+/// call. The messages have the current time as timestamp, so the timestamps of a replay differ from
+/// those of the recording.
 fn second_request(id: &str, sum: &str) -> ChatRequest {
     let call = ToolCall::new(id, "add", r#"{"x":17,"y":25}"#);
     let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };
@@ -219,13 +220,14 @@ async fn verify_reports_mismatches_and_prevents_the_panic() {
     assert_eq!(problem.to_string(), "exchange 2 of the cassette was not requested");
     model.chat(&second_request("call_1", "42")).await.unwrap();
     assert_eq!(model.verify(), Ok(()));
-    // A later unrecorded request must still panic on drop.
+    // An unrecorded request after `verify` must still cause a panic on drop.
     model.chat(&first_request()).await.unwrap_err();
     assert!(drop_with_panic(model).starts_with("request 3 is not recorded"));
     assert_eq!(CassetteModel::record(TestModel::new()).verify(), Ok(()));
 }
 
-/// A model with a fallback is recorded like any other model, including the error of both models.
+/// A model with a fallback is recorded like any other model. If both models fail, the replayed
+/// error must contain the errors of both.
 #[tokio::test]
 async fn fallback_model_is_recorded_and_replayed() {
     let busy = || ModelError::RateLimited { message: "wait".to_owned(), retry_after: None, permanent: false };

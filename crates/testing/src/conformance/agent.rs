@@ -66,9 +66,10 @@ pub struct AgentCheck {
 /// - suspended runs can be saved and resumed
 /// - runs end when they are cancelled or dropped, and concurrent runs end
 ///
-/// The agent runs about eight times, each time with the same [input](AgentCheck::input). Use an
-/// input that takes some time: if a run finishes before the check cancels it, cancellation is
-/// checked only with a token that is cancelled before the start.
+/// The agent runs about eight times. Each run has the [input](AgentCheck::input) of the check,
+/// except for the runs that continue a conversation or resume a suspended run. Use an input that
+/// takes the agent some time: if a run finishes before the check cancels it, cancellation is tested
+/// only with a token that was cancelled before the start.
 pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
     AgentCheck {
         agent: Arc::new(agent),
@@ -78,8 +79,8 @@ pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
 }
 
 impl AgentCheck {
-    /// Sets the function that creates the input of each run. The cancellation token and the
-    /// progress sink of the input are replaced. The default input is the message `Hello.`
+    /// Sets the function that creates the input of each run. Some runs have another cancellation
+    /// token or progress sink than the created input. The default input is the message `Hello.`
     pub fn input(mut self, input: impl Fn() -> RunInput + Send + Sync + 'static) -> Self {
         self.input = Box::new(input);
         self
@@ -120,8 +121,9 @@ impl AgentCheck {
         report
     }
 
-    /// Runs the agent to the end, checks its events and its transcript, and returns the end of the
-    /// run. Reports a timeout as a violation of `rule`. See [`events::check`] for `requests`.
+    /// Runs the agent to the end, checks its events and its transcript, and returns its output or
+    /// error. Returns `None` if the run has no end or reaches the timeout, which is reported as a
+    /// violation of `rule`. See [`events::check`] for `requests`.
     async fn stream(
         &self,
         input: RunInput,
@@ -146,8 +148,8 @@ impl AgentCheck {
         Some(end)
     }
 
-    /// Runs the agent with an earlier transcript as history, and checks that the new transcript
-    /// starts with it.
+    /// Runs the agent with the transcript `earlier` as history, and checks that the new transcript
+    /// starts with the messages of `earlier`.
     async fn continue_conversation(&self, earlier: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
         let input = RunInput::new("And then?").with_history(earlier.clone()).with_context(context);
@@ -165,8 +167,9 @@ impl AgentCheck {
         }
     }
 
-    /// Saves and loads a suspended run, and then resumes it with all pending calls denied.
-    /// `requests` is the number of the last model request of the suspended run.
+    /// Saves `suspended` as JSON and loads it again, resumes the loaded run with all pending calls
+    /// denied, and checks that it is not suspended in the same state again. `requests` is the
+    /// number of the last model request of the suspended run.
     async fn resume(&self, suspended: &SuspendedRun, mut requests: u32, report: &mut Report) {
         let saved = serde_json::to_string(suspended).map_err(|error| error.to_string());
         let loaded = saved
@@ -198,8 +201,9 @@ impl AgentCheck {
         }
     }
 
-    /// Cancels one run before its start and another run after its first event, and checks the end
-    /// of both.
+    /// Cancels one run before its start and a second run after its first event, and checks that
+    /// both end with [`AgentErrorKind::Cancelled`]. The second run may also finish before the
+    /// cancellation.
     async fn cancel(&self, report: &mut Report) {
         for at_once in [true, false] {
             let cancellation = CancellationToken::new();
@@ -232,8 +236,8 @@ impl AgentCheck {
         }
     }
 
-    /// Drops the stream of a run after its first event, and checks that the context of the run is
-    /// dropped too.
+    /// Drops the event stream of a run after the first event, and checks that the context of the
+    /// run is dropped too. A leaked task would still hold the context.
     async fn drop_early(&self, report: &mut Report) {
         let input = (self.input)();
         let probe: Arc<dyn ProgressSink> = Arc::new(ContextProbe);
@@ -264,8 +268,8 @@ fn kind(ended: &RunEnd) -> &'static str {
     }
 }
 
-/// A progress sink in the context of a run. While its reference count is above 0, a task of the run
-/// still exists.
+/// A progress sink that is passed to a run in its context. While its reference count is above 0,
+/// the context is still in use, for example by a task of the run.
 struct ContextProbe;
 
 impl ProgressSink for ContextProbe {

@@ -1,4 +1,4 @@
-//! Checks of the event sequence of a run.
+//! Checks of the events of an agent run.
 
 use std::collections::HashSet;
 
@@ -24,9 +24,11 @@ const REQUESTS: Rule = Rule {
 /// The output or the error at the end of a run.
 pub(super) type RunEnd = Result<RunOutput, AgentError>;
 
-/// Checks the events of a run. Returns the end of the run, or `None` if the events have no end.
-/// `requests` is the number of the run's last model request. The caller passes the number at the
-/// suspension of the run, or 0 for a new run, and this function updates it.
+/// Checks `events`, the events of one run, and adds violations to `report`. Returns the output or
+/// the error of the run. `None` if the events contain neither.
+///
+/// `requests` is the number of the last model request of the run. The caller passes 0 for a new
+/// run, or the number at its suspension for a resumed run. This function updates it.
 pub(super) fn check(
     events: Vec<Result<RunEvent, AgentError>>,
     requests: &mut u32,

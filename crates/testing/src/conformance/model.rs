@@ -29,7 +29,7 @@ const ENDS: Rule = Rule {
 };
 const REPLIES: Rule = Rule {
     text: "a request gets a reply",
-    remedy: "start the server of the model and set its key; if it may be down, allow failures with `may_fail`",
+    remedy: "start the server of the model and set its key; if it may be down, allow failures with `allow_failures`",
 };
 const SAME: Rule = Rule {
     text: "`chat` and `stream` give the same reply",
@@ -53,11 +53,11 @@ pub struct ModelCheck {
     model: Arc<dyn ChatModel>,
     timeout: Duration,
     is_deterministic: bool,
-    may_fail: bool,
+    allows_failures: bool,
     outcomes: Mutex<Outcomes>,
 }
 
-/// The number of successful replies so far, and the first error.
+/// The number of successful model requests during the check, and the message of the first error.
 #[derive(Default)]
 struct Outcomes {
     replies: usize,
@@ -72,16 +72,16 @@ struct Outcomes {
 /// - `chat` and `stream` give the same reply (see [`deterministic`](ModelCheck::deterministic))
 /// - concurrent requests end, and dropped requests do not affect later ones
 ///
-/// The check sends about twelve requests: greetings, a request for a tool call if the profile has
+/// The check sends up to 13 requests: greetings, two requests for a tool call if the profile has
 /// native tools, and a request for JSON if the profile has JSON schemas. If all requests fail, the
-/// check reports it, unless the model [may fail](ModelCheck::may_fail).
+/// check reports it, unless failures are [allowed](ModelCheck::allow_failures).
 pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
     let outcomes = Mutex::default();
     ModelCheck {
         model: Arc::new(model),
         timeout: DEFAULT_TIMEOUT,
         is_deterministic: false,
-        may_fail: false,
+        allows_failures: false,
         outcomes,
     }
 }
@@ -93,10 +93,10 @@ impl ModelCheck {
         self
     }
 
-    /// Accepts a model whose requests all fail, for example because its server is down. The errors
-    /// are still checked.
-    pub fn may_fail(mut self) -> Self {
-        self.may_fail = true;
+    /// Accepts a model whose requests all fail, for example because its server is not running. The
+    /// errors of `chat` and `stream` are still compared.
+    pub fn allow_failures(mut self) -> Self {
+        self.allows_failures = true;
         self
     }
 
@@ -143,15 +143,18 @@ impl ModelCheck {
         }
     }
 
-    /// Adds a finding if no request got a reply: the rules for replies could not be checked.
+    /// Adds a finding if all requests failed, because the replies could then not be checked. Does
+    /// nothing if failures are allowed.
     fn require_reply(&self, report: &mut Report) {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(failure) = outcomes.failure.as_ref().filter(|_| outcomes.replies == 0 && !self.may_fail) {
+        if let Some(failure) =
+            outcomes.failure.as_ref().filter(|_| outcomes.replies == 0 && !self.allows_failures)
+        {
             report.add(REPLIES, format!("every request fails: {failure}"));
         }
     }
 
-    /// Sends a request with `chat` and with `stream`, checks both replies and compares them.
+    /// Sends `request` with `chat` and with `stream`, checks both replies and compares them.
     async fn compare(&self, request: &ChatRequest, report: &mut Report) {
         let whole = self.chat(request, report).await;
         let events = self.model.stream(request).collect::<Vec<_>>();
@@ -215,7 +218,8 @@ impl ModelCheck {
         }
     }
 
-    /// Drops a request and a stream in progress, and then checks that another request succeeds.
+    /// Drops a request and a stream in progress, and then checks that the next request succeeds.
+    /// Does nothing if a request before them has already failed.
     async fn drop_requests(&self, report: &mut Report) {
         let request = greeting();
         let before = self.chat(&request, report).await;

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use haft_core::{Transcript, message::MessageBody};
 
-/// Describes the first violation of this rule: every call has exactly one result, in call order,
-/// before any other message.
+/// Describes the first violation of these rules in `transcript`: the results of calls follow
+/// directly after the message with the calls, one for each call and in call order, and call ids are
+/// unique. `None` if there is no violation.
 pub(super) fn find_problem(transcript: &Transcript) -> Option<String> {
     let mut ids = HashSet::new();
     let mut open: Vec<&String> = Vec::new();

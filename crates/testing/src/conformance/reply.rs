@@ -1,4 +1,4 @@
-//! Checks of the replies of a model, complete or streamed.
+//! Checks of complete and streamed replies of a model.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -36,7 +36,7 @@ const ADDS_UP: Rule = Rule {
     remedy: "yield each piece as a delta, and build `ChatEvent::Finished` from the same pieces",
 };
 
-/// Checks a complete reply and its tool calls.
+/// Checks `response` and its tool calls, and adds violations to `report`.
 pub(super) fn check(response: &ChatResponse, report: &mut Report) {
     // An empty reply is valid if its finish reason gives a cause, such as the token limit.
     let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
@@ -52,8 +52,8 @@ pub(super) fn check(response: &ChatResponse, report: &mut Report) {
     }
 }
 
-/// Returns `true` if two replies have the same content and calls. Call ids and provider data are
-/// ignored, since servers generate new ones for each reply.
+/// Returns `true` if `one` and `other` have the same content, reasoning, refusal and calls. Call
+/// ids and provider data are ignored, because servers generate new ones for each reply.
 pub(super) fn is_same_reply(one: &AssistantMessage, other: &AssistantMessage) -> bool {
     let plain = |message: &AssistantMessage| {
         let calls =
@@ -64,8 +64,8 @@ pub(super) fn is_same_reply(one: &AssistantMessage, other: &AssistantMessage) ->
     plain(one) == plain(other)
 }
 
-/// Parses the arguments of a call. Empty text equals `{}`, because a stream may have no delta for a
-/// call without arguments.
+/// Parses the arguments of a call as JSON. Empty text equals `{}`, because a stream may have no
+/// delta for a call without arguments. Invalid JSON becomes a JSON string.
 fn parse_arguments(text: &str) -> Value {
     if is_empty_object(text) {
         return json!({});
@@ -77,7 +77,8 @@ fn is_empty_object(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "{}")
 }
 
-/// Checks the events of a stream and returns its final response, if it has one.
+/// Checks `events`, the events of one stream, and returns its final response. `None` if the stream
+/// has no final response.
 pub(super) fn check_stream<'e>(
     events: &'e [Result<ChatEvent, ModelError>],
     report: &mut Report,
@@ -99,8 +100,8 @@ pub(super) fn check_stream<'e>(
     Some(whole)
 }
 
-/// Checks that the deltas of a stream add up to the text, the reasoning and the calls of the final
-/// response.
+/// Checks that the deltas in `events` add up to the text, the reasoning and the calls of the final
+/// response `whole`.
 fn check_deltas<'e>(events: impl Iterator<Item = &'e ChatEvent>, whole: &ChatResponse, report: &mut Report) {
     let (mut text, mut reasoning) = (String::new(), String::new());
     let mut calls: BTreeMap<usize, (&str, &str, String)> = BTreeMap::new();

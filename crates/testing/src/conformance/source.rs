@@ -55,14 +55,15 @@ pub struct SourceCheck {
 /// - listings of an unchanged source return the same snapshot, also concurrently and after a
 ///   dropped listing
 ///
-/// The source must not change its tools during the check. The tools are not called;
-/// [`tool`](super::tool) checks a tool.
+/// The source must not change its tools during the check. The check does not call the tools: use
+/// [`tool`](super::tool) to check a tool.
 pub fn source(source: impl ToolSource + 'static) -> SourceCheck {
     SourceCheck { source: Arc::new(source), context: ListContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl SourceCheck {
-    /// Sets the context passed to [`ToolSource::tools`]. The default has no run and no principal.
+    /// Sets the context passed to [`ToolSource::tools`]. The default context belongs to no run and
+    /// has no host state.
     pub fn context(mut self, context: ListContext) -> Self {
         self.context = context;
         self
@@ -113,7 +114,8 @@ impl SourceCheck {
         report
     }
 
-    /// Lists the tools of the source. Reports a failure or a timeout as a violation of `rule`.
+    /// Lists the tools of the source. If this fails or reaches the timeout, reports it as a
+    /// violation of `rule` and returns `None`.
     async fn list(&self, report: &mut Report, rule: Rule) -> Option<ToolList> {
         match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),

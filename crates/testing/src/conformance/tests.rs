@@ -8,7 +8,8 @@ mod tools;
 
 use super::Report;
 
-/// Formats the violated rules, one line each, with the first problem of the rule.
+/// Formats the findings of `report` as text: one line for each violated rule, with the first
+/// problem of the rule.
 fn format_violations(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in report.findings() {

@@ -58,10 +58,10 @@ const DROPPED: Rule = Rule {
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
-/// The outcome of a call. The outer error is a panic of the call's task.
+/// The outcome of a tool call on its own task. The outer error is a panic of the task.
 type TaskResult = Result<Result<ToolResponse, ToolError>, JoinError>;
 
-/// Maximum number of polls, one per [`POLL_INTERVAL`], while the check waits for the start of a
+/// The maximum number of polls, one per [`POLL_INTERVAL`], while the check waits for the start of a
 /// call.
 const MAX_POLLS: usize = 1_000;
 
@@ -90,21 +90,21 @@ pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
 }
 
 impl ToolCheck {
-    /// Sets the arguments of the calls. The tool must succeed with them.
+    /// Sets the arguments of the tool calls. The tool must succeed with these arguments.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = Some(arguments);
         self
     }
 
-    /// Sets the context of the calls, for example their state and principal. The cancellation token
-    /// of the context is ignored: each call of the check has its own token.
+    /// Sets the context of the calls, for example with a state and a principal. The cancellation
+    /// token of the context is ignored, because each call of the check has its own token.
     pub fn context(mut self, run: RunContext) -> Self {
         self.run = run;
         self
     }
 
-    /// Sets the timeout of each call, and of the wait for its end after a cancellation. Default: 5
-    /// seconds.
+    /// Sets the timeout of each call, and the time in which a cancelled or dropped call must end.
+    /// Default: 5 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -148,11 +148,11 @@ impl ToolCheck {
         Arc::new(RunContext { cancellation: cancellation.clone(), ..self.run.clone() })
     }
 
-    /// Calls the tool with valid arguments and checks the result. The call bypasses the pipeline,
-    /// which would catch a panic and validate the result itself.
+    /// Calls the tool with `arguments`, which are valid, and checks the result. The call bypasses
+    /// the pipeline, which would catch a panic and validate the result itself.
     async fn call(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         let output = match self.call_directly(arguments).await {
-            // A call that reaches the timeout is slow, which is not a violation.
+            // A slow call is not a violation, so a timeout has no finding.
             None => return,
             Some(Err(_panic)) => {
                 return report.add(NO_PANIC, format!("it panics when it is called with {arguments}"));
@@ -180,7 +180,8 @@ impl ToolCheck {
         }
     }
 
-    /// Calls the tool with invalid arguments. Every outcome except a panic is accepted.
+    /// Calls the tool with invalid arguments, some of them derived from `arguments`. Every outcome
+    /// except a panic is accepted.
     async fn call_with_invalid_arguments(
         &self,
         definition: &ToolDefinition,
@@ -190,27 +191,28 @@ impl ToolCheck {
         for invalid in invalid_arguments(definition, arguments) {
             match self.call_directly(&invalid).await {
                 Some(Ok(_)) => {}
-                // One panic is enough for the report.
+                // Stop after the first panic, because one finding is enough.
                 Some(Err(_panic)) => {
                     return report.add(NO_PANIC, format!("it panics when it is called with {invalid}"));
                 }
-                // The next call would probably time out too.
+                // Stop after a timeout, because the next call would probably time out too.
                 None => return,
             }
         }
     }
 
-    /// Calls the tool without a pipeline, on a spawned task. Returns `None` after the timeout.
+    /// Calls the tool with `arguments` on a spawned task, without a pipeline. Returns `None` if the
+    /// call takes longer than the timeout.
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // On its own task, a blocking tool does not block the check.
+        // Spawn a task, so that a blocking tool does not block the check.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
         with_timeout(self.timeout, call.join_next()).await.flatten()
     }
 
-    /// Cancels a call in progress and drops another one, and checks that both end.
+    /// Cancels one call in progress and drops a second one, and checks that both end.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
@@ -273,8 +275,8 @@ impl IntoFuture for ToolCheck {
     }
 }
 
-/// Returns arguments that violate the schema of the tool: values other than objects, and copies of
-/// `arguments` with a member removed or replaced by a value of another type.
+/// Returns arguments that violate the input schema of `definition`: values other than objects, and
+/// copies of `arguments` with one member removed or replaced by a value of another type.
 fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
     let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
     for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {

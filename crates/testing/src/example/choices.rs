@@ -1,26 +1,27 @@
 use std::collections::HashMap;
 
-/// Maximum number of choices inside an invalid value that are tried before the choices of the
+/// The maximum number of choices inside an invalid value that are tried before the choices of the
 /// enclosing values.
 const MAX_NESTED: usize = 4;
 
-/// The open choices of a schema and the option selected for each of them.
+/// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the option
+/// selected for each choice.
 ///
 /// After a validation error, [`advance`](Self::advance) selects the next option of the choice
-/// nearest to the error. After the last option of a choice, the next choice advances too, like the
-/// digits of a number.
+/// nearest to the invalid value. If there is no next option, the choice starts again with its first
+/// option and the next choice advances too, like the digits of a counter.
 #[derive(Default)]
 pub(super) struct Choices {
     selected: HashMap<Choice, usize>,
-    /// The choices of the current attempt, in order, each with its number of options.
+    /// The choices made in the current attempt, in order, each with its number of options.
     visited: Vec<(Choice, usize)>,
-    /// The offset that is added to the selected options, as a mixed-radix number with one digit per
-    /// choice.
-    shift: usize,
+    /// The offset of the current attempt, a mixed-radix number. Each choice takes one digit and
+    /// adds it to the index of its selected option.
+    offset: usize,
 }
 
-/// A choice between several options of a schema, identified by its place in the value, the keyword
-/// and the schema.
+/// The identity of a choice: the JSON pointer of the value, the keyword (such as `anyOf`), and the
+/// address of the subschema (0 if the value has only one such choice).
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Choice {
     pointer: String,
@@ -29,13 +30,14 @@ struct Choice {
 }
 
 impl Choices {
-    /// Starts a new attempt. `shift` is the offset that is added to the selected options.
-    pub(super) fn begin(&mut self, shift: usize) {
+    /// Starts a new attempt with `offset`, a mixed-radix number with one digit per choice.
+    pub(super) fn begin(&mut self, offset: usize) {
         self.visited.clear();
-        self.shift = shift;
+        self.offset = offset;
     }
 
-    /// Returns the index of the selected option of a choice. `options` is the number of options.
+    /// Returns the index of the option to use for the choice at `pointer`, and records the choice.
+    /// `options` is the number of options.
     pub(super) fn choose(
         &mut self,
         pointer: &str,
@@ -48,31 +50,31 @@ impl Choices {
         }
         let choice = Choice { pointer: pointer.to_owned(), keyword, schema };
         let selected = self.selected.get(&choice).copied().unwrap_or(0);
-        let digit = self.shift % options;
-        self.shift /= options;
+        let digit = self.offset % options;
+        self.offset /= options;
         self.visited.push((choice, options));
         (selected + digit) % options
     }
 
-    /// Sets the offset for the following choices. Returns the digits of the previous offset that no
-    /// choice has used.
-    pub(super) fn replace_shift(&mut self, shift: usize) -> usize {
-        std::mem::replace(&mut self.shift, shift)
+    /// Sets the offset for the next choices. Returns the rest of the previous offset: the digits
+    /// that no choice has taken.
+    pub(super) fn replace_offset(&mut self, offset: usize) -> usize {
+        std::mem::replace(&mut self.offset, offset)
     }
 
-    /// Returns the number of choices so far in this attempt.
+    /// Returns the number of choices that were made in the current attempt.
     pub(super) fn visited(&self) -> usize {
         self.visited.len()
     }
 
-    /// Keeps the first `visited` choices of this attempt and removes the choices of a discarded
-    /// value.
+    /// Removes the choices of a discarded value. Only the first `visited` choices of the current
+    /// attempt are kept.
     pub(super) fn truncate(&mut self, visited: usize) {
         self.visited.truncate(visited);
     }
 
-    /// Selects other options of the choices near the given JSON pointers. Returns `false` if all
-    /// combinations were tried.
+    /// Selects the next options of the choices near the invalid values at `pointers`. Returns
+    /// `false` if all combinations were tried.
     pub(super) fn advance<'p>(&mut self, pointers: impl Iterator<Item = &'p str>) -> bool {
         let mut moved = Vec::new();
         let mut has_next = false;
@@ -95,9 +97,9 @@ impl Choices {
         has_next
     }
 
-    /// Returns the indices of the choices that can affect the value at `pointer`: the choices at
-    /// the pointer, then a few inside its value, then the choices of its parents from the inside
-    /// out.
+    /// Returns the indices (in `visited`) of the choices that can affect the value at `pointer`:
+    /// the choices of the value itself, then up to [`MAX_NESTED`] choices inside it, and then the
+    /// choices of its parents, innermost first.
     fn nearest(&self, pointer: &str) -> Vec<usize> {
         let places = || self.visited.iter().map(|(choice, _)| choice.pointer.as_str()).enumerate();
         let here = places().filter(|(_, it)| *it == pointer).map(|(at, _)| at);

@@ -2,14 +2,14 @@ use std::iter;
 
 use serde_json::Value;
 
-use super::merged::{MergedSchema, size};
-use super::{Generator, NoExample, no_example};
+use super::merged::{MergedSchema, parse_size};
+use super::{ExampleError, Generator, example_error};
 use haft_schema::reference::join;
 
-/// Maximum number of values that are generated until an item is distinct.
+/// The maximum number of attempts to generate a distinct item.
 const MAX_RETRIES: usize = 2_000;
 
-/// Maximum number of items in a generated list.
+/// The maximum number of items in a generated array.
 const MAX_ITEMS: usize = 10_000;
 
 impl<'s> Generator<'s> {
@@ -18,11 +18,11 @@ impl<'s> Generator<'s> {
         merged: &MergedSchema<'s>,
         pointer: &str,
         depth: usize,
-    ) -> Result<Value, NoExample> {
+    ) -> Result<Value, ExampleError> {
         let contained = repeat_contains(merged);
         let least = merged.lower_bound("minItems").max(contained.len());
         if least > MAX_ITEMS {
-            return Err(no_example(pointer, "the schema requires more than 10000 items"));
+            return Err(example_error(pointer, "the schema requires more than 10000 items"));
         }
         let is_unique = merged.rules("uniqueItems").any(|it| *it == true);
         let mut items: Vec<Value> = Vec::new();
@@ -40,25 +40,25 @@ impl<'s> Generator<'s> {
         Ok(Value::Array(items))
     }
 
-    /// Generates an item that differs from all items in `others`.
+    /// Generates an array item that differs from all items in `others`.
     fn distinct_item(
         &mut self,
         schemas: &[&'s Value],
         others: &[Value],
         pointer: &str,
         depth: usize,
-    ) -> Result<Value, NoExample> {
-        let outer = (self.needs_distinct, self.choices.replace_shift(0));
+    ) -> Result<Value, ExampleError> {
+        let outer = (self.needs_distinct, self.choices.replace_offset(0));
         self.needs_distinct = true;
-        let mut item = Err(no_example(pointer, "not enough distinct items"));
+        let mut item = Err(example_error(pointer, "not enough distinct items"));
         let visited = self.choices.visited();
         for number in others.len()..others.len() + MAX_RETRIES {
             self.choices.truncate(visited);
-            self.choices.replace_shift(number);
+            self.choices.replace_offset(number);
             let candidate = self.value(schemas, pointer, depth + 1);
-            // Each choice divides the number by its options, so the rest counts how often all
-            // combinations were generated.
-            let rounds = self.choices.replace_shift(0);
+            // Each choice divides `number` by its number of options, so the remaining quotient
+            // counts how often all combinations were generated.
+            let rounds = self.choices.replace_offset(0);
             if !candidate.as_ref().is_ok_and(|it| others.contains(it)) {
                 item = candidate;
                 break;
@@ -68,26 +68,26 @@ impl<'s> Generator<'s> {
             }
         }
         self.needs_distinct = outer.0;
-        self.choices.replace_shift(outer.1);
+        self.choices.replace_offset(outer.1);
         item
     }
 }
 
-/// Returns each `contains` schema as often as its `minContains` requires. Each entry applies to one
-/// of the first items.
+/// Returns the `contains` schemas, each repeated `minContains` times (default: once). The schema at
+/// index `n` applies to the array item at index `n`.
 fn repeat_contains<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
     let mut contained = Vec::new();
     for part in &merged.parts {
         if let Some(schema) = part.get("contains") {
-            let times = part.get("minContains").and_then(size).unwrap_or(1);
+            let times = part.get("minContains").and_then(parse_size).unwrap_or(1);
             contained.extend(iter::repeat_n(schema, times.min(MAX_ITEMS + 1)));
         }
     }
     contained
 }
 
-/// Returns the schemas that apply to the item at `index`. Supports the keywords of draft 2020-12
-/// and of draft-07.
+/// Returns the schemas that apply to the array item at `index`: from `prefixItems` and `items`, or
+/// from `items` and `additionalItems` in draft-07.
 fn schemas_of<'s>(merged: &MergedSchema<'s>, index: usize) -> Vec<&'s Value> {
     let of_part = |part: &&'s serde_json::Map<String, Value>| {
         let tuple = part.get("prefixItems").or_else(|| part.get("items")).and_then(Value::as_array);

@@ -1,13 +1,13 @@
 use serde_json::{Map, Value};
 
-/// All schemas that apply to one value. References are resolved, and one alternative of each choice
-/// is selected.
+/// The schemas that apply to one value. References were followed, and one alternative of each
+/// `anyOf`, `oneOf` and `if` was selected.
 #[derive(Default)]
 pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
-    /// The addresses of the entries in `dependentRequired` and `dependentSchemas` that are already
-    /// applied.
-    pub(super) followed: Vec<usize>,
+    /// The memory addresses of the entries in `dependentRequired`, `dependentSchemas` and
+    /// `dependencies` that were already applied.
+    pub(super) applied_dependencies: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +32,25 @@ const ALL_TYPES: [JsonType; 7] = [
 ];
 
 impl<'s> MergedSchema<'s> {
-    /// Returns the values of a keyword in all merged schemas.
+    /// Returns the values of `keyword` in all merged schemas.
     pub(super) fn rules(&self, keyword: &'s str) -> impl Iterator<Item = &'s Value> + Clone {
         self.parts.iter().filter_map(move |part| part.get(keyword))
     }
 
-    /// Returns the strictest value of a lower bound such as `minLength`, or 0 if no schema has one.
+    /// Returns the largest value of `keyword`, a lower bound such as `minLength`. 0 if no schema
+    /// has the keyword.
     pub(super) fn lower_bound(&self, keyword: &'s str) -> usize {
-        self.rules(keyword).filter_map(size).max().unwrap_or(0)
+        self.rules(keyword).filter_map(parse_size).max().unwrap_or(0)
     }
 
-    /// Returns the strictest value of an upper bound such as `maxLength`.
+    /// Returns the smallest value of `keyword`, an upper bound such as `maxLength`. `None` if no
+    /// schema has the keyword.
     pub(super) fn upper_bound(&self, keyword: &'s str) -> Option<usize> {
-        self.rules(keyword).filter_map(size).min()
+        self.rules(keyword).filter_map(parse_size).min()
     }
 
-    /// Returns the values that every `enum` and `const` allows. `None` without these keywords.
+    /// Returns the values that every `enum`, `const` and `type` allows. `None` if no schema has an
+    /// `enum` or `const`.
     pub(super) fn allowed_values(&self) -> Option<Vec<&'s Value>> {
         let lists = self.rules("enum").filter_map(Value::as_array).map(|list| list.iter().collect());
         let mut lists = lists.chain(self.rules("const").map(|only| vec![only]));
@@ -64,7 +67,8 @@ impl<'s> MergedSchema<'s> {
         self.rules("type").next().is_some()
     }
 
-    /// Returns the types that every `type` keyword allows. `null` is last.
+    /// Returns the types that every `type` keyword allows, or all types if there is no such
+    /// keyword. `null` is last.
     pub(super) fn types(&self) -> Vec<JsonType> {
         let mut lists = self.rules("type").map(|value| match value {
             Value::Array(names) => names.iter().filter_map(JsonType::from_name).collect(),
@@ -85,8 +89,8 @@ impl<'s> MergedSchema<'s> {
         types
     }
 
-    /// Returns all types, for schemas without the keyword `type`. The type of the other keywords is
-    /// first: a schema with `minimum` is probably for a number.
+    /// Returns all types, for schemas without the keyword `type`. The most likely type is first,
+    /// for example `number` for a schema with `minimum`.
     fn inferred_types(&self) -> Vec<JsonType> {
         let has_any = |keywords: &[&str]| {
             self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))
@@ -147,8 +151,9 @@ impl JsonType {
     }
 }
 
-/// Parses the value of a keyword such as `minLength`.
-pub(super) fn size(value: &Value) -> Option<usize> {
+/// Parses `value`, the value of a size keyword such as `minLength`. `None` if it is not a whole
+/// number from 0.
+pub(super) fn parse_size(value: &Value) -> Option<usize> {
     // JSON Schema allows `2.0` for a size.
     let size = value.as_u64().or_else(|| {
         value

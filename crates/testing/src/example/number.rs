@@ -1,12 +1,12 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::merged::MergedSchema;
-use super::{Generator, NoExample, no_example};
+use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 
 const RULES: [&str; 5] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
 
-/// The number of multiples of `multipleOf` to try from each bound.
+/// The number of multiples of `multipleOf` to try above the lower bound and below the upper bound.
 const MULTIPLES: usize = 4;
 
 impl<'s> Generator<'s> {
@@ -15,10 +15,10 @@ impl<'s> Generator<'s> {
         merged: &MergedSchema<'s>,
         pointer: &str,
         is_integer: bool,
-    ) -> Result<Value, NoExample> {
+    ) -> Result<Value, ExampleError> {
         let candidates = candidates(merged, is_integer);
         let Some(first) = candidates.first() else {
-            return Err(no_example(pointer, "no number was found that the schema allows"));
+            return Err(example_error(pointer, "no number was found that the schema allows"));
         };
         let ways = if self.needs_distinct { super::text::DISTINCT } else { candidates.len() };
         let chosen = self.choices.choose(pointer, "number", 0, ways);
@@ -31,7 +31,7 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// Returns valid numbers for a schema, simple numbers first.
+/// Returns numbers that are valid for `merged`, simple numbers first.
 fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     let numbers = |keyword| merged.rules(keyword).filter_map(Value::as_f64);
     let step = step(merged);
@@ -45,7 +45,8 @@ fn candidates(merged: &MergedSchema<'_>, is_integer: bool) -> Vec<Value> {
     plain.extend((0..MULTIPLES).flat_map(|more| [up + step * more as f64, down - step * more as f64]));
     plain.extend([f64::midpoint(least, most), least + f64::EPSILON, least.next_up(), most.next_down()]);
     tried.extend(plain.into_iter().filter_map(|number| value_of(number, is_integer)));
-    // Also try the bounds as they are in the schema: `f64` is not exact for integers above 2^53.
+    // Also try the bounds as written in the schema, because `f64` is not exact for integers above
+    // 2^53.
     tried.extend(["minimum", "maximum", "multipleOf"].into_iter().flat_map(|it| merged.rules(it)).cloned());
     tried.extend(
         merged

@@ -1,15 +1,15 @@
 use serde_json::{Map, Value};
 
 use super::merged::MergedSchema;
-use super::{Generator, NoExample, no_example};
+use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 use haft_schema::reference::join;
 
-/// Maximum nesting depth at which optional members are generated.
+/// The maximum nesting depth of objects that are also tried with their optional members.
 const MAX_OPTIONAL_DEPTH: usize = 2;
 
-/// Maximum number of generated member names. Names are generated if `minProperties` is larger than
-/// the number of declared properties.
+/// The maximum number of generated member names that are tried for one object. Names are generated
+/// only if `minProperties` exceeds the number of declared properties.
 const MAX_GENERATED_NAMES: usize = 1_000;
 
 impl<'s> Generator<'s> {
@@ -18,7 +18,7 @@ impl<'s> Generator<'s> {
         mut merged: MergedSchema<'s>,
         pointer: &str,
         depth: usize,
-    ) -> Result<Value, NoExample> {
+    ) -> Result<Value, ExampleError> {
         let optional = merged.declared().any(|name| !merged.requires(name)) && depth <= MAX_OPTIONAL_DEPTH;
         let with_optional = optional && self.choices.choose(pointer, "optional", 0, 2) == 1;
         let mut names = Vec::new();
@@ -39,15 +39,16 @@ impl<'s> Generator<'s> {
         Ok(Value::Object(members))
     }
 
-    /// Adds the required member names in the order of `properties`, and then the names and schemas
-    /// of their dependencies. `with_optional` also adds the optional properties.
+    /// Adds the names of the required members to `names`, in the order of `properties`, and the
+    /// names of the optional properties if `with_optional` is set. Then applies the dependencies of
+    /// these members: adds the names that they require to `names`, and their schemas to `merged`.
     fn add_required(
         &mut self,
         merged: &mut MergedSchema<'s>,
         names: &mut Vec<String>,
         with_optional: bool,
         pointer: &str,
-    ) -> Result<(), NoExample> {
+    ) -> Result<(), ExampleError> {
         let declared =
             merged.declared().filter(|name| merged.requires(name) || with_optional && merged.allows(name));
         let others = merged.rules("required").filter_map(Value::as_array).flatten().filter_map(Value::as_str);
@@ -60,11 +61,11 @@ impl<'s> Generator<'s> {
         for part in 0..followed {
             for (name, follows) in merged.dependencies(part) {
                 if !names.iter().any(|known| known == name)
-                    || merged.followed.contains(&super::address(follows))
+                    || merged.applied_dependencies.contains(&super::address(follows))
                 {
                     continue;
                 }
-                merged.followed.push(super::address(follows));
+                merged.applied_dependencies.push(super::address(follows));
                 match follows.as_array() {
                     Some(more) => {
                         let more = more.iter().filter_map(Value::as_str).map(str::to_owned);
@@ -77,14 +78,15 @@ impl<'s> Generator<'s> {
         Ok(())
     }
 
-    /// Adds member names until `minProperties` is met: first optional properties, then generated
-    /// names.
+    /// Adds member names to `names` until the object has `minProperties` members: first the
+    /// optional properties, then generated names. Returns an error if the schema does not allow
+    /// that many names.
     fn add_up_to_minimum(
         &mut self,
         merged: &MergedSchema<'s>,
         names: &mut Vec<String>,
         pointer: &str,
-    ) -> Result<(), NoExample> {
+    ) -> Result<(), ExampleError> {
         let least = merged.lower_bound("minProperties");
         let optional: Vec<_> =
             merged.declared().filter(|name| merged.allows(name)).map(str::to_owned).collect();
@@ -109,21 +111,21 @@ impl<'s> Generator<'s> {
                 names.push(name);
             }
         }
-        Err(no_example(
+        Err(example_error(
             pointer,
             format!("the schema requires {least} members but does not allow that many names"),
         ))
     }
 
-    /// Generates the member name with this number. The name is valid for all `rules`, the schemas
-    /// of `propertyNames`.
+    /// Generates a member name that is valid for `rules`, the schemas of `propertyNames`. Different
+    /// values of `number` give different names if the schemas allow it.
     fn generate_name(
         &mut self,
         rules: &[&'s Value],
         pointer: &str,
         number: usize,
-    ) -> Result<Value, NoExample> {
-        let outer = self.choices.replace_shift(number);
+    ) -> Result<Value, ExampleError> {
+        let outer = self.choices.replace_offset(number);
         let merged = self.merge_all(rules, pointer);
         let name = merged.and_then(|merged| match merged.allowed_values() {
             Some(options) if !options.is_empty() => {
@@ -132,13 +134,13 @@ impl<'s> Generator<'s> {
             }
             _ => self.text(&merged, pointer),
         });
-        self.choices.replace_shift(outer);
+        self.choices.replace_offset(outer);
         name
     }
 }
 
 impl<'s> MergedSchema<'s> {
-    /// Returns the member names in `properties`, without duplicates.
+    /// Returns the member names declared in `properties`, without duplicates.
     pub(super) fn declared(&self) -> impl Iterator<Item = &'s str> {
         let mut names: Vec<&str> = Vec::new();
         for properties in self.rules("properties").filter_map(Value::as_object) {
@@ -159,8 +161,9 @@ impl<'s> MergedSchema<'s> {
         self.schemas_of(name).iter().all(|schema| schema.as_bool() != Some(false))
     }
 
-    /// Returns the schemas for the member `name`, from `properties`, `patternProperties` and
-    /// `additionalProperties`.
+    /// Returns the schemas for the member `name` from `properties` and `patternProperties`. If
+    /// neither has the name, returns the schema in `additionalProperties` or
+    /// `unevaluatedProperties`.
     fn schemas_of(&self, name: &str) -> Vec<&'s Value> {
         let mut schemas = Vec::new();
         for part in &self.parts {
@@ -178,8 +181,8 @@ impl<'s> MergedSchema<'s> {
         schemas
     }
 
-    /// Returns the dependencies in a part of the schema: each member name, with the names or the
-    /// schema that the member requires.
+    /// Returns the dependencies in the merged schema at the index `part`. Each entry is a member
+    /// name, with the array of names or the schema that this member requires.
     fn dependencies(&self, part: usize) -> Vec<(&'s str, &'s Value)> {
         let part = self.parts.get(part);
         ["dependentRequired", "dependentSchemas", "dependencies"]

@@ -3,21 +3,23 @@
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// The numbers of additional repetitions for `*`, `+` and `{n,}`, each for another text.
+/// The numbers of repetitions to add to the minimum of `*`, `+`, `{2,}` and other repetitions. A
+/// text is generated for each number and each variant.
 const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
-/// The number of variants of a text. Each variant takes other branches of alternations and other
-/// characters of classes.
+/// The number of variants of a text. Each variant selects different branches of alternations such
+/// as `a|b`, and different characters of classes such as `[a-z]`.
 const VARIANTS: usize = 6;
 
-/// Maximum length of a generated text, in bytes.
+/// The length, in bytes, at which the generation of a text stops.
 const MAX_TEXT_BYTES: usize = 10_000;
 
-/// The preferred characters of a class such as `[a-z]`, in this order.
+/// The characters that are preferred for a class such as `[a-z]`, in this order.
 const PREFERRED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
-/// Generates candidates for a text that matches `pattern`, some of them with at least `least`
-/// characters. Short candidates are first. The caller must validate them.
+/// Generates candidate texts for the regular expression `pattern`, short candidates first. Some
+/// candidates are extended to `least` characters. The caller must validate the candidates, because
+/// not all of them match.
 pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
     // `regex-syntax` does not support lookaround groups. Remove them and let the validator check
@@ -27,15 +29,15 @@ pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     };
     let length = u32::try_from(least).unwrap_or(u32::MAX);
     let mut texts = Vec::new();
-    for more in EXTRA_REPEATS.into_iter().chain([length]) {
-        for way in 0..VARIANTS {
+    for extra_repeats in EXTRA_REPEATS.into_iter().chain([length]) {
+        for variant in 0..VARIANTS {
             let mut text = String::new();
-            write(&parsed, way, more, &mut text);
+            append_text(&parsed, variant, extra_repeats, &mut text);
             texts.push(text);
         }
     }
-    // A pattern without anchors also matches a part of a longer text, so padded texts are
-    // candidates too.
+    // A pattern without anchors also matches inside a longer text, so padded texts are candidates
+    // too.
     let padded = texts
         .iter()
         .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_TEXT_BYTES))));
@@ -44,36 +46,40 @@ pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     texts
 }
 
-/// Appends the text of variant `way` for a part of the pattern, with `more` additional repetitions.
-fn write(part: &Hir, way: usize, more: u32, text: &mut String) {
+/// Appends text for `part`, a part of the pattern, to `text`. `variant` is the number of the
+/// variant, and `extra_repeats` is the number of repetitions to add to a minimum.
+fn append_text(part: &Hir, variant: usize, extra_repeats: u32, text: &mut String) {
     if text.len() > MAX_TEXT_BYTES {
         return;
     }
     match part.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => text.push_str(&String::from_utf8_lossy(&literal.0)),
-        HirKind::Class(class) => text.extend(select_character(class, way)),
+        HirKind::Class(class) => text.extend(select_character(class, variant)),
         HirKind::Repetition(repetition) => {
             let most = repetition.max.unwrap_or(u32::MAX);
-            for _ in 0..repetition.min.saturating_add(more).min(most) {
-                write(&repetition.sub, way, more, text);
+            for _ in 0..repetition.min.saturating_add(extra_repeats).min(most) {
+                append_text(&repetition.sub, variant, extra_repeats, text);
                 if text.len() > MAX_TEXT_BYTES {
                     return;
                 }
             }
         }
-        HirKind::Capture(capture) => write(&capture.sub, way, more, text),
-        HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, way, more, text)),
+        HirKind::Capture(capture) => append_text(&capture.sub, variant, extra_repeats, text),
+        HirKind::Concat(parts) => {
+            parts.iter().for_each(|part| append_text(part, variant, extra_repeats, text))
+        }
         HirKind::Alternation(ways) => {
-            if let Some(chosen) = ways.get(way % ways.len().max(1)) {
-                write(chosen, way, more, text);
+            if let Some(chosen) = ways.get(variant % ways.len().max(1)) {
+                append_text(chosen, variant, extra_repeats, text);
             }
         }
     }
 }
 
-/// Selects a character of a class for variant `way`.
-fn select_character(class: &Class, way: usize) -> Option<char> {
+/// Selects a character of `class` for the variant with the number `variant`. `None` if the class is
+/// empty.
+fn select_character(class: &Class, variant: usize) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
         Class::Bytes(class) => {
@@ -84,10 +90,10 @@ fn select_character(class: &Class, way: usize) -> Option<char> {
     let preferred: Vec<_> = PREFERRED.into_iter().filter(|it| has(*it)).collect();
     let first =
         ranges.iter().map(|(start, end)| if *start < ' ' && *end > ' ' { '!' } else { *start }).next();
-    preferred.get(way % preferred.len().max(1)).copied().or(first)
+    preferred.get(variant % preferred.len().max(1)).copied().or(first)
 }
 
-/// Returns the pattern without its lookahead and lookbehind groups.
+/// Returns `pattern` without its lookahead and lookbehind groups.
 fn without_lookaround(pattern: &str) -> String {
     let mut text = String::new();
     let mut rest = pattern;
@@ -105,7 +111,8 @@ fn without_lookaround(pattern: &str) -> String {
     text
 }
 
-/// Returns the text after the group in parentheses at the start of `text`.
+/// Returns the rest of `text` after the group in parentheses at its start. Empty if the group is
+/// not closed.
 fn after_group(text: &str) -> &str {
     let mut depth = 0;
     let mut is_escaped = false;

@@ -185,7 +185,7 @@ fn oversized_examples_are_rejected() {
         let reason = reason(schema);
         assert!(reason.ends_with(too_large), "{reason}");
     }
-    // A large but realistic schema still gets an example.
+    // A large but realistic schema must still get an example.
     let value = example(&Schema::new(list(json!({"type": "integer"}))).unwrap()).unwrap();
     assert_eq!(value.as_array().map(Vec::len), Some(1_000));
     assert!(example(&Schema::new(text).unwrap()).is_ok());

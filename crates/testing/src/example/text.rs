@@ -3,22 +3,24 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::merged::MergedSchema;
-use super::{Generator, NoExample, no_example, pattern};
+use super::{ExampleError, Generator, example_error, pattern};
 use haft_core::Schema;
 
-/// The valid texts for each combination of text rules. The keys are the rules as JSON.
+/// Valid texts for each combination of text rules (`pattern`, `format` and lengths). The keys are
+/// the rules as JSON text.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// The number of texts or numbers to select from while values must be distinct.
+/// The number of texts or numbers to select from if the values must be distinct.
 pub(super) const DISTINCT: usize = 5_000;
 
-/// The number of plain texts to select from in all other cases.
+/// The number of texts to select from if the values need not be distinct and the schema has no
+/// `pattern` and no `format`.
 const PLAIN_TEXTS: usize = 3;
 
-/// Maximum length of a generated text, in characters.
+/// The maximum `minLength` for which a text is generated, in characters.
 const MAX_TEXT_CHARS: usize = 100_000;
 
-/// The number of characters per unit of the [budget](super::BUDGET).
+/// The number of characters of a `minLength` that cost one unit of the [budget](super::BUDGET).
 const CHARS_PER_UNIT: usize = 64;
 
 const RULES: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
@@ -56,10 +58,10 @@ const SAMPLES: [&str; 27] = [
 ];
 
 impl<'s> Generator<'s> {
-    pub(super) fn text(&mut self, merged: &MergedSchema<'s>, pointer: &str) -> Result<Value, NoExample> {
+    pub(super) fn text(&mut self, merged: &MergedSchema<'s>, pointer: &str) -> Result<Value, ExampleError> {
         let least = merged.lower_bound("minLength");
         if least > MAX_TEXT_CHARS {
-            return Err(no_example(
+            return Err(example_error(
                 pointer,
                 format!("the schema requires {least} characters, above the limit of {MAX_TEXT_CHARS}"),
             ));
@@ -84,7 +86,7 @@ impl<'s> Generator<'s> {
         let fitting = self.texts.entry(key).or_insert_with(|| valid_texts(merged, &rules, &given, least));
         if fitting.is_empty() {
             let rules: Vec<_> = rules.iter().map(Value::to_string).collect();
-            return Err(no_example(pointer, format!("no text was found for {}", rules.join(" and "))));
+            return Err(example_error(pointer, format!("no text was found for {}", rules.join(" and "))));
         }
         let chosen = self.choices.choose(pointer, "text", 0, fitting.len());
         Ok(fitting.get(chosen).map_or(Value::Null, |text| Value::from(text.as_str())))
@@ -95,14 +97,15 @@ fn text_rules(part: &Map<String, Value>) -> Value {
     RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone()))).collect()
 }
 
-/// Returns valid texts: samples, texts generated from the patterns, the texts in `given` from the
-/// schema, and longer samples.
+/// Returns texts that are valid for all `rules`. The candidates are [`SAMPLES`], texts generated
+/// from the patterns in `merged`, the texts in `given` (from `examples` and `default`), and samples
+/// padded to `least` characters, in this order.
 fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
     let patterns = merged.rules("pattern").filter_map(Value::as_str);
     let made = patterns.flat_map(|pattern| pattern::texts(pattern, least));
     let forms = SAMPLES.iter().map(|form| (*form).to_owned());
-    // Padded samples are valid for some formats, for example for URIs.
+    // Padded samples are valid for some formats, such as URIs.
     let long = SAMPLES.iter().map(|form| format!("{form}{}", "a".repeat(least.saturating_sub(form.len()))));
     let given = given.iter().map(|text| (*text).to_owned());
     let mut fitting: Vec<String> = Vec::new();
@@ -114,8 +117,8 @@ fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least
     fitting
 }
 
-/// Returns the plain text with this number, in the order `a`, `b`, …, `z`, `ba`. It is padded with
-/// `a` on the left to the minimum length `least`.
+/// Returns a text of lower-case letters for `number`: `a`, `b`, …, `z` for 0 to 25, `ba` for 26,
+/// and so on. The text is padded with `a` on the left to `least` characters.
 fn plain_text(mut number: usize, least: usize) -> String {
     let mut letters = Vec::new();
     loop {

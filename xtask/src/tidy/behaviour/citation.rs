@@ -1,12 +1,13 @@
-//! Parses the citations of promises in Rust files: `Behaviour B12: a sentence.`, or `Behaviour B13,
-//! B15 and T1: a sentence.`
+//! Parses the citations of promises (entries of `docs/behaviour.md`) in Rust files: `Behaviour B12:
+//! a sentence.`, or `Behaviour B13, B15 and T1: a sentence.`
 
 use super::Finding;
 use crate::tidy::comments::{Comment, Kind, comments, without_code_spans};
 
 const WORD: &str = "Behaviour";
 
-/// A citation of a promise in the documentation of a test or of a whole file.
+/// A reference from the documentation of a test or of a whole file to a promise in
+/// `docs/behaviour.md`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Citation {
     pub(super) id: String,
@@ -17,7 +18,7 @@ pub(super) struct Citation {
     pub(super) line: usize,
 }
 
-/// A list of ids in a comment, for example `Behaviour B12 and B13: a sentence.`
+/// A list of promise ids in a comment, for example `Behaviour B12 and B13: a sentence.`
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CitationList {
     pub(super) ids: Vec<String>,
@@ -25,8 +26,8 @@ pub(super) struct CitationList {
     pub(super) has_sentence: bool,
 }
 
-/// Returns the citations in a Rust file. A citation that documents no test is a finding, and so is
-/// a citation without a sentence.
+/// Returns the citations in `text`, the content of the Rust file at `path`. A citation that
+/// documents no test is a finding, and so is a citation without a sentence.
 pub(super) fn citations(path: &str, text: &str) -> Vec<Result<Citation, Finding>> {
     let lines: Vec<_> = text.lines().collect();
     let mut citations = Vec::new();
@@ -62,7 +63,8 @@ fn prose_of(comment: &Comment<'_>) -> String {
     lines.join(" ")
 }
 
-/// Returns the test below a documentation comment, or the file of a module comment.
+/// Returns the test that `comment` documents, as `path.rs::name`, or `path` for the documentation
+/// of a file. `None` if `comment` documents neither. `code` contains the lines after the comment.
 fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<String> {
     match comment.kind {
         Kind::Plain => None,
@@ -78,7 +80,7 @@ fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<S
     }
 }
 
-/// Returns the lists of ids in the prose of a comment.
+/// Returns the lists of ids in `prose`, the text of a comment.
 pub(super) fn citation_lists(prose: &str) -> Vec<CitationList> {
     let mut lists = Vec::new();
     let mut rest = prose;
@@ -92,8 +94,9 @@ pub(super) fn citation_lists(prose: &str) -> Vec<CitationList> {
     lists
 }
 
-/// Splits a text after `Behaviour` into the ids at its start and the remaining text. Ids are
-/// separated by commas or "and". A remark in parentheses may follow an id: ` F56 (stdio), F41`.
+/// Splits `text`, the text after `Behaviour`, into the ids at its start and the remaining text. Ids
+/// are separated by commas or "and". An id may be followed by a remark in parentheses, as in ` F56
+/// (stdio), F41`.
 fn leading_ids(text: &str) -> (Vec<String>, &str) {
     let mut ids = Vec::new();
     let mut rest = text;
@@ -118,14 +121,15 @@ fn without_plural(list: &str) -> &str {
     list.strip_prefix('s').unwrap_or(list)
 }
 
-/// Returns `true` if the text after the ids is a colon and a sentence.
+/// Returns `true` if `after_ids`, the text after the ids, consists of a colon and a sentence.
 fn starts_with_sentence(after_ids: &str) -> bool {
     let Some(text) = after_ids.strip_prefix(": ").map(str::trim) else { return false };
     let is_sentence = text.ends_with('.') || text.contains(". ");
     is_sentence && text.contains(char::is_alphabetic) && !text.starts_with(WORD)
 }
 
-/// Splits a text into the id at its start (a capital letter and a number) and the remaining text.
+/// Splits `text` into the id at its start (a capital letter and a number) and the remaining text.
+/// `None` if it does not start with an id.
 pub(super) fn leading_id(text: &str) -> Option<(&str, &str)> {
     let digits = text.strip_prefix(|char: char| char.is_ascii_uppercase())?;
     let rest = digits.trim_start_matches(|char: char| char.is_ascii_digit());

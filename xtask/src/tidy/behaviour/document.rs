@@ -12,14 +12,14 @@ use super::citation::leading_id;
 const PLANNED: &str = "## Planned";
 const TEST: &str = "  - `";
 
-/// A promise in the document, with the tests it lists.
+/// A promise in `docs/behaviour.md`, with the tests that it lists.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) line: usize,
     /// Set if the promise is in the section "Planned".
     pub(super) is_planned: bool,
-    /// The listed tests, each after its line number.
+    /// The line number and the name of each listed test.
     pub(super) tests: Vec<(usize, String)>,
 }
 
@@ -40,7 +40,8 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
     entries
 }
 
-/// Replaces the tests below each promise by `tests`. Planned promises list no tests.
+/// Returns `page` with the list of tests below each promise replaced by its tests in `tests`.
+/// Planned promises list no tests.
 pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut text = String::new();
     let mut is_planned = false;
@@ -61,7 +62,8 @@ pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>)
     text
 }
 
-/// Returns the id at the start of a list item such as `- **B12.** …`.
+/// Returns the id at the start of a list item such as `- **B12.** …`. `None` if `line` is not such
+/// an item.
 fn entry_id(line: &str) -> Option<&str> {
     let (id, rest) = leading_id(line.strip_prefix("- **")?)?;
     rest.starts_with(".**").then_some(id)

@@ -17,8 +17,8 @@ use haft_core::{
     usage::Usage,
 };
 
-/// An agent that violates the contract by the named fault, for example `two ends`. The fault `none`
-/// conforms.
+/// An agent with the fault that `fault` names, for example `two ends`. With the fault `none` it
+/// conforms to the contract.
 #[derive(Clone)]
 struct FaultyAgent {
     fault: &'static str,
@@ -124,7 +124,8 @@ impl Agent for FaultyAgent {
     }
 }
 
-/// Ends the stream with [`AgentErrorKind::Cancelled`] when the token is cancelled.
+/// Returns `events`, but ends them with [`AgentErrorKind::Cancelled`] as soon as `token` is
+/// cancelled.
 fn with_cancellation(
     events: BoxStream<'static, Event>,
     token: tokio_util::sync::CancellationToken,

@@ -28,12 +28,12 @@ async fn own_models_have_no_findings() {
         };
         Ok(ChatResponse { usage: Usage::one_request(1, 1), ..ChatResponse::new(message) })
     };
-    // The check sends 13 requests, and each takes one step of the script.
+    // The check sends 13 requests to this model, and each request takes one step of the script.
     let model = (0..13).fold(ScriptedModel::new(), |model, _| model.step(answers));
     conformance::model(model).deterministic().await.assert();
 }
 
-/// A model that violates the contract by the named fault, for example `empty`.
+/// A model with the fault that `fault` names, for example `empty` for empty replies.
 struct FaultyModel {
     fault: &'static str,
     busy: AtomicBool,
@@ -155,7 +155,7 @@ async fn model_that_always_fails_is_found() {
         expect!["a request gets a reply: every request fails: the model failed: connection refused"],
     )
     .await;
-    conformance::model(faulty("down", ModelProfile::new("down"))).may_fail().await.assert();
+    conformance::model(faulty("down", ModelProfile::new("down"))).allow_failures().await.assert();
 }
 
 async fn check(fault: &'static str, expected: Expect) {

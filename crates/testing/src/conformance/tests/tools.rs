@@ -38,8 +38,8 @@ async fn check(tool: impl Tool + 'static, expected: Expect) {
     expected.assert_eq(&format_violations(&conformance::tool(tool).await));
 }
 
-/// Checks a tool whose call continues after a cancellation or a drop. The short timeout keeps the
-/// test fast, because the check waits for the end of the call.
+/// Checks `tool`, whose calls continue after a cancellation or a drop. The check waits for their
+/// end until the timeout, so a short timeout keeps the test fast.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
     let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
     expected.assert_eq(&format_violations(&report));
@@ -109,8 +109,8 @@ async fn panics_and_fatal_errors_are_found() {
     conformance::tool(tool_of(definition(), needs)).context(run).await.assert();
 }
 
-/// A pipeline rejects invalid arguments, but other callers may pass them. A panic of the tool must
-/// be found.
+/// A pipeline rejects invalid arguments, but other callers may pass them to the tool. The check
+/// must therefore also find a panic with invalid arguments.
 #[tokio::test(flavor = "multi_thread")]
 async fn panic_on_invalid_arguments_is_found() {
     let unchecked = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
