@@ -15,7 +15,7 @@ pub use input::{RunInput, RunLimits, RunStart};
 pub use output::{AgentStep, ParseError, RunAnswer, RunOutput, StopReason};
 pub use suspended::SuspendedRun;
 
-/// An agent: it works on a task with models and tools until it has an answer or is suspended.
+/// An agent that works on a task with models and tools, until it has an answer or is suspended.
 ///
 /// # Cancellation
 ///

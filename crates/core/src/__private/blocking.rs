@@ -8,6 +8,9 @@ use crate::call::ToolError;
 
 /// Runs `call` on tokio's blocking thread pool. If the returned future is dropped before `call`
 /// starts, `call` does not run.
+///
+/// Fails with [`ToolError::Fatal`] outside of a tokio runtime, and with [`ToolError::Cancelled`] if
+/// the runtime shuts down before `call` starts.
 pub async fn blocking<T, F>(call: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
@@ -21,7 +24,8 @@ where
     let span = Span::current();
     let task = AbortOnDropHandle::new(spawn_blocking(move || span.in_scope(call)));
     task.await.map_err(|error| match error.try_into_panic() {
-        // The pipeline catches the panic and returns a failed call.
+        // Passes the panic of `call` on to the pipeline, which catches it and returns a failed
+        // call.
         Ok(panic) => resume_unwind(panic),
         Err(_shut_down) => ToolError::Cancelled,
     })

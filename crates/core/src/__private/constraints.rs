@@ -1,30 +1,31 @@
 use schemars::Schema;
 use serde_json::Value;
 
-/// A handle that adds constraints to the schema of a parameter.
+/// The schema of a parameter, with methods that add constraints to it.
 pub struct Constraints<'a>(pub(super) &'a mut Schema);
 
 impl Constraints<'_> {
-    /// Sets the JSON Schema keyword `name` to `value`. It replaces the same keyword in the schema
-    /// of the parameter's type.
+    /// Sets the JSON Schema keyword `name` to `value`. If the schema of the parameter's type
+    /// already has this keyword, its value is replaced.
     pub fn keyword(&mut self, name: &str, value: Value) {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Sets the minimum value of a number to `least`, unless the schema of its type has a larger
-    /// minimum.
+    /// Sets the keyword `minimum` to `least`, unless the schema of the parameter's type already has
+    /// a larger minimum.
     pub fn at_least(&mut self, least: Value) {
         self.bound("minimum", least, f64::gt);
     }
 
-    /// Sets the maximum value of a number to `most`, unless the schema of its type has a smaller
-    /// maximum.
+    /// Sets the keyword `maximum` to `most`, unless the schema of the parameter's type already has
+    /// a smaller maximum.
     pub fn at_most(&mut self, most: Value) {
         self.bound("maximum", most, f64::lt);
     }
 
-    /// Sets the keyword `name` to `bound`, unless the schema of the parameter's type has a stricter
-    /// bound.
+    /// Sets the keyword `name` to `bound`, unless the schema of the parameter's type already has a
+    /// stricter number. `is_narrower` returns `true` if its first argument is stricter than its
+    /// second.
     fn bound(&mut self, name: &str, bound: Value, is_narrower: fn(&f64, &f64) -> bool) {
         let of_type = self.0.get(name).and_then(Value::as_f64);
         match (of_type, bound.as_f64()) {
@@ -33,8 +34,9 @@ impl Constraints<'_> {
         }
     }
 
-    /// Sets the minimum and maximum number of characters in a string, items in a list, or entries
-    /// in a map. A minimum of 0 is omitted.
+    /// Limits the length: the number of characters in a string, of items in an array, or of
+    /// properties in an object. Adds no minimum if `least` is 0, and no maximum if `most` is
+    /// `None`.
     pub fn length(&mut self, least: usize, most: Option<usize>) {
         let is = |name: &str| match self.0.get("type") {
             Some(Value::Array(types)) => types.iter().any(|it| it == name),

@@ -3,14 +3,14 @@ use std::mem;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
-/// A builder for the input schema of a function. The schema describes an object with one property
-/// per parameter.
+/// A builder for the input schema of a function: an object with one property per parameter. A
+/// flattened parameter adds the properties of its type instead.
 pub struct Object<'a> {
     pub(super) generator: &'a mut SchemaGenerator,
     properties: Map<String, Value>,
     required: Vec<Value>,
-    /// The schema keywords of the flattened parameter, for example `additionalProperties`. `None`
-    /// if no parameter is flattened.
+    /// The schema keywords of the flattened parameter except for `properties` and `required`, for
+    /// example `additionalProperties`. `None` if no parameter is flattened.
     flattened: Option<Map<String, Value>>,
 }
 
@@ -24,7 +24,8 @@ impl<'a> Object<'a> {
         self.required.extend(is_required.then(|| Value::from(name)));
     }
 
-    /// Merges the schema of a flattened parameter, which is a map or a struct, into the object.
+    /// Merges `schema`, the schema of a flattened parameter, into the schema of the object. The
+    /// type of the parameter is a map or a struct.
     pub(super) fn flatten(&mut self, mut schema: Schema) {
         let mut keywords = mem::take(schema.ensure_object());
         if let Some(Value::Object(properties)) = keywords.remove("properties") {
@@ -40,8 +41,8 @@ impl<'a> Object<'a> {
         self.flattened = Some(keywords);
     }
 
-    /// Returns the input schema. It forbids additional properties, unless the function has a
-    /// flattened parameter or no parameters at all.
+    /// Returns the finished input schema. Additional properties are forbidden, unless a parameter
+    /// is flattened or the function has no parameters.
     pub(super) fn into_schema(self) -> Schema {
         let is_closed = self.flattened.is_none() && !self.properties.is_empty();
         let mut schema = json_schema!({ "type": "object" });

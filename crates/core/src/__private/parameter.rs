@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::{constraints::Constraints, object::Object};
 use crate::{call::ToolError, schema::reference::join, tool::deserialize};
 
-/// A type that an argument of a tool can have. Implemented automatically.
+/// The trait bounds of an argument type. Implemented for every type that satisfies them, so the
+/// compiler reports an unsatisfied bound with the message of this trait.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
     label = "not an argument type",
@@ -25,15 +26,15 @@ impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
 /// A function parameter whose value comes from the model.
 ///
-/// The operations on `T` are stored as function pointers. The trait bounds for them are therefore
-/// only on [`argument`], and a type that does not satisfy them causes a single compiler error.
+/// The operations on `T` are stored as function pointers, so the trait bounds for them are only on
+/// [`argument`]. A type that does not satisfy the bounds therefore causes a single compiler error.
 pub struct Parameter<T> {
     name: &'static str,
     description: Option<&'static str>,
     schema: fn(&mut SchemaGenerator) -> Schema,
     deserialize: fn(Value, Option<&str>) -> Result<T, ToolError>,
-    /// Returns the value for a missing argument, which is `None` for an `Option`. Types other than
-    /// `Option` have no such value.
+    /// Returns the value for a missing argument: `Some(None)` if `T` is an `Option`, and `None` for
+    /// most other types, because their arguments are required.
     absent: fn() -> Option<T>,
     default: Option<DefaultValue<T>>,
     constrain: Option<fn(&mut Constraints<'_>)>,
@@ -42,18 +43,18 @@ pub struct Parameter<T> {
 
 struct DefaultValue<T> {
     make: fn() -> T,
-    /// Serializes the default value for the `default` keyword of the schema. `None` if it cannot be
-    /// serialized.
+    /// Serializes the default value for the schema keyword `default`. Returns `None` if the value
+    /// cannot be serialized.
     to_json: fn(T) -> Option<Value>,
 }
 
-/// Creates a parameter of the type `T` that receives the argument `name`.
+/// Creates a parameter of type `T` for the argument named `name`.
 pub fn argument<T: Argument>(name: &'static str) -> Parameter<T> {
     Parameter { schema: SchemaGenerator::subschema_for::<T>, ..argument_without_schema(name) }
 }
 
-/// Creates a parameter of the type `T` that receives the argument `name`. It has no schema, because
-/// the tool has an explicit input schema.
+/// Creates a parameter of type `T` for the argument named `name`, without a schema. Used if the
+/// tool has an explicit input schema.
 pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Parameter<T> {
     Parameter {
         name,
@@ -68,14 +69,14 @@ pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Param
 }
 
 impl<T> Parameter<T> {
-    /// Sets the description of the parameter for the model.
+    /// Sets the description in the schema of the parameter.
     pub fn describe(mut self, description: &'static str) -> Self {
         self.description = Some(description);
         self
     }
 
-    /// Sets the function that creates the default value, and the function that converts it to JSON
-    /// for the schema.
+    /// Sets the default value. `make` creates the value, and `to_json` converts it to JSON for the
+    /// schema.
     pub fn default(mut self, make: fn() -> T, to_json: fn(T) -> Option<Value>) -> Self {
         self.default = Some(DefaultValue { make, to_json });
         self
@@ -87,7 +88,8 @@ impl<T> Parameter<T> {
         self
     }
 
-    /// Flattens the parameter: it receives all arguments that no other parameter has taken.
+    /// Flattens the parameter: its value is an object with all arguments that the parameters before
+    /// it have not taken.
     pub fn flatten(mut self) -> Self {
         self.is_flattened = true;
         self
@@ -98,7 +100,7 @@ impl<T> Parameter<T> {
         if let Some(constrain) = self.constrain {
             constrain(&mut Constraints(&mut schema));
         }
-        // The description of the parameter replaces the description of its type.
+        // The description of the parameter replaces the description of the parameter's type.
         if let Some(description) = self.description {
             schema.insert("description".to_owned(), description.into());
         }
@@ -126,16 +128,16 @@ impl<T> Parameter<T> {
     }
 }
 
-/// A list of parameters as nested pairs: either `()`, or a pair of the first parameter and the list
-/// of the other parameters.
+/// A list of parameters as nested pairs, for example `(first, (second, ()))`.
 pub trait Parameters {
-    /// The values of the parameters as nested pairs, in the same order.
+    /// The types of the parameter values as nested pairs, in the same order as the parameters.
     type Values;
 
     /// Adds all parameters to `object`, the builder of the input schema.
     fn describe(&self, object: &mut Object<'_>);
 
-    /// Removes the values of all parameters from `arguments`, and returns them.
+    /// Removes the values of all parameters from `arguments`, and returns them. Fails if a required
+    /// argument is missing, or if a value cannot be deserialized.
     fn take(&self, arguments: &mut Map<String, Value>) -> Result<Self::Values, ToolError>;
 }
 
@@ -171,12 +173,12 @@ impl<T, Rest: Parameters> Parameters for (Parameter<T>, Rest) {
 
 /// A wrapper that serializes a default value if its type implements `Serialize`.
 ///
-/// Method resolution selects the inherent method `value` if `T` implements `Serialize`, and the
-/// method of the trait [`NotSerializable`] if it does not.
+/// Method resolution selects the inherent method `value` if `T` implements `Serialize`, and
+/// otherwise the method `value` of the trait [`NotSerializable`].
 pub struct MaybeJson<T>(pub T);
 
 impl<T: Serialize> MaybeJson<T> {
-    /// Returns the value as JSON. `None` if the serialization fails.
+    /// Returns the value as JSON, or `None` if the serialization fails.
     pub fn value(self) -> Option<Value> {
         serde_json::to_value(self.0).ok()
     }
@@ -192,8 +194,8 @@ pub trait NotSerializable: Sized {
 
 impl<T> NotSerializable for MaybeJson<T> {}
 
-/// A deserializer for a missing argument. It deserializes an `Option` as `None`, and fails for
-/// other types.
+/// A deserializer for a missing argument. An `Option` is deserialized as `None`. Other types cause
+/// an error.
 struct Absent;
 
 impl<'de> Deserializer<'de> for Absent {

@@ -1,6 +1,7 @@
 use crate::{call::ToolError, tool::ToolContext};
 
-/// A type that host state can have. Implemented automatically.
+/// The trait bounds of a host state type. Implemented for every type that satisfies them, so the
+/// compiler reports an unsatisfied bound with the message of this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the state of a tool",
     label = "not `Clone + Send + Sync + 'static`",
@@ -12,8 +13,8 @@ pub trait StateValue: Clone + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Clone + Send + Sync + 'static> StateValue for T {}
 
-/// Returns the host state of type `T`, for a parameter with `#[tool(state)]`. A lazy value is
-/// initialized first.
+/// Returns the host state of type `T`, for a parameter with `#[tool(state)]`. Lazy state is
+/// initialized on its first use.
 pub async fn state<T: StateValue>(cx: &ToolContext) -> Result<T, ToolError> {
     cx.state_or_init().await
 }

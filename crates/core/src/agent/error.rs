@@ -11,8 +11,8 @@ use crate::{
 
 /// The error of a failed run, with the transcript and the usage up to the failure.
 ///
-/// `Debug` prints the message and its causes, but not the transcript: a `main` function that
-/// returns the error prints it with `Debug`.
+/// `Debug` prints the message and its causes, but not the transcript, because Rust uses `Debug` to
+/// print an error returned from `main`.
 pub struct AgentError {
     /// The reason for the failure.
     pub kind: Box<AgentErrorKind>,
@@ -50,7 +50,7 @@ pub enum AgentErrorKind {
     /// The tools of the agent could not be listed.
     #[error(transparent)]
     ListTools(#[from] crate::toolset::SourceError),
-    /// The input of the run is invalid. The value is the reason.
+    /// The input of the run is invalid. The value describes the problem.
     #[error("the run cannot begin: {0}")]
     InvalidInput(String),
     /// The tool choice requires a tool that is not available.
@@ -89,7 +89,7 @@ pub enum AgentErrorKind {
     Incomplete,
 }
 
-/// A limit that a run has reached. The value of a variant is the configured limit.
+/// A limit that a run has reached, with the configured value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -98,7 +98,7 @@ pub enum Limit {
     Requests(u32),
     /// The maximum number of tool calls.
     ToolCalls(u32),
-    /// The maximum number of input and output tokens together.
+    /// The maximum number of input and output tokens in total.
     TotalTokens(u64),
     /// The maximum number of input tokens.
     InputTokens(u64),
@@ -106,13 +106,14 @@ pub enum Limit {
     OutputTokens(u64),
     /// The maximum cost of the model requests.
     Cost(Cost),
-    /// The cost of the run is limited, but the cost of a request is unknown.
+    /// The maximum cost, which cannot be checked because the cost of a request is unknown.
     UnknownCost,
     /// The maximum duration of the run.
     Time(Duration),
-    /// The maximum number of consecutive calls of the same tool with the same arguments.
+    /// The maximum number of times in a row that the model can make the same call or the same cycle
+    /// of calls. Two calls are the same if their tools and arguments are equal.
     RepeatedCalls(u32),
-    /// The maximum number of consecutive rejected replies.
+    /// The number of consecutive rejected replies after which a run ends.
     RejectedReplies(u32),
 }
 
@@ -143,7 +144,8 @@ fn describe_available_tools(names: &[String]) -> String {
 
 impl Error for AgentError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        // `Display` already prints the kind. Returning the kind as the source would print it twice.
+        // Skips the kind: `Display` already prints its message, and a report of all sources would
+        // print the message a second time.
         self.kind.source()
     }
 }

@@ -9,17 +9,19 @@ use crate::{
     usage::Usage,
 };
 
-/// An event of a run. In JSON, an event is an object with a `type` field, such as `"text_delta"`.
+/// An event of a run. Events are serialized as JSON objects with a `type` field, for example
+/// `"type": "text_delta"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// A router or a hand-off chose an agent for the task.
+    /// A router or a hand-off selected an agent for the task.
     Routed {
-        /// The name of the chosen agent. `None` if the task is unclear to the router.
+        /// The name of the selected agent. `None` if no route of a router matches the task: the
+        /// fallback agent runs, or the user is asked for a clarification.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
-        /// The reason for the choice of the agent.
+        /// The reason for this selection.
         reason: String,
     },
     /// A request to the model started.
@@ -42,8 +44,8 @@ pub enum RunEvent {
         /// The tokens and the cost of the model request.
         usage: Usage,
     },
-    /// The reply to the current model request was rejected. Its [text deltas](Self::TextDelta) are
-    /// not part of the answer, and the request is repeated.
+    /// The reply to the current model request was rejected, and the request is repeated. The [text
+    /// deltas](Self::TextDelta) of the rejected reply are not part of the answer.
     ReplyRejected {
         /// The reason for the rejection: the error text that is sent to the model, or the error
         /// that truncated the reply.
@@ -71,7 +73,7 @@ pub enum RunEvent {
     },
     /// A tool call was suspended, before or during its execution.
     CallPending {
-        /// The suspended call and the decision that it needs.
+        /// The suspended call, with the kind of decision that it waits for.
         pending: Box<PendingCall>,
     },
     /// The run ended. This is the last event.

@@ -12,8 +12,8 @@ use crate::{
     usage::Cost,
 };
 
-/// The input of a run: new messages, or decisions about a suspended run, and the settings for this
-/// run only.
+/// The input of a run: a task, and settings that apply only to this run. The task is a list of new
+/// messages, or a suspended run with decisions about its calls.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub enum RunStart {
         /// The conversation so far. Empty for a new conversation.
         transcript: Transcript,
     },
-    /// A suspended run that continues with decisions about its calls.
+    /// A suspended run, and the decisions with which it continues.
     Resume {
         /// The suspended run.
         suspended: SuspendedRun,
@@ -59,17 +59,18 @@ pub enum RunStart {
     },
 }
 
-/// Limits on the resources of a run. `None` means unlimited.
+/// Limits on the resources of a run. A field that is `None` sets no limit.
 ///
 /// The limits are checked before each model request and before the calls of a reply. Failed
-/// requests, requests for summaries, and the requests of agents used as tools are counted as well.
+/// requests, requests that summarize the conversation, and requests of agents used as tools count
+/// towards the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The maximum number of requests to the model. Default: [`limits::RUN_REQUESTS`].
     pub requests: Option<u32>,
     /// The maximum number of tool calls. Default: unlimited.
     pub tool_calls: Option<u32>,
-    /// The maximum number of input and output tokens together. Default: unlimited.
+    /// The maximum number of input and output tokens in total. Default: unlimited.
     pub total_tokens: Option<u64>,
     /// The maximum number of input tokens. Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +85,7 @@ pub struct RunLimits {
     /// [`Limit::UnknownCost`](super::Limit::UnknownCost).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// The maximum duration of the run, without the time during which the run is suspended.
+    /// The maximum duration of the run. The time during which the run is suspended does not count.
     /// Default: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Duration>,
@@ -116,7 +117,7 @@ impl RunInput {
     }
 
     /// Creates the input that resumes `suspended` with `decisions`. [`SuspendedRun::resume`] and
-    /// [`SuspendedRun::approve_all`] are shortcuts for this.
+    /// [`SuspendedRun::approve_all`] are shortcuts.
     pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
         Self::from_start(RunStart::Resume { suspended, decisions })
     }
@@ -126,8 +127,8 @@ impl RunInput {
     }
 
     /// Sets the conversation that precedes the new messages, usually the
-    /// [transcript](super::RunOutput::transcript) of an earlier run. Does nothing for a suspended
-    /// run, because it has its own transcript.
+    /// [transcript](super::RunOutput::transcript) of an earlier run. Has no effect on the input of
+    /// a suspended run, which already contains its conversation.
     #[must_use]
     pub fn with_history(mut self, history: impl Into<Transcript>) -> Self {
         if let RunStart::New { transcript, .. } = &mut self.start {
@@ -136,22 +137,23 @@ impl RunInput {
         self
     }
 
-    /// Sets the limits of this run. They replace all limits of the agent.
+    /// Sets the limits of this run. All limits of the agent are replaced, even if fields of
+    /// `limits` are `None`.
     #[must_use]
     pub fn with_limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Sets the tool choice of this run. A required call is required only once: after the first
-    /// reply with tool calls, the choice is [`ToolChoice::Auto`].
+    /// Sets the tool choice of this run. A choice that requires a call applies up to the first
+    /// reply with tool calls. Later requests have [`ToolChoice::Auto`].
     #[must_use]
     pub fn with_tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = Some(choice);
         self
     }
 
-    /// Ends this run after a successful call of one of the `tools`. The answer is the result of the
+    /// Ends this run after a successful call to one of the `tools`. The answer is the result of the
     /// call, with [`StopReason::Tool`](super::StopReason::Tool).
     ///
     /// The other calls of the same reply are executed as well. A failed call does not end the run.
@@ -168,15 +170,15 @@ impl RunInput {
         self
     }
 
-    /// Sets the principal: the user or service that this run acts for.
+    /// Sets the principal: the user or service on whose behalf this run acts.
     #[must_use]
     pub fn with_principal(mut self, principal: Principal) -> Self {
         self.context.principal = Some(principal);
         self
     }
 
-    /// Sets the context of the tool calls. It replaces a principal and state values that were set
-    /// earlier on this input.
+    /// Sets the context of the tool calls. The principal and the state values that were set earlier
+    /// on this input are dropped.
     #[must_use]
     pub fn with_context(mut self, context: RunContext) -> Self {
         self.context = context;

@@ -38,8 +38,8 @@ pub struct RunAnswer {
     pub text: String,
     /// The values of the declared outputs, by name. Empty if the agent declares no outputs.
     ///
-    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, these are the values of its
-    /// structured result, provided that the result has the form of the declared outputs.
+    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, these are the fields of its
+    /// structured result. They are omitted if the result does not match the declared outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The tool calls of this run with their results, in order.
@@ -48,8 +48,8 @@ pub struct RunAnswer {
     pub usage: Usage,
     /// The reason for the end of the run.
     pub stop_reason: StopReason,
-    /// The name of the agent that gave the answer, if the run involves several agents. The name of
-    /// a nested agent is a path, such as `support/refunds`.
+    /// The name of the agent that gave the answer. The name of a nested agent is a path, such as
+    /// `support/refunds`. `None` if the run involves only one agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// The whole conversation. Pass it to the [next turn](super::RunInput::with_history) as
@@ -57,7 +57,7 @@ pub struct RunAnswer {
     pub transcript: Transcript,
 }
 
-/// A tool call of a run, with its result.
+/// A tool call made during a run, with its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentStep {
     /// The number of the reply that contains the call, counted from 1. Parallel calls have the same
@@ -65,7 +65,7 @@ pub struct AgentStep {
     pub step_number: u32,
     /// The name of the tool, as received from the model.
     pub tool_name: String,
-    /// The arguments of the call. If their text is not valid JSON, this is the text as a string.
+    /// The arguments of the call. Arguments that are not valid JSON are stored as a JSON string.
     pub tool_args: Arc<Value>,
     /// The result of the call.
     pub result: Arc<ToolResult>,
@@ -82,14 +82,15 @@ pub struct AgentStep {
 pub enum StopReason {
     /// The model gave its final answer.
     Finished,
-    /// A limit was reached, and the model answered in a final request without tools.
+    /// A limit was reached. The answer is the reply to a final request without tools.
     LimitReached,
-    /// The model declined to answer. The text of the answer is the explanation.
+    /// The model declined to answer. The text of the answer is the model's explanation.
     Refusal,
     /// A [stop tool](crate::agent::RunInput::with_stop_on) was called. The answer is the result of
     /// the tool.
     Tool,
-    /// The task is unclear. The text of the answer is a question to the user.
+    /// The router could not assign the task to an agent. The text of the answer is a question to
+    /// the user.
     Clarification,
 }
 
@@ -97,9 +98,10 @@ pub enum StopReason {
 #[derive(Debug, thiserror::Error)]
 #[error("the answer is no {expected}: {}", describe_field_error(field, source))]
 pub struct ParseError {
-    /// The path of the invalid field, such as `address.city`. Empty if the error is at the root.
+    /// The path of the invalid field, such as `address.city`. Empty if the error is not in a single
+    /// field.
     pub field: String,
-    /// The name of the type `T` of [`RunAnswer::parse`], without its module path.
+    /// The name of the requested type, without its module path.
     pub expected: &'static str,
     /// The deserialization error.
     pub source: serde_json::Error,
@@ -138,7 +140,7 @@ impl RunAnswer {
 }
 
 impl RunOutput {
-    /// Returns the answer. `None` if the run is suspended.
+    /// Returns the answer, or `None` if the run is suspended.
     pub fn answer(&self) -> Option<&RunAnswer> {
         match self {
             Self::Answer(answer) => Some(answer),
@@ -185,8 +187,8 @@ impl RunOutput {
         }
     }
 
-    /// Returns the results of all calls of the tool named `tool`, in the order of the calls. Empty
-    /// if the run is suspended.
+    /// Returns the results of all calls to the tool named `tool`, in the order of the calls.
+    /// Returns no results if the run is suspended.
     pub fn results_of<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a ToolResult> {
         let steps = self.answer().into_iter().flat_map(|answer| &answer.steps);
         steps.filter(move |step| step.tool_name == tool).map(|step| &*step.result)

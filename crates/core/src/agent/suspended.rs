@@ -4,10 +4,10 @@ use serde_json::Value;
 use super::RunInput;
 use crate::call::{Decision, PendingCall, PendingKind};
 
-/// A suspended run as plain data. It can be saved and resumed in another process.
+/// A suspended run as plain data. It can be saved, and resumed in another process.
 ///
-/// It is also the error of [`RunOutput::text`](super::RunOutput::text). Its message lists the calls
-/// that need a decision.
+/// [`RunOutput::text`](super::RunOutput::text) returns a suspended run as an error. The error
+/// message lists the calls that need a decision.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ pub struct SuspendedRun {
 }
 
 impl SuspendedRun {
-    /// Returns the calls that need a decision, including the calls of suspended agents used as
+    /// Returns the calls that need a decision, including calls made by agents that are used as
     /// tools.
     pub fn requests(&self) -> Vec<&PendingCall> {
         self.pending.iter().flat_map(PendingCall::leaves).collect()
@@ -48,8 +48,9 @@ impl SuspendedRun {
         RunInput::resume(self, decisions.into_iter().map(|(id, decision)| (id.into(), decision)).collect())
     }
 
-    /// Creates the input that resumes the run. `decide` returns the decision for each of the
-    /// [requests](Self::requests), or `None` if the call stays suspended.
+    /// Creates the input that resumes the run with the decisions of the closure `decide`, which is
+    /// called for each of the [requests](Self::requests). If it returns `None`, the call stays
+    /// suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
         let requests = self.requests().into_iter();
         let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));
