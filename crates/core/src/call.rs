@@ -20,14 +20,15 @@ pub use output::{ToolOutput, ToolResponse};
 pub use pending::{Decision, Decisions, Pending, PendingCall, PendingKind};
 pub use resumed::{DecisionError, Resumed, ResumedCalls};
 
-/// A call of a tool, requested by a model or by a program.
+/// A call to a tool, requested by a model or by a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The id of the call, unique in its run. The result of the call has the same id.
     pub id: String,
-    /// The name of the tool, as received. A tool with this name may not exist.
+    /// The name of the requested tool. A tool with this name may not exist.
     pub name: String,
-    /// The arguments, as received. Malformed JSON is kept as text and rejected when the call runs.
+    /// The arguments, as received. Malformed JSON is kept as text. It is rejected when the call is
+    /// executed.
     pub arguments: JsonText,
 }
 
@@ -41,7 +42,7 @@ impl ToolCall {
 /// The result of a tool call, as plain data. Serializing it to JSON and back yields an equal value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The id of the [`ToolCall`] that this result belongs to.
+    /// The id of the [`ToolCall`] that produced this result.
     pub call_id: String,
     /// The name of the tool, as requested in the call.
     pub name: String,
@@ -50,7 +51,8 @@ pub struct ToolResult {
     /// Warnings about a successful call, for the model and for the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The repairs that made invalid arguments valid. Empty if no repair was necessary.
+    /// The corrections that made invalid arguments valid, for example `"3"` to `3`. Empty if no
+    /// correction was necessary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
     /// The start time of the call.
@@ -66,13 +68,13 @@ pub struct ToolResult {
 pub enum Outcome {
     /// The call succeeded with this output.
     Done(ToolOutput),
-    /// The call failed with this kind and message.
+    /// The call failed.
     Failed(Failure),
 }
 
 /// The failure of a call: a kind for the program, and a message for the model.
 ///
-/// The source of the original error is only traced. It is not part of the failure.
+/// The underlying error is not part of the failure. It is only logged with `tracing`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind of the failure.
@@ -92,8 +94,7 @@ pub enum FailureKind {
     Retry,
     /// The tool failed, for example with an error or a panic.
     Failed,
-    /// The call was denied, for example by a person or because of a missing scope. The tool did not
-    /// run.
+    /// The call was denied, for example by a person or because of a missing scope.
     Denied,
     /// The deadline of the call passed. Side effects may have happened.
     TimedOut,
@@ -152,7 +153,7 @@ impl ToolResult {
         }
     }
 
-    /// Converts the result into the output of the call, or into its failure as an error.
+    /// Returns the output of a successful call.
     ///
     /// # Errors
     ///
@@ -177,11 +178,11 @@ impl ToolResult {
     }
 
     /// Returns the result in the JSON format that haft uses in HTTP responses, in sessions and for
-    /// the command-line option `--json`:
-    /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
+    /// the command-line option `--json`: `{"success": bool, "result": any, "error": string | null,
+    /// "warning": string | null}`.
     ///
-    /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Several
-    /// warnings are joined with a semicolon.
+    /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Multiple
+    /// warnings are joined with `; `.
     ///
     /// # Examples
     ///

@@ -92,8 +92,8 @@ pub enum ResourceBody {
 }
 
 impl Content {
-    /// Returns the size of the binary data in bytes. It is 0 for text, JSON, links and text
-    /// resources.
+    /// Returns the size of the binary data in bytes. Pieces without binary data have size 0: text,
+    /// JSON, links and text resources.
     pub fn media_len(&self) -> usize {
         match self {
             Self::Image { data, .. } | Self::Audio { data, .. } | Self::Blob { data, .. } => data.len(),
@@ -102,12 +102,12 @@ impl Content {
         }
     }
 
-    /// Creates a piece of plain text.
+    /// Creates a text piece.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// Creates a piece with a JSON value.
+    /// Creates a JSON piece.
     pub fn json(value: impl Into<Value>) -> Self {
         Self::Json { value: value.into() }
     }

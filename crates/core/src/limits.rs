@@ -8,13 +8,14 @@ use std::time::Duration;
 /// The timeout of a tool call: five minutes.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The idle timeout of a tool call to a server: one minute. Each progress notification resets it.
+/// The idle timeout of a tool call to an MCP server: one minute. Each progress notification
+/// restarts it.
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The timeout for listing the tools of a source: thirty seconds.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The maximum number of pages that are read when the tools of a server are listed.
+/// The maximum number of pages in the tool list of a server.
 pub const LIST_PAGES: usize = 100;
 
 /// The timeout of the handshake with a server: ten seconds.
@@ -50,11 +51,12 @@ pub const REPLY_ITEMS: usize = 4096;
 /// The maximum number of model requests per run.
 pub const RUN_REQUESTS: u32 = 50;
 
-/// The maximum number of consecutive calls of the same tool with the same arguments in a run.
+/// The maximum number of times in a row that a model can make the same call or the same cycle of
+/// calls.
 pub const REPEATED_CALLS: u32 = 3;
 
-/// The maximum number of retries ([`ToolError::Retry`](crate::call::ToolError::Retry)) that a tool
-/// can request in a run.
+/// The maximum number of consecutive retries ([`ToolError::Retry`](crate::call::ToolError::Retry))
+/// that a tool can request. A successful call resets the count.
 pub const TOOL_RETRIES: u32 = 1;
 
 /// The capacity of the in-memory [`ResultStore`](crate::pipeline::ResultStore), in bytes: 256 MiB.
@@ -67,21 +69,21 @@ pub const STORED_RESULT_BYTES: usize = 256 << 20;
 /// At 4 bytes per character, this is less than [`RESULT_BYTES`].
 pub const READ_CHARACTERS: usize = 30_000;
 
-/// The maximum number of entries in a `haft_middleware::ResultCache`, an LRU cache.
+/// The maximum number of results in a `haft_middleware::ResultCache`, an LRU cache.
 pub const CACHED_RESULTS: usize = 1_000;
 
-/// The capacity of a `haft_middleware::ResultCache` in bytes of results and arguments: 64 MiB.
+/// The maximum size of a `haft_middleware::ResultCache`, in bytes of results and arguments: 64 MiB.
 pub const CACHED_RESULT_BYTES: usize = 64 << 20;
 
-/// The maximum number of entries in a `haft_middleware::ReplyCache`, an LRU cache.
+/// The maximum number of replies in a `haft_middleware::ReplyCache`, an LRU cache.
 pub const CACHED_REPLIES: usize = 1_000;
 
-/// The capacity of a `haft_middleware::ReplyCache` in bytes of replies: 64 MiB.
+/// The maximum size of a `haft_middleware::ReplyCache`, in bytes of replies: 64 MiB.
 pub const CACHED_REPLY_BYTES: usize = 64 << 20;
 
 /// The maximum number of hand-offs per run.
 pub const HAND_OFFS: u32 = 8;
 
-/// The maximum number of calls in the pending queue of a run. It is also the maximum number of
-/// queued calls that the run executes in total.
+/// The maximum number of calls that a pending queue accepts in total. A run also executes at most
+/// this number of added calls.
 pub const QUEUED_CALLS: usize = 256;

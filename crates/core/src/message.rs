@@ -18,7 +18,7 @@ use crate::{
     schema::memo::TypeMemo,
 };
 
-/// The metadata of a message. It is boxed, because most messages have none.
+/// The metadata of a message, boxed because most messages have none.
 type Metadata = Box<Map<String, Value>>;
 
 /// A message of a conversation, with an optional timestamp and optional metadata of the host
@@ -74,13 +74,14 @@ pub struct AssistantMessage {
     /// The reasoning of the model, if the provider returns it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The tool calls that the model requests, in its order.
+    /// The requested tool calls, in the order of the reply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The explanation of the model, if it declines to answer.
+    /// The explanation of the model for declining to answer. `None` unless the model declined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Opaque data from the provider. It is sent back unchanged with this message.
+    /// Opaque data from the provider. Later requests send it back unchanged, together with this
+    /// message.
     #[serde(skip_serializing_if = "ProviderData::is_empty")]
     pub provider_data: ProviderData,
 }
@@ -118,8 +119,8 @@ impl Message {
         self
     }
 
-    /// Sets the metadata: values of the host program that are never sent to a model. It replaces
-    /// earlier metadata.
+    /// Sets the metadata: values of the host program that are never sent to a model. Earlier
+    /// metadata is replaced.
     #[must_use]
     pub fn with_metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.metadata = non_empty(metadata);
@@ -131,7 +132,7 @@ impl Message {
         &self.body
     }
 
-    /// Returns the time when the message was added to the conversation. `None` if it is unknown.
+    /// Returns the time when the message was added to the conversation, or `None` if it is unknown.
     /// Agents set the time of the messages that they add.
     pub fn created_at(&self) -> Option<Timestamp> {
         self.created_at
@@ -143,7 +144,7 @@ impl Message {
         self.metadata.as_deref().unwrap_or(&NONE)
     }
 
-    /// Returns the metadata value stored under `key`. `None` if there is no such value.
+    /// Returns the metadata value stored under `key`, or `None` if there is no value.
     ///
     /// # Examples
     ///
@@ -161,8 +162,8 @@ impl Message {
         self.metadata.as_ref()?.get(key)
     }
 
-    /// Returns the content of the message. For a tool message, this is the content of the tool's
-    /// output. It is empty if the call failed.
+    /// Returns the content of the message. For a tool message, returns the content of the tool's
+    /// output, or an empty slice if the call failed.
     pub fn content(&self) -> &[Content] {
         match &self.body {
             MessageBody::System { content } | MessageBody::User { content } => content,
@@ -171,7 +172,7 @@ impl Message {
         }
     }
 
-    /// Returns the text of all content pieces, joined with line breaks. For a tool message, this is
+    /// Returns the text of all content pieces, joined with line breaks. For a tool message, returns
     /// the [text that is sent to the model](ToolResult::model_text): the output with its warnings,
     /// or the error message.
     pub fn text(&self) -> String {
@@ -181,8 +182,7 @@ impl Message {
         }
     }
 
-    /// Returns the tool calls that the message requests. Empty for messages that are not assistant
-    /// messages.
+    /// Returns the tool calls of an assistant message. Empty for messages with other roles.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             MessageBody::Assistant(message) => &message.tool_calls,
@@ -190,18 +190,18 @@ impl Message {
         }
     }
 
-    /// Returns a value derived from this message, such as its encoding for a provider. `render`
-    /// computes the value at the first call, and the message caches it.
+    /// Returns a value derived from this message, such as its encoding for a provider. The first
+    /// call computes the value with `compute`. Later calls return the cached value.
     ///
     /// The message caches one value per type `T`, for at most 8 types. Values of further types are
-    /// computed at each call. Clones of the message keep the cached values.
+    /// computed at each call. A clone of the message starts with the cached values.
     pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.memo.get_or_insert_with(|| compute(self))
     }
 }
 
-/// Boxes `metadata`. Returns `None` if it is empty, so that a message with empty metadata equals a
-/// message without metadata.
+/// Boxes `metadata`, or returns `None` if it is empty. A message with empty metadata therefore
+/// equals a message without metadata.
 fn non_empty(metadata: Map<String, Value>) -> Option<Metadata> {
     (!metadata.is_empty()).then(|| Box::new(metadata))
 }

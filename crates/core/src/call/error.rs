@@ -8,8 +8,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error of a tool call. The variant determines how the agent loop continues.
 ///
-/// The `Display` text is sent to the model: keep secrets and file paths out of it. The source of
-/// the error is traced and never sent to a model.
+/// The `Display` text is sent to the model, so it must not contain secrets or file paths. The
+/// source of the error is logged with `tracing` and never sent to a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
@@ -17,8 +17,8 @@ pub enum ToolError {
     /// did not run.
     #[error("invalid arguments: {0}")]
     InvalidArguments(Cow<'static, str>),
-    /// The tool requests another call with different arguments. The value explains the necessary
-    /// change.
+    /// The tool rejected the arguments and requests another call with different arguments. The
+    /// value is a hint for the model.
     ///
     /// [`ToolPolicy::retries`](crate::tool::ToolPolicy::retries) limits the number of retries.
     #[error("{0}")]
@@ -28,11 +28,11 @@ pub enum ToolError {
     Failed {
         /// The error message for the model.
         message: String,
-        /// The cause. It is traced and not sent to the model.
+        /// The underlying error, if any. It is logged with `tracing` and never sent to a model.
         source: Option<BoxError>,
     },
     /// The call was denied, for example by a person or because of a missing scope. The value is the
-    /// reason. The tool did not run.
+    /// reason.
     #[error("denied{}", Reason(.0))]
     Denied(String),
     /// The deadline of the call passed. Side effects may have happened.
@@ -44,7 +44,7 @@ pub enum ToolError {
     /// The run was cancelled. Side effects may have happened.
     #[error("cancelled")]
     Cancelled,
-    /// The tool does not exist. The value is an error text that lists the available tools.
+    /// The tool does not exist. The value is the error message, which lists the available tools.
     #[error("{0}")]
     NotFound(String),
     /// The effect of the call is unknown, for example because the connection was lost or the
@@ -54,12 +54,14 @@ pub enum ToolError {
     /// A fatal error: the agent stops the run. The value is the error message.
     #[error("{0}")]
     Fatal(String),
-    /// A call made by this tool failed. This call fails with the same kind and message.
+    /// The tool called another tool, and that call failed. The outer call fails with the same kind
+    /// and message.
     #[error(transparent)]
     Inner(#[from] Failure),
 }
 
-/// The reason for a denial, displayed after a colon. An empty reason is not displayed.
+/// A wrapper that displays the reason for a denial with a leading colon. It displays nothing if the
+/// reason is empty.
 struct Reason<'a>(&'a str);
 
 impl std::fmt::Display for Reason<'_> {
@@ -80,8 +82,8 @@ impl ToolError {
     /// Converts `error` to [`Failed`](Self::Failed). The `Display` text of `error` is sent to the
     /// model.
     ///
-    /// A `ToolError` is returned unchanged, even if it is boxed. The [`Failure`] of another call
-    /// becomes [`Inner`](Self::Inner).
+    /// A [`ToolError`] is returned unchanged, even if it is boxed. A [`Failure`], the error of
+    /// another call, becomes [`Inner`](Self::Inner).
     pub fn failed(error: impl Into<BoxError>) -> Self {
         let error = match error.into().downcast::<Self>() {
             Ok(error) => return *error,
@@ -121,7 +123,8 @@ impl From<Violations> for ToolError {
     }
 }
 
-/// Converts the kind and the message of the error. The source of the error is dropped.
+/// Creates a failure with the kind and the message of the error. The source of the error is
+/// dropped.
 impl From<&ToolError> for Failure {
     fn from(error: &ToolError) -> Self {
         Self { kind: error.kind(), message: error.to_string() }

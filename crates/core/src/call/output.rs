@@ -10,7 +10,7 @@ use crate::content::{Content, text_of};
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
 pub enum ToolResponse {
-    /// The call is complete and has an output.
+    /// The call is complete, with this output.
     Done(ToolOutput),
     /// The call needs a decision, and the run is suspended. When the run is resumed, the tool is
     /// called again with the decision in
@@ -42,8 +42,8 @@ pub struct ToolOutput {
     /// Warnings about the call, for the model and for the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The handle of the full output in the [`ResultStore`](crate::pipeline::ResultStore), if
-    /// `content` was truncated.
+    /// The handle of the full output in the [`ResultStore`](crate::pipeline::ResultStore). `None`
+    /// if `content` is complete or the full output was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_handle: Option<String>,
     /// Metadata for programs and people, for example the `_meta` object of an MCP result and the
@@ -52,14 +52,14 @@ pub struct ToolOutput {
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// Deserializes null as `Some(Value::Null)`. By default, serde deserializes it as `None`.
+/// Deserializes null as `Some(Value::Null)`, because serde's default is `None`.
 fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
 impl ToolOutput {
-    /// Returns the total size of the text, the media, the structured data (as JSON text) and the
-    /// warnings, in bytes.
+    /// Returns the size of the output in bytes: the total of its text, media, structured data (as
+    /// JSON text) and warnings.
     pub fn byte_len(&self) -> usize {
         let content = self.content.iter().map(|piece| piece.as_text().len() + piece.media_len());
         let structured = self.structured.as_ref().map(|value| value.to_string().len());
@@ -110,8 +110,8 @@ impl ToolOutput {
 
     /// Returns the text for the model: all pieces of the content, joined with line breaks.
     ///
-    /// If there is no content, this is the JSON text of the structured data. It is empty if there
-    /// is neither.
+    /// If the content is empty, returns the JSON text of the structured data, or an empty string
+    /// without structured data.
     pub fn text(&self) -> Cow<'_, str> {
         match self.content.as_slice() {
             [] => self.structured.as_ref().map_or_else(Cow::default, |value| value.to_string().into()),
@@ -120,11 +120,11 @@ impl ToolOutput {
         }
     }
 
-    /// Returns the output as a JSON value.
+    /// Returns the output as a JSON value: the structured data, or else the converted content.
     ///
-    /// This is the structured data, or the content if there is no structured data. A single piece
-    /// becomes its value, several pieces become an array, and no content becomes `""`. Text becomes
-    /// a string, JSON is returned unchanged, and any other piece is serialized.
+    /// A text piece is converted to a string, a JSON piece to its value, and any other piece is
+    /// serialized. A single piece is returned by itself, several pieces as an array, and empty
+    /// content as an empty string.
     pub fn to_value(&self) -> Value {
         if let Some(structured) = &self.structured {
             return structured.clone();
@@ -141,7 +141,7 @@ fn content_to_value(content: &Content) -> Value {
     match content {
         Content::Text { text } => Value::String(text.clone()),
         Content::Json { value } => value.clone(),
-        // Serialization cannot fail: the remaining variants contain only strings.
+        // Serialization cannot fail, because all other variants contain only strings.
         other => serde_json::to_value(other).unwrap_or_else(|_| Value::String(other.as_text().into_owned())),
     }
 }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{ToolCall, ToolOutput};
 
-/// The state of a suspended call: the kind of decision that it waits for, and the data that is
-/// needed to resume it.
+/// The state of a suspended call: the kind of decision that the call waits for, and the data needed
+/// to resume the call.
 ///
 /// # Examples
 ///
@@ -37,13 +37,14 @@ pub struct Pending {
     /// [`ToolContext::continuation`](crate::tool::ToolContext::continuation). Null by default.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub continuation: Value,
-    /// The approved arguments, if the tool suspended the call again after its approval. Set by the
-    /// pipeline: the resumed call runs with these arguments and needs no second approval.
+    /// The arguments that were approved before the tool suspended the call again. The pipeline sets
+    /// this field, so that the resumed call runs with the approved arguments and needs no second
+    /// approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<Value>,
-    /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool at the time of the
-    /// approval request. Set by the pipeline: if the definition changes before the call is resumed,
-    /// a new approval is requested.
+    /// The [fingerprint](crate::tool::ToolDefinition::fingerprint) of the tool's definition at the
+    /// time of the approval request. The pipeline sets this field. It requests a new approval if
+    /// the definition has changed when the call is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
@@ -62,10 +63,10 @@ impl Pending {
     }
 }
 
-/// A suspended call: it waits for an approval, an input, or the output of an external tool.
+/// A suspended tool call, with the data needed to resume it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
-    /// The suspended call. Decisions refer to the id of this call.
+    /// The suspended call. Decisions refer to the call by its id.
     pub call: ToolCall,
     /// The kind of decision that the call waits for, and the data to resume it.
     #[serde(flatten)]
@@ -73,13 +74,13 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    /// Returns `true` if `id` is the id of this call, or of a nested call inside it at any depth.
+    /// Returns `true` if `id` is the id of this call or of one of its nested calls, at any depth.
     pub fn contains_call(&self, id: &str) -> bool {
         self.call.id == id || self.nested_calls().iter().any(|nested| nested.contains_call(id))
     }
 
-    /// Returns the calls that need a decision: this call itself, or the nested calls that it waits
-    /// for, at any depth.
+    /// Returns the calls that need a decision. For a call that waits for nested calls, these are
+    /// the innermost nested calls. For other calls, this is the call itself.
     pub fn leaves(&self) -> Vec<&Self> {
         match &self.pending.kind {
             PendingKind::Nested { pending } => pending.iter().flat_map(Self::leaves).collect(),
@@ -100,23 +101,22 @@ impl PendingCall {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {
-    /// The call waits for an approval of exactly these arguments.
+    /// An approval of exactly these arguments.
     Approval {
-        /// The arguments after parsing and repair, as they are presented for approval.
+        /// The arguments to approve, after parsing and repair.
         arguments: Value,
     },
-    /// The call waits for input from a person.
+    /// Input from a person.
     Input {
-        /// The question to the person.
+        /// The question for the person.
         message: String,
         /// The JSON Schema of the input. Empty if any input is valid.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         schema: Map<String, Value>,
     },
-    /// The call waits for the output of an external tool, which the host program executes.
+    /// The output of an external tool, which the host program executes.
     External,
-    /// The call waits for decisions about nested calls, for example the calls of an agent used as a
-    /// tool.
+    /// Decisions about nested calls, for example the calls of an agent used as a tool.
     Nested {
         /// The suspended nested calls.
         pending: Vec<PendingCall>,
@@ -124,7 +124,7 @@ pub enum PendingKind {
 }
 
 impl PendingKind {
-    /// Creates a request for input from a person, with the question `message` and without a schema.
+    /// Creates a request for input from a person, with the question `message`. Any input is valid.
     pub fn input(message: impl Into<String>) -> Self {
         Self::Input { message: message.into(), schema: Map::new() }
     }
@@ -138,35 +138,38 @@ pub type Decisions = BTreeMap<String, Decision>;
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Decision {
-    /// The call is approved and runs when it is resumed.
+    /// Approves the call: it runs when the run is resumed.
     Approved {
-        /// The arguments to run the call with. `None` approves the presented arguments unchanged.
+        /// The arguments that replace the presented arguments. `None` approves the presented
+        /// arguments unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
     },
-    /// The call is denied and does not run.
+    /// Denies the call: it fails with [`ToolError::Denied`](super::ToolError::Denied), and the tool
+    /// is not called.
     Denied {
         /// The reason for the denial. It is sent to the model.
         reason: String,
     },
-    /// A person provided input.
+    /// Provides the input of a person.
     Input {
         /// The input from the person. It must be valid for the schema of [`PendingKind::Input`].
         value: Value,
     },
-    /// The host program executed the external tool.
+    /// Provides the output of an external tool that the host program executed.
     Output {
         /// The output of the external tool.
         output: ToolOutput,
     },
-    /// The host program could not execute the external tool.
+    /// Reports that the host program could not execute the external tool. The call fails with
+    /// [`ToolError::Failed`](super::ToolError::Failed).
     Failed {
         /// The error message for the model.
         message: String,
     },
-    /// Decisions about the nested calls of [`PendingKind::Nested`].
+    /// Decides about the nested calls of [`PendingKind::Nested`].
     Nested {
-        /// The decisions by the id of the nested call. Calls without a decision stay suspended.
+        /// The decisions, by the id of the nested call. Calls without a decision stay suspended.
         decisions: Decisions,
     },
 }
@@ -177,16 +180,16 @@ impl Decision {
         Self::Approved { arguments: None }
     }
 
-    /// Creates an approval of the call with other `arguments` than the presented ones. The result
-    /// of the call has a warning about the change.
+    /// Creates an approval that replaces the presented arguments by `arguments`. If they differ,
+    /// the result of the call has a warning about the change.
     ///
-    /// If the arguments violate the input schema of the tool, the call fails with
+    /// If the new arguments violate the input schema of the tool, the call fails with
     /// [`ToolError::InvalidArguments`](super::ToolError::InvalidArguments).
     pub fn approved_with_arguments(arguments: Value) -> Self {
         Self::Approved { arguments: Some(arguments) }
     }
 
-    /// Creates a denial of the call. The text `reason` is sent to the model.
+    /// Creates a denial with the text `reason`, which is sent to the model.
     pub fn denied(reason: impl Into<String>) -> Self {
         Self::Denied { reason: reason.into() }
     }

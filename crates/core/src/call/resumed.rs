@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use super::{Decision, Decisions, Pending, PendingCall, PendingKind};
 use crate::schema::Schema;
 
-/// The pending state of a call, together with a decision that is valid for it.
+/// A suspended call that is about to be resumed: its pending state, and a decision that is valid
+/// for this state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "UncheckedResumed")]
 pub struct Resumed {
@@ -17,33 +18,35 @@ pub struct Resumed {
 /// The pending states and decisions of resumed calls, by call id.
 pub type ResumedCalls = BTreeMap<String, Resumed>;
 
-/// The error of a decision that does not match the suspended call.
+/// The reason why a decision does not match a suspended call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecisionError {
     /// The call waits for another kind of decision.
     #[error("the call needs {expected}")]
     WrongKind {
-        /// The kinds of decision that the call accepts, as text.
+        /// A description of the decisions that the call accepts, for example `an approval or a
+        /// denial`.
         expected: &'static str,
     },
-    /// The input violates the schema of [`PendingKind::Input`]. The value lists the violations.
+    /// The input violates the schema of [`PendingKind::Input`], or the schema itself is invalid.
+    /// The value describes the problem.
     #[error("invalid input: {0}")]
     Input(String),
 }
 
 impl Pending {
-    /// Checks that `decision` is valid for the suspended call, and combines it with this pending
-    /// state.
+    /// Checks that `decision` is valid for the suspended call, and combines the decision with this
+    /// pending state.
     ///
-    /// An approval is bound to fixed arguments: the arguments in the decision, or the presented
-    /// arguments if the decision has none. The call runs with exactly these arguments. They are
-    /// validated again, but not repaired.
+    /// An approval is bound to fixed arguments: the arguments in the decision, or else the
+    /// presented arguments. The call runs with exactly these arguments. They are validated again,
+    /// but not repaired.
     ///
     /// # Errors
     ///
-    /// Fails if the call waits for another kind of decision, or if an input violates its schema. A
-    /// denial is valid for every call.
+    /// Fails if the call waits for another kind of decision, if an input violates its schema, or if
+    /// one of the nested decisions is invalid. A denial is valid for every call.
     pub fn resume(self, decision: Decision) -> Result<Resumed, DecisionError> {
         let decision = match (&self.kind, decision) {
             (_, decision @ Decision::Denied { .. }) => decision,
@@ -89,7 +92,8 @@ impl Resumed {
 }
 
 impl PendingKind {
-    /// Returns a description of the accepted kinds of decision, for error messages.
+    /// Returns a description of the accepted decisions for error messages, for example `an approval
+    /// or a denial`.
     pub(crate) fn needs(&self) -> &'static str {
         match self {
             Self::Approval { .. } => "an approval or a denial",
@@ -100,8 +104,8 @@ impl PendingKind {
     }
 }
 
-/// Checks that each of the `decisions` is valid for one of the `pending` calls, or for a nested
-/// call inside one of them.
+/// Checks each of the `decisions`: its id must be the id of one of the `pending` calls or of a call
+/// nested in them, and the decision must be valid for this call.
 fn check_nested(pending: &[PendingCall], decisions: &Decisions) -> Result<(), DecisionError> {
     for (id, decision) in decisions {
         let Some(suspended) = pending.iter().find(|suspended| suspended.contains_call(id)) else {
@@ -130,7 +134,7 @@ fn check_input(schema: &Map<String, Value>, value: &Value) -> Result<(), Decisio
     schema.validate(value).map_err(|error| DecisionError::Input(error.to_string()))
 }
 
-/// The deserialized form of a [`Resumed`], before its decision is checked.
+/// The deserialized form of a [`Resumed`]. Its decision is not checked yet.
 #[derive(Deserialize)]
 struct UncheckedResumed {
     pending: Pending,

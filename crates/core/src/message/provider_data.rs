@@ -3,8 +3,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Opaque data from a provider, such as encrypted reasoning. It is sent back unchanged with its
-/// message. Cheap to clone.
+/// Opaque data from a provider, such as encrypted reasoning. It is stored in the message of the
+/// reply and sent back unchanged. Cheap to clone.
 ///
 /// Each provider adapter stores its data under its own name and ignores the data of other adapters.
 ///
@@ -28,13 +28,13 @@ impl ProviderData {
         self.0.as_ref().is_none_or(|data| data.is_empty())
     }
 
-    /// Returns the data that the adapter named `adapter` has stored. `None` if it has stored
+    /// Returns the data stored by the adapter named `adapter`, or `None` if the adapter has stored
     /// nothing.
     pub fn get(&self, adapter: &str) -> Option<&Value> {
         self.0.as_ref()?.get(adapter)
     }
 
-    /// Sets the data of the adapter named `adapter`. It replaces earlier data of the same adapter.
+    /// Stores `data` under the name `adapter`. Earlier data of the same adapter is replaced.
     pub fn insert(&mut self, adapter: impl Into<String>, data: Value) {
         let all = self.0.get_or_insert_default();
         Arc::make_mut(all).insert(adapter.into(), data);

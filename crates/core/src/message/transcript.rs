@@ -108,8 +108,8 @@ impl Serialize for Transcript {
 
 impl<'de> Deserialize<'de> for Transcript {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Other versions may have a different structure, so the version is checked before the
-        // messages are deserialized.
+        // Checks the version before the messages are deserialized, because messages of another
+        // version may have a different structure.
         let mut form = Value::deserialize(deserializer)?;
         let Some(version) = form.get("version").and_then(Value::as_u64) else {
             return Err(D::Error::custom(
@@ -132,8 +132,10 @@ impl<'de> Deserialize<'de> for Transcript {
     }
 }
 
-/// A selection of the messages of a [`Transcript`], for a model request. It consists of index
-/// ranges of the transcript and of replacements for single messages. The messages are not copied.
+/// A selection of the messages of a [`Transcript`], for a model request.
+///
+/// A view contains the messages in some index ranges of the transcript, and can replace single
+/// messages. The messages are shared and not copied.
 ///
 /// # Examples
 ///
@@ -153,13 +155,13 @@ impl<'de> Deserialize<'de> for Transcript {
 pub struct View {
     transcript: Transcript,
     ranges: Vec<Range<usize>>,
-    /// Replacement messages, by the transcript index of the replaced message.
+    /// The messages that replace messages of the transcript, by index in the transcript.
     replacements: Option<Arc<BTreeMap<usize, Arc<Message>>>>,
 }
 
 impl View {
-    /// Replaces single messages of the view by `messages`. The keys are indices of the transcript,
-    /// which itself is unchanged. Earlier replacements of the view are dropped.
+    /// Replaces single messages of the view. The keys of `messages` are indices in the transcript.
+    /// The transcript itself is unchanged, and earlier replacements of the view are dropped.
     #[must_use]
     pub fn with_replacements(mut self, messages: Arc<BTreeMap<usize, Arc<Message>>>) -> Self {
         self.replacements = Some(messages).filter(|messages| !messages.is_empty());
@@ -186,7 +188,7 @@ impl View {
     }
 }
 
-/// Creates a new transcript of the messages and returns a view of all of them, for example for a
+/// Collects the messages into a new transcript and returns a view of all of them. Useful for a
 /// single request.
 impl FromIterator<Message> for View {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
