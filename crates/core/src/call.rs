@@ -178,8 +178,8 @@ impl ToolResult {
     }
 
     /// Returns the result in the JSON format that haft uses in HTTP responses, in sessions and for
-    /// the command-line option `--json`: `{"success": bool, "result": any, "error": string | null,
-    /// "warning": string | null}`.
+    /// the command-line option `--json`:
+    /// `{"success": bool, "result": any, "error": string | null, "warning": string | null}`.
     ///
     /// `result` is the value of [`ToolOutput::to_value`], or null if the call failed. Multiple
     /// warnings are joined with `; `.

@@ -18,7 +18,7 @@ pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason};
 
-/// A language model: it receives a conversation and returns the next message.
+/// A chat model: it receives a conversation and returns the next message.
 ///
 /// # Cancellation
 ///
@@ -76,8 +76,8 @@ pub trait ChatModel: Send + Sync {
     /// [`ChatEvent::Finished`] with the complete reply.
     ///
     /// A truncated stream ends with an error instead of `Finished`. The default implementation
-    /// calls [`chat`](Self::chat), and emits the reasoning, the text and the arguments of each tool
-    /// call as one delta each.
+    /// calls [`chat`](Self::chat). It emits one delta each for the reasoning, the text, and the
+    /// arguments of each tool call.
     fn stream<'a>(&'a self, request: &'a ChatRequest) -> BoxStream<'a, Result<ChatEvent, ModelError>> {
         stream::once(self.chat(request))
             .flat_map(|reply| match reply {

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use cost::{Cost, Price, Prices};
 
-/// The number of model requests with their tokens and cost. Two values are added with `+`.
+/// The usage of model requests: the number of requests, their tokens and their cost. Values are
+/// added with `+`.
 ///
 /// # Examples
 ///
@@ -42,7 +43,8 @@ pub struct Usage {
     /// The cost of the requests with a known [price](crate::model::ChatModelExt::priced).
     #[serde(skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
-    /// The number of requests included in `cost`.
+    /// The number of requests whose cost is included in `cost`. Failed requests count with a cost
+    /// of 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub priced_requests: u64,
 }
@@ -59,7 +61,7 @@ impl Usage {
         Self { requests: 1, unreported_requests: 1, priced_requests: 1, ..Self::default() }
     }
 
-    /// Completes the usage that a provider reported for one reply. The number of
+    /// Corrects the usage that a provider reported for one reply. The number of
     /// [`requests`](Self::requests) becomes at least 1. If the provider reported no tokens,
     /// [`unreported_requests`](Self::unreported_requests) becomes 1.
     #[must_use]
@@ -127,8 +129,8 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A counter for the usage of model requests made inside tool calls, for example by an agent used
-/// as a tool. Clones share the counter.
+/// A shared counter for the usage of model requests made inside tool calls, for example by an agent
+/// used as a tool. All clones add to the same counter.
 ///
 /// # Examples
 ///
@@ -149,8 +151,7 @@ impl UsageMeter {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
     }
 
-    /// Returns the usage that was added since the previous call of `take`, and resets the counter
-    /// to zero.
+    /// Returns the usage added since the previous call to `take`, and resets the counter to zero.
     pub fn take(&self) -> Usage {
         mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! Validation of a parsed tool. Each broken rule is reported as an error.
+//! Validation of a parsed tool. Every violated rule is reported as a compile error.
 
 mod constraints;
 
@@ -15,7 +15,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Checks `tool` and adds an error to `errors` for each broken rule.
+/// Validates `tool` and adds an error to `errors` for each violated rule.
 pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     check_signature(tool, errors);
     check_name(tool, errors);
@@ -34,8 +34,8 @@ pub(crate) fn check(tool: &Tool, errors: &mut Errors) {
     }
 }
 
-/// Rejects a `self` parameter outside of an `impl` block, and receivers other than `&self` and
-/// `self: Arc<Self>`.
+/// Rejects `self` in a function that is not in an `impl` block with `#[tools]`, and receivers other
+/// than `&self` and `self: Arc<Self>`.
 fn check_receiver(tool: &Tool, errors: &mut Errors) {
     let Some(receiver) = tool.function.signature.receiver() else { return };
     if tool.owner.is_none() {
@@ -55,7 +55,7 @@ fn check_signature(tool: &Tool, errors: &mut Errors) {
     check_receiver(tool, errors);
     let signature = &tool.function.signature;
     let generics = &signature.generics;
-    // Lifetime parameters are allowed, because the context parameter is a reference.
+    // Lifetime parameters are allowed: the type of the context parameter can contain them.
     if !generics.params.iter().all(|parameter| matches!(parameter, GenericParam::Lifetime(_))) {
         errors
             .at(&generics.params, "a model gives JSON and no types: write the types out instead of generics");
@@ -122,8 +122,8 @@ fn has_impl(ty: &Type) -> bool {
     mentions(ty.to_token_stream(), "impl")
 }
 
-/// Rejects duplicate argument names, names in the `# Arguments` list without a parameter, and the
-/// option `replaced_by` on a tool that is not deprecated.
+/// Rejects duplicate argument names, and names in the `# Arguments` list that match no parameter.
+/// Also rejects the option `replaced_by` on a tool that is not deprecated.
 fn check_argument_names(tool: &Tool, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (parameter, argument) in tool.argument_parameters() {
@@ -188,9 +188,9 @@ fn check_argument(tool: &Tool, parameter: &Parameter, known: &Argument, errors: 
     }
 }
 
-/// Returns the source text of the referenced type if `ty` is a reference that probably means state
-/// of the host program. `None` for references to data from the model, such as `&str`, and for other
-/// types.
+/// Returns the source text of the referenced type if `ty` looks like a reference to host state, for
+/// example `&Database`. Returns `None` for references to plain data, such as `&str`, and for types
+/// that are not references.
 fn shared_by_host(ty: &Type) -> Option<String> {
     let Type::Reference(TypeReference { elem, .. }) = ty else { return None };
     let is_data = ["str", "String", "Path", "PathBuf", "Vec", "Value"].iter().any(|it| is_named(elem, it));

@@ -15,7 +15,7 @@ pub(crate) struct Docs {
     pieces: Vec<Expr>,
     arguments: Vec<ListedArgument>,
     /// The lines of the doc comments without the `# Arguments` list. `None` if a `#[doc]` attribute
-    /// contains a macro call such as `include_str!`, because only the compiler can expand it.
+    /// contains a macro call such as `include_str!`, which only the compiler can expand.
     lines: Option<Vec<String>>,
 }
 
@@ -33,12 +33,12 @@ impl Docs {
         Self { lines: Some(lines), arguments, pieces }
     }
 
-    /// Returns an expression for the text of the doc comments, without the `# Arguments` list.
-    /// `None` if the text is empty.
+    /// Returns an expression for the text of the doc comments without the `# Arguments` list.
+    /// Returns `None` if the text is empty.
     ///
-    /// String literals are joined and trimmed during the expansion. If a `#[doc]` attribute
-    /// contains a macro call such as `include_str!`, the generated code joins the pieces, and the
-    /// `# Arguments` list stays in the text.
+    /// String literals are joined and trimmed by this macro. If a `#[doc]` attribute contains a
+    /// macro call such as `include_str!`, the generated code joins and trims the texts, and the `#
+    /// Arguments` list is not removed.
     pub(crate) fn text(&self) -> Option<TokenStream> {
         let Some(lines) = &self.lines else {
             return (!self.pieces.is_empty()).then(|| self.joined_by_compiler());
@@ -48,8 +48,8 @@ impl Docs {
         (!text.is_empty()).then(|| quote!(#text))
     }
 
-    /// Returns the description of the argument `name` from the `# Arguments` list. `None` if the
-    /// list does not describe it.
+    /// Returns the description of the argument `name` in the `# Arguments` list, or `None` if the
+    /// list does not describe this argument.
     pub(crate) fn of_argument(&self, name: &Ident) -> Option<&str> {
         let listed = self.arguments.iter().find(|listed| name.unraw() == listed.name.as_str())?;
         Some(&listed.text).filter(|text| !text.is_empty()).map(String::as_str)
@@ -75,7 +75,8 @@ pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     doc_value(attribute).is_some()
 }
 
-/// Returns the value of `#[doc = …]`. `None` for `#[doc(hidden)]` and other attributes.
+/// Returns the value of a `#[doc = …]` attribute, or `None` for `#[doc(hidden)]` and other
+/// attributes.
 fn doc_value(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),
@@ -90,8 +91,8 @@ fn literal_text(piece: &Expr) -> Option<String> {
     }
 }
 
-/// Removes one leading space from each line of a doc comment, and the leading `*` of each line in a
-/// block comment.
+/// Removes the indentation of a doc comment: one leading space per line, and the leading `*` of the
+/// lines in a block comment.
 fn unindented(comment: &str) -> String {
     let mut rest = comment.lines().skip(1).filter(|line| !line.trim().is_empty()).peekable();
     let is_starred = rest.peek().is_some() && rest.all(|line| line.trim_start().starts_with('*'));

@@ -1,4 +1,4 @@
-//! A collection of compile errors, so that the user sees all errors at once.
+//! A collection of compile errors, so that the compiler reports all of them at once.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ impl Errors {
         self.push(Error::new_spanned(place, message));
     }
 
-    /// Adds an `error` that already has a span.
+    /// Adds `error`, which already has a span.
     pub(crate) fn push(&mut self, error: Error) {
         self.count += 1;
         match &mut self.all {
@@ -27,7 +27,7 @@ impl Errors {
         }
     }
 
-    /// Returns the value of `result`, or adds its error and returns `None`.
+    /// Returns the value of `result`, or adds the error in `result` and returns `None`.
     pub(crate) fn ok<T>(&mut self, result: Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -37,7 +37,7 @@ impl Errors {
         self.count
     }
 
-    /// Returns all errors combined into one, or `Ok` if there are no errors.
+    /// Returns `Ok` if there are no errors, and otherwise a single error that combines them.
     pub(crate) fn finish(self) -> Result<()> {
         self.all.map_or(Ok(()), Err)
     }

@@ -23,7 +23,8 @@ pub(crate) fn expand(tool: &Tool) -> TokenStream {
     let conditions = function.cfg_attributes();
     let implementation = implementation(tool);
     quote! {
-        // The function takes its arguments by value, because they are deserialized for each call.
+        // The function may take its arguments by value and only read them, because the generated
+        // code deserializes new values for each call.
         #[allow(clippy::needless_pass_by_value)]
         #function
         #tool_struct
@@ -77,9 +78,11 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates the `Tool` implementation with the method bodies `definition` and `call`. It does not
-/// use `async_trait`, because the expansion of `async_trait` would pick up a `Box` that the user
-/// has defined.
+/// Generates the `Tool` implementation. `definition` is the body of its method `definition`. `call`
+/// generates the body of its method `call` from the names of the parameters.
+///
+/// The generated code does not use `async_trait`, because `async_trait` refers to `Box` without a
+/// path, and a user's own type named `Box` would take its place.
 pub(crate) fn tool_implementation(
     tool: &Tool,
     definition: &TokenStream,
@@ -112,8 +115,9 @@ pub(crate) fn tool_implementation(
     }
 }
 
-/// Returns the name of the type that implements `Function`. For a free function, this is a separate
-/// hidden type, because the tool type may be public although the parameter types are private.
+/// Returns the name of the type that implements `Function`. For a free function, this is a hidden
+/// type and not the tool type. The tool type may be public, and a public type must not expose
+/// private parameter types.
 fn function_type(tool: &Tool) -> Ident {
     let name = tool.type_name();
     match tool.owner {
@@ -122,8 +126,7 @@ fn function_type(tool: &Tool) -> Ident {
     }
 }
 
-/// Generates the `Function` implementation: the tool name, the types of the arguments and the
-/// output, the parameters and the call.
+/// Generates the implementation of `Function` for the tool.
 fn function_implementation(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     let type_name = function_type(tool);
@@ -150,12 +153,12 @@ fn function_implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Nests `items` as `(first, (second, ()))`.
+/// Nests `items` as pairs: `(first, (second, ()))`.
 fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// Generates the expression that describes `parameter` to haft-core.
+/// Generates an expression for `parameter`, of the type `haft_core::__private::Parameter`.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -223,7 +226,7 @@ fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
 fn default_value(default: &DefaultValue) -> TokenStream {
     match default {
         DefaultValue::OfType => quote!(::core::default::Default::default()),
-        // `Into::into` allows a string literal as the default of a `String`.
+        // `Into::into` allows a string literal as the default value of a `String`.
         DefaultValue::Value(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
             quote_spanned!(text.span()=> ::core::convert::Into::into(#text))
         }
@@ -231,11 +234,12 @@ fn default_value(default: &DefaultValue) -> TokenStream {
     }
 }
 
-/// Generates the `call` method of the `Function` implementation. The method calls the tool function
-/// with the arguments, the context and the state.
+/// Generates the method `call` of the `Function` implementation. It initializes the state
+/// parameters and calls the tool function.
 fn call_method(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
-    // If the future is not `Send`, the compiler reports the error at this span.
+    // The span of the function name. If the future is not `Send`, the compiler reports the error
+    // there.
     let place = tool.function_name().span();
     let cx = Ident::new("cx", Span::mixed_site());
     let arguments = nested_tuple(
@@ -258,8 +262,7 @@ fn call_method(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates an expression that calls the tool function. It evaluates to a `Result` with the return
-/// value of the function.
+/// Generates an expression that calls the tool function and wraps the return value in a `Result`.
 fn call_expression(tool: &Tool, cx: &Ident) -> TokenStream {
     let krate = tool.krate();
     let function = tool.function_name();
@@ -312,8 +315,8 @@ fn passed_value(Parameter { name, ty, role, .. }: &Parameter, cx: &Ident) -> Tok
     }
 }
 
-/// Returns the local variable for `parameter` in the generated code. Mixed-site hygiene prevents
-/// conflicts with names in the user's code.
+/// Returns the name of the local variable for `parameter` in the generated code. Mixed-site hygiene
+/// prevents conflicts with names in the user's code.
 fn local_variable(parameter: &Ident) -> Ident {
     format_ident!("of_{}", parameter.unraw(), span = Span::mixed_site())
 }

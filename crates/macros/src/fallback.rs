@@ -1,5 +1,5 @@
-//! Expansion of a tool with errors. It defines the same names as the regular expansion, so that
-//! uses of the tool cause no follow-up errors and code completion keeps working.
+//! Expansion of a tool with errors. The generated code defines the same names as for a valid tool.
+//! Uses of the tool therefore cause no follow-up errors, and code completion keeps working.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -12,14 +12,14 @@ use crate::{
     tool::Tool,
 };
 
-/// Generates `error` as a compile error, the unchanged function, and a `Tool` implementation that
+/// Generates `error` as a compile error, the function itself, and a `Tool` implementation that
 /// panics.
 pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     let error = error.to_compile_error();
     let function = &tool.function;
     if function.signature.receiver().is_some() || tool.is_name_taken() {
-        // A struct cannot be defined next to a method, and a second type with the same name would
-        // be another error.
+        // Only the function is generated. A struct cannot be defined next to a method in an `impl`
+        // block, and a second type with the same name would cause another error.
         return quote!(#error #function);
     }
     let tool_struct = tool_struct(tool);
@@ -39,8 +39,9 @@ pub(crate) fn expand(tool: &Tool, error: &Error) -> TokenStream {
     }
 }
 
-/// Generates code that requires the trait bounds of the parameter and output types. The compiler
-/// then reports unmet bounds together with the errors of the macro. `None` for a generic function.
+/// Generates code that requires the trait bounds of the parameter and output types, so that the
+/// compiler reports unsatisfied bounds together with the errors of the macro. Returns `None` for a
+/// generic function.
 pub(crate) fn require_trait_bounds(tool: &Tool) -> Option<TokenStream> {
     if !tool.function.signature.generics.params.is_empty() {
         return None;

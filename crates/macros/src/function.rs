@@ -1,4 +1,4 @@
-//! The parsed form of a function under the `#[tool]` attribute.
+//! The parsed form of a function with the `#[tool]` attribute.
 
 use proc_macro2::{Group, TokenStream};
 use quote::ToTokens;
@@ -25,8 +25,8 @@ impl Function {
 }
 
 impl Function {
-    /// Returns the note of Rust's `#[deprecated]` attribute. The outer `Option` is `None` if the
-    /// function does not have the attribute, and the inner one if the attribute has no note.
+    /// Returns the note of Rust's `#[deprecated]` attribute. Returns `None` if the function has no
+    /// `#[deprecated]` attribute, and `Some(None)` if the attribute has no note.
     pub(crate) fn deprecation(&self) -> Option<Option<Expr>> {
         let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
         Some(match &attribute.meta {

@@ -6,15 +6,15 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | `settings` | grammar of an attribute |
-//! | `options`, `parameter` | meaning of the attributes of a function and its parameters |
-//! | `tool` | typed model of a tool |
-//! | `check` | validation of the typed model, with all mistakes as errors |
-//! | `expand` | generated code |
-//! | `fallback` | generated code if there are errors |
-//! | `tools` | the same steps for each method of an `impl` block |
+//! | `settings` | parse the settings in an attribute |
+//! | `options`, `parameter` | interpret the settings of a function and of its parameters |
+//! | `tool` | build the typed model of a tool |
+//! | `check` | validate the model and collect all errors |
+//! | `expand` | generate the code of a valid tool |
+//! | `fallback` | generate the code of a tool with errors |
+//! | `tools` | run these steps for each tool in an `impl` block |
 //!
-//! Code that is the same for all tools is in `haft_core::__private`.
+//! The generated code calls `haft_core::__private`, which contains the code common to all tools.
 
 mod check;
 mod docs;

@@ -6,8 +6,8 @@ pub(crate) fn is_tool_name(name: &str) -> bool {
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-'))
 }
 
-/// Converts a function name such as `get_weather` to a type name such as `GetWeather`. If the
-/// result does not begin with a letter, it gets the prefix `Tool`.
+/// Converts a function name such as `get_weather` to a type name such as `GetWeather`. Names that
+/// would not begin with a letter get the prefix `Tool`.
 pub(crate) fn pascal_case(name: &str) -> String {
     let pascal: String = name.split('_').flat_map(capitalised).collect();
     if pascal.starts_with(char::is_alphabetic) { pascal } else { format!("Tool{pascal}") }

@@ -22,12 +22,13 @@ pub(crate) struct Options {
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: ToolPolicy,
     pub(crate) annotations: Annotations,
-    /// The option `deprecated`. The inner `Option` is `None` if the option has no note.
+    /// The note of the option `deprecated`. `None` if the option is not set, and `Some(None)` if it
+    /// has no note.
     pub(crate) deprecated: Option<Option<Expr>>,
     pub(crate) replaced_by: Option<Expr>,
 }
 
-/// Options for the policy of the tool. An option that is not set gets the default of haft-core.
+/// Options for the policy of the tool. Unset options have the defaults of haft-core.
 #[derive(Default)]
 pub(crate) struct ToolPolicy {
     pub(crate) timeout: Option<Expr>,
@@ -53,8 +54,8 @@ const TOOL_OPTIONS: &str = "`name`, `type`, `title`, `description`, `schema`, `b
                      `idempotent`, `open_world`, `deprecated`, `replaced_by`, `crate`";
 
 impl Options {
-    /// Interprets `settings`, the content of `#[tool(…)]`. Adds an error to `errors` for each
-    /// invalid setting.
+    /// Converts `settings`, the content of `#[tool(…)]`, to options. Adds an error to `errors` for
+    /// each invalid setting.
     pub(crate) fn read(settings: Settings, errors: &mut Errors) -> Self {
         let mut options = Self::default();
         for setting in settings.0 {

@@ -1,11 +1,10 @@
-//! Detection of types that borrow, and construction of the owned types that error messages suggest
-//! instead.
+//! Detection of types that borrow, and conversion to the owned types that error messages suggest.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, Type, TypePath, parse_quote};
 
-/// Returns `true` if `ty`, or the target of a reference, is a path that ends in `name`.
+/// Returns `true` if `ty` is a path that ends in `name`, or a reference to such a type.
 pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == name),
@@ -20,7 +19,8 @@ pub(crate) fn is_reference(ty: &Type) -> bool {
     matches!(ty, Type::Reference(_))
 }
 
-/// Removes the invisible group around `ty`, if any. `macro_rules!` puts it around a type fragment.
+/// Removes the invisible group that `macro_rules!` puts around a type fragment. Returns other types
+/// unchanged.
 pub(crate) fn without_group(ty: Type) -> Type {
     match ty {
         Type::Group(group) => without_group(*group.elem),
@@ -28,8 +28,8 @@ pub(crate) fn without_group(ty: Type) -> Type {
     }
 }
 
-/// Returns `true` if `tokens` contain the identifier `name`. An identifier after `::`, as in
-/// `api::name`, does not count.
+/// Returns `true` if `tokens` contain the identifier `name`. Identifiers after `::`, as in
+/// `api::name`, are ignored, because they refer to another item.
 pub(crate) fn mentions(tokens: TokenStream, name: &str) -> bool {
     let mut colons = 0;
     tokens.into_iter().any(|token| {
@@ -50,14 +50,14 @@ pub(crate) fn borrows(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |_lifetime| true)
 }
 
-/// Returns `true` if `ty` contains a reference or a lifetime that is not `'static`, or a `Cow`
-/// without a lifetime.
+/// Returns `true` if `ty` contains a borrow other than a `'static` reference. Unlike [`borrows`],
+/// returns `false` for `&'static str`.
 pub(crate) fn is_short_lived(ty: &Type) -> bool {
     has_borrow(ty.to_token_stream(), |lifetime| !is_static_lifetime(lifetime))
 }
 
-/// Returns `true` if `tokens`, the tokens of a type, contain a borrow. For each reference,
-/// `is_borrow` receives the tokens after `&` and returns `true` if the reference counts.
+/// Returns `true` if `tokens`, the tokens of a type, contain a borrow. A reference counts as a
+/// borrow if `is_borrow` returns `true` for the tokens after `&`.
 fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool {
     let tokens: Vec<_> = tokens.into_iter().collect();
     tokens.iter().enumerate().any(|(at, token)| {
@@ -66,7 +66,7 @@ fn has_borrow(tokens: TokenStream, is_borrow: fn(&[TokenTree]) -> bool) -> bool 
             TokenTree::Group(group) => has_borrow(group.stream(), is_borrow),
             TokenTree::Punct(punct) if punct.as_char() == '&' => is_borrow(rest),
             TokenTree::Punct(punct) => punct.as_char() == '\'' && !is_static_name(rest),
-            // A `Cow` with an elided lifetime borrows, too.
+            // A `Cow` with an elided lifetime also borrows.
             TokenTree::Ident(name) if name == "Cow" => {
                 is_punct(rest.first(), '<') && !is_punct(rest.get(1), '\'')
             }
@@ -92,7 +92,7 @@ pub(crate) fn owned(ty: &Type) -> String {
     source_text(&without_references(ty.clone()))
 }
 
-/// Formats `ty` as source text with the usual spacing.
+/// Formats `ty` as source text, without most of the spaces that `TokenStream` puts between tokens.
 pub(crate) fn source_text(ty: &Type) -> String {
     let tokens = ty.to_token_stream().to_string();
     [(" < ", "<"), (" >", ">"), (" :: ", "::"), (" ,", ","), ("& ", "&"), ("[ ", "["), (" ]", "]")]
@@ -108,8 +108,8 @@ fn without_references(ty: Type) -> Type {
     }
 }
 
-/// Returns the owned form of `path` if it is a `Cow`, for example `String` for `Cow<'_, str>`.
-/// `None` for other types.
+/// Returns the owned form of a `Cow`, for example `String` for `Cow<'_, str>`. Returns `None` if
+/// `path` is another type.
 fn owned_by_cow(path: &TypePath) -> Option<Type> {
     let last = path.path.segments.last().filter(|segment| segment.ident == "Cow")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };

@@ -17,21 +17,21 @@ pub(crate) struct Parameter {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
     pub(crate) role: Role,
-    /// Set if the attributes of the parameter are valid.
+    /// `true` if parsing the parameter caused no errors.
     pub(crate) is_valid: bool,
 }
 
 /// The source of a parameter's value.
 pub(crate) enum Role {
-    /// The model passes the value as an argument of the call.
+    /// An argument of the call, which comes from the model.
     Argument(Box<Argument>),
-    /// The value is the `ToolContext` of the call.
+    /// The `ToolContext` of the call.
     Context,
-    /// The value is state of the host program, selected by the type of the parameter.
+    /// State of the host program, selected by the type of the parameter.
     State,
 }
 
-/// The attributes of a parameter whose value comes from the model.
+/// The options of a parameter whose value comes from the model.
 #[derive(Default)]
 pub(crate) struct Argument {
     /// The option `description`: the description for the model. It replaces the doc comment of the
@@ -40,7 +40,7 @@ pub(crate) struct Argument {
     pub(crate) docs: Docs,
     /// The option `rename`: the argument name for the model. It replaces the parameter name.
     pub(crate) rename: Option<LitStr>,
-    /// The option `default`: the value if the model omits the argument.
+    /// The option `default`: the value for a missing argument.
     pub(crate) default: Option<DefaultValue>,
     /// The option `flatten`: the parameter receives all arguments that belong to no other
     /// parameter.
@@ -59,8 +59,8 @@ pub(crate) struct Constraints {
 }
 
 impl Constraints {
-    /// Returns the keys of the constraints that are set, such as `range`. Error messages point to
-    /// these keys.
+    /// Returns the keys of all constraints that are set, for example `range`. Error messages point
+    /// to these keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Ident> {
         let Self { range, length, pattern, format, examples } = self;
         let bounds = [range, length].into_iter().flatten().map(|(key, _)| key);
@@ -68,7 +68,7 @@ impl Constraints {
     }
 }
 
-/// The value of an argument if the model omits it.
+/// The value for an argument that the model omits.
 pub(crate) enum DefaultValue {
     /// `#[tool(default)]`: the [`Default`] value of the parameter's type.
     OfType,
@@ -76,13 +76,13 @@ pub(crate) enum DefaultValue {
     Value(Expr),
 }
 
-/// The options of a parameter, before its role is known.
+/// The options of a parameter before its role is determined.
 #[derive(Default)]
 struct ParameterOptions {
     context: Option<Ident>,
     state: Option<Ident>,
-    /// The first option of the parameter that is only valid for arguments from the model. Used in
-    /// error messages.
+    /// The first option that is only valid for an argument from the model, for example `range`. If
+    /// the parameter is the context or state, the error message names this option.
     argument_option: Option<Ident>,
     argument: Argument,
 }
@@ -108,7 +108,7 @@ pub(crate) fn is_option_of_parameter(key: &Ident) -> bool {
 
 impl Parameter {
     /// Parses a parameter and removes its doc comments and `#[tool]` attributes from `input`.
-    /// Returns `None` for `self`, and for a parameter without a plain name.
+    /// Returns `None` for `self`, and for a parameter with a pattern in place of a name.
     pub(crate) fn take(input: &mut FnArg, errors: &mut Errors) -> Option<Self> {
         match input {
             FnArg::Typed(parameter) => {
@@ -196,9 +196,9 @@ impl Argument {
     }
 }
 
-/// Removes each `#[cfg]` attribute from a parameter, and each `#[cfg_attr]` that contains `tool`,
-/// and adds an error for it, because an attribute macro receives the function before the compiler
-/// evaluates these attributes.
+/// Removes each `#[cfg]` attribute of a parameter, and each `#[cfg_attr]` that contains `tool`.
+/// Adds an error for each of them, because an attribute macro runs before the compiler evaluates
+/// these attributes.
 fn reject_cfg(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     for attribute in attributes.extract_if(.., |attribute| {
         let is_tool = |meta: &MetaList| mentions(meta.tokens.clone(), "tool");

@@ -1,4 +1,4 @@
-//! The grammar inside of `#[tool(…)]`: `key` or `key = value`, separated by commas.
+//! Parser for the settings inside of `#[tool(…)]`: `key` or `key = value`, separated by commas.
 
 use syn::{
     Error, Expr, ExprLit, ExprPath, ExprRange, Ident, Lit, LitStr, Path, RangeLimits, Result, Token,
@@ -20,7 +20,7 @@ pub(crate) struct Setting {
 pub(crate) struct Bounds {
     pub(crate) start: Option<Expr>,
     pub(crate) end: Option<Expr>,
-    /// Set if the end is exclusive, as in `1..10`.
+    /// `true` if the end is exclusive, as in `1..10`.
     pub(crate) is_end_exclusive: bool,
 }
 
@@ -29,18 +29,18 @@ pub(crate) struct Bounds {
 pub(crate) struct Settings(pub(crate) Punctuated<Setting, Token![,]>);
 
 impl Setting {
-    /// Returns the value, which can be any expression. A missing value is an error.
+    /// Returns the value, which can be any expression. Fails if the setting has no value.
     pub(crate) fn value(self) -> Result<Expr> {
         let Self { key, value } = self;
         value.ok_or_else(|| Error::new_spanned(&key, format!("`{key}` needs a value: `{key} = …`")))
     }
 
-    /// Returns the value, or `None` for a setting without a value.
+    /// Returns the value, or `None` if the setting has no value.
     pub(crate) fn optional_value(self) -> Option<Expr> {
         self.value
     }
 
-    /// Returns the value if it is a string literal. Any other value, or none, is an error.
+    /// Returns the value of the setting. Fails unless the value is a string literal.
     pub(crate) fn text(self) -> Result<LitStr> {
         let key = self.key.clone();
         match self.value()? {
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value if it is an identifier. Any other value, or none, is an error.
+    /// Returns the value of the setting. Fails unless the value is an identifier.
     pub(crate) fn ident(self) -> Result<Ident> {
         let key = self.key.clone();
         let value = self.value()?;
@@ -66,7 +66,7 @@ impl Setting {
         }
     }
 
-    /// Returns the value if it is a path. Any other value, or none, is an error.
+    /// Returns the value of the setting. Fails unless the value is a path.
     pub(crate) fn path(self) -> Result<Path> {
         let key = self.key.clone();
         match self.value()? {
@@ -78,13 +78,13 @@ impl Setting {
         }
     }
 
-    /// Returns the value of a boolean setting. A lone `key` means `key = true`.
+    /// Returns the value of a boolean setting. A `key` without a value means `key = true`.
     pub(crate) fn switch(self) -> Expr {
         self.value.unwrap_or_else(|| parse_quote!(true))
     }
 
-    /// Returns the bounds if the value is a range such as `1..=10`, `1..` or `..10`. Any other
-    /// value, or none, is an error.
+    /// Returns the bounds of a range such as `1..=10`, `1..` or `..10`. Fails unless the value is a
+    /// range with at least one bound.
     pub(crate) fn bounds(self) -> Result<Bounds> {
         let key = self.key.clone();
         match self.value()? {
@@ -96,7 +96,8 @@ impl Setting {
         }
     }
 
-    /// Returns the key of a setting that must have no value. A value is an error.
+    /// Returns the key of a setting without a value, such as `blocking`. Fails if the setting has a
+    /// value.
     pub(crate) fn flag(self) -> Result<Ident> {
         match self.value {
             None => Ok(self.key),
@@ -124,8 +125,8 @@ impl Parse for Setting {
     }
 }
 
-/// Removes the invisible group around `value`, if any. `macro_rules!` puts it around an expression
-/// fragment.
+/// Removes the invisible group that `macro_rules!` puts around an expression fragment. Returns
+/// other expressions unchanged.
 pub(crate) fn without_group(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => without_group(*group.expr),
@@ -139,8 +140,8 @@ impl Parse for Settings {
     }
 }
 
-/// Stores the value of the setting `key` in `slot`. Adds an error to `errors` if `value` is an
-/// error, or if `slot` is already filled.
+/// Stores the `value` of the setting `key` in `slot`. Adds an error to `errors` if parsing the
+/// value failed, or if the setting occurred before.
 pub(crate) fn put<T>(slot: &mut Option<T>, key: &Ident, value: Result<T>, errors: &mut Errors) {
     if slot.is_some() {
         errors.at(key, format!("`{key}` is given twice: keep one"));

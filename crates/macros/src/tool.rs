@@ -19,22 +19,22 @@ use crate::{
 /// A parsed tool function.
 pub(crate) struct Tool {
     pub(crate) options: Options,
-    /// The function. The doc comments and `#[tool]` attributes of its parameters are removed.
+    /// The function, without the doc comments and `#[tool]` attributes of its parameters.
     pub(crate) function: Function,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) docs: Docs,
-    /// The type of the `impl` block. `None` for a free function.
+    /// The `impl` block of the function. `None` for a free function.
     pub(crate) owner: Option<Owner>,
 }
 
-/// The type that a tool method belongs to.
+/// The `impl` block that contains a tool method.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
     /// The name of the struct that is generated for the tool.
     pub(crate) type_name: Ident,
 }
 
-/// The receiver of a method. All tools of an `impl` block share one value.
+/// The receiver of a tool method. All tools of an `impl` block share one value of the type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     /// `&self`
@@ -77,8 +77,8 @@ impl Tool {
         Self { options, function, parameters, docs, owner }
     }
 
-    /// Returns the receiver of the function. `None` if there is no receiver, or if its type is not
-    /// supported.
+    /// Returns the receiver of the function. `None` if the function has no receiver, or an
+    /// unsupported one.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         match &self.function.signature.receiver()?.kind {
             ReceiverKind::Reference(_, _, None) => Some(Receiver::Ref),
@@ -100,7 +100,7 @@ impl Tool {
         self.parameters.iter().filter(|parameter| matches!(parameter.role, Role::State))
     }
 
-    /// Returns the path of haft-core for the generated code.
+    /// Returns the path of the crate haft-core for the generated code.
     pub(crate) fn krate(&self) -> Path {
         self.options.krate.clone().unwrap_or_else(|| parse_quote!(::haft_core))
     }
@@ -122,8 +122,8 @@ impl Tool {
         format_ident!("{}", pascal_case(&function.to_string()), span = function.span())
     }
 
-    /// Returns `true` if the name of the generated struct is already the name of the function, or
-    /// of a type in its signature. Always `false` for a method.
+    /// Returns `true` if the name of the generated struct conflicts with the name of the function
+    /// or with a type in its signature. Always `false` for a method.
     pub(crate) fn is_name_taken(&self) -> bool {
         let (name, Function { signature, .. }) = (self.type_name(), &self.function);
         let (inputs, output) = (&signature.inputs, &signature.output);
@@ -131,7 +131,7 @@ impl Tool {
         self.owner.is_none() && (signature.ident == name || mentions(types, &name.to_string()))
     }
 
-    /// Returns the tool name that the model uses.
+    /// Returns the name of the tool, as presented to the model.
     pub(crate) fn name(&self) -> String {
         match &self.options.name {
             Some(name) => name.value(),
@@ -139,7 +139,7 @@ impl Tool {
         }
     }
 
-    /// Returns the return type of the function.
+    /// Returns the return type of the function, or `()` if it declares none.
     pub(crate) fn output(&self) -> Type {
         match &self.function.signature.output {
             ReturnType::Default => parse_quote!(()),

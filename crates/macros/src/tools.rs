@@ -75,7 +75,8 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
     let where_clause = &generics.where_clause;
     let block = quote! {
         #(#attributes)*
-        // The functions take their arguments by value, because they are deserialized for each call.
+        // The functions may take their arguments by value and only read them, because the generated
+        // code deserializes new values for each call.
         #[allow(clippy::needless_pass_by_value)]
         impl #generics #ty #where_clause { #(#body)* }
     };
@@ -89,8 +90,8 @@ pub(crate) fn derive(options: TokenStream, item: TokenStream) -> TokenStream {
                 quote!(#(#conditions)* const _: () = { #types };)
             });
             let types = generics.params.is_empty().then(|| quote!(#(#types)*));
-            // A panicking `Tools` implementation prevents follow-up errors where the tools are
-            // used.
+            // An `IntoTools` implementation that panics. It prevents follow-up errors in code that
+            // uses the tools.
             quote! {
                 #error
                 #block
@@ -194,7 +195,8 @@ impl Parse for Block {
     }
 }
 
-/// Parses one item of the `impl` block for the type `ty`.
+/// Parses one item of an `impl` block. In the signatures and options of tools, `Self` is replaced
+/// by `ty`, the type of the block.
 fn parse_item(content: ParseStream, ty: &TokenStream) -> Result<Item> {
     if !content.fork().call(Attribute::parse_outer)?.iter().any(is_tool) {
         return content.parse().map(|item| Item::Other(Box::new(item)));
@@ -221,7 +223,7 @@ fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|segment| segment.ident == "tool")
 }
 
-/// Replaces `Self` in `tokens` by the type `ty`. Before `::` the type needs angle brackets, as in
+/// Replaces `Self` in `tokens` by `ty`. Before `::`, the type is put in angle brackets, as in
 /// `<T<u8>>::NAME`.
 fn with_self(tokens: TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();

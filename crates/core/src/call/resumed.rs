@@ -25,8 +25,8 @@ pub enum DecisionError {
     /// The call waits for another kind of decision.
     #[error("the call needs {expected}")]
     WrongKind {
-        /// A description of the decisions that the call accepts, for example `an approval or a
-        /// denial`.
+        /// A description of the decisions that the call accepts, for example
+        /// `an approval or a denial`.
         expected: &'static str,
     },
     /// The input violates the schema of [`PendingKind::Input`], or the schema itself is invalid.
@@ -92,8 +92,8 @@ impl Resumed {
 }
 
 impl PendingKind {
-    /// Returns a description of the accepted decisions for error messages, for example `an approval
-    /// or a denial`.
+    /// Returns a description of the accepted decisions for error messages, for example
+    /// `an approval or a denial`.
     pub(crate) fn needs(&self) -> &'static str {
         match self {
             Self::Approval { .. } => "an approval or a denial",

@@ -12,12 +12,12 @@ use crate::{
 };
 
 impl ChatRequest {
-    /// Returns the request as JSON: instructions, messages, tools, tool choice, response format and
-    /// settings.
+    /// Returns the request in a canonical JSON form: instructions, messages, tools, tool choice,
+    /// response format and settings.
     ///
-    /// Call ids are replaced by numbers. Timestamps and metadata are omitted. Requests with the
-    /// same content therefore have the same canonical form in every run, so that recorded
-    /// conversations and reply caches can compare requests.
+    /// Call ids are replaced by numbers. Timestamps, metadata and provider data are omitted.
+    /// Requests with the same content therefore have the same canonical form in every run. Recorded
+    /// conversations and reply caches use this form to compare requests.
     pub fn to_canonical_json(&self) -> Value {
         let mut ids = CallNumbers::default();
         let mut parts = Map::new();
@@ -91,8 +91,7 @@ fn message_json<'r>(message: &'r Message, ids: &mut CallNumbers<'r>) -> Value {
     }
 }
 
-/// Encodes a single text piece as a JSON string, and any other content as a JSON array of its
-/// pieces.
+/// Encodes a single text piece as a JSON string, and any other content as an array of pieces.
 fn content_json(pieces: &[Content]) -> Value {
     match pieces {
         [Content::Text { text }] => json!(text),
@@ -100,8 +99,8 @@ fn content_json(pieces: &[Content]) -> Value {
     }
 }
 
-/// The numbers that replace call ids in the canonical form, assigned in order of first use. The ids
-/// themselves differ between runs, the numbers do not.
+/// A map from call ids to the numbers that replace them in the canonical form. The numbers are
+/// assigned in order of first use, so they are the same in every run, unlike the ids.
 #[derive(Default)]
 struct CallNumbers<'r>(HashMap<&'r str, usize>);
 

@@ -41,10 +41,10 @@ pub enum ModelError {
     RateLimited {
         /// The error message of the server, at most 1 kB.
         message: String,
-        /// The time that the server requests to wait before a retry, for example in the
-        /// `Retry-After` header. `None` if it requests no wait.
+        /// The delay before a retry that the server requests, for example in the `Retry-After`
+        /// header. `None` if the server requests no delay.
         retry_after: Option<Duration>,
-        /// `true` if a later retry would fail as well, for example because the quota is used up.
+        /// `true` if a retry would fail as well, for example because the quota is used up.
         permanent: bool,
     },
     /// The server failed, for example with status 500, 503 or 408, or with an error event in a
@@ -55,8 +55,8 @@ pub enum ModelError {
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
-        /// The time that the server requests to wait before a retry, for example in the
-        /// `Retry-After` header. `None` if it requests no wait.
+        /// The delay before a retry that the server requests, for example in the `Retry-After`
+        /// header. `None` if the server requests no delay.
         retry_after: Option<Duration>,
     },
     /// The connection failed, or was closed before the first byte of a reply.
@@ -83,10 +83,10 @@ pub enum ModelError {
     /// The reply ended before it was complete.
     #[error("the reply was cut: {reason}")]
     Truncated {
-        /// The reason for the early end, for example a connection reset.
+        /// A description of the cause, for example a connection reset.
         reason: String,
-        /// The part of the reply that was received. Its tool calls may be incomplete and must not
-        /// be executed.
+        /// The received part of the reply. Its tool calls may be incomplete and must not be
+        /// executed.
         partial: Box<AssistantMessage>,
     },
     /// The reply has neither text nor tool calls.
@@ -99,7 +99,8 @@ pub enum ModelError {
     /// problem.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
-    /// The model itself failed, for example a local model in the same process.
+    /// The model failed for a reason that no other variant describes, for example a local model in
+    /// the same process.
     #[error("the model failed: {message}")]
     Failed {
         /// A description of the failure.
@@ -157,11 +158,11 @@ impl ModelError {
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
-    /// Returns the time that the server requested to wait before a retry. `None` if it requested no
-    /// wait.
+    /// Returns the delay before a retry that the server requested, or `None` if the server
+    /// requested no delay.
     ///
-    /// For [`AllFailed`](Self::AllFailed), this is the shortest wait among the transient failures.
-    /// It is `None` if there is no transient failure, or if one of these servers requested no wait.
+    /// For [`AllFailed`](Self::AllFailed), returns the shortest delay among the transient failures.
+    /// Returns `None` if there is no transient failure, or if one of them has no requested delay.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
@@ -189,14 +190,16 @@ impl ModelError {
     ///
     /// - the server is down, busy or slow
     /// - the API key is rejected, or the quota is used up
-    /// - the model does not exist, or does not support the request
+    /// - the model does not exist, does not support the request, or failed itself
     /// - the reply is truncated, empty or malformed
     ///
     /// Returns `false` if the request itself was rejected, or if the conversation is too long. An
-    /// agent shortens a long conversation instead.
+    /// agent shortens a long conversation instead. For [`AllFailed`](Self::AllFailed), the failure
+    /// of the last model decides.
     pub fn allows_fallback(&self) -> bool {
         match self {
-            // Redirects (3xx), missing payment (402), unknown models or endpoints (404, 410), and
+            // These statuses depend on the server or the model, and not only on the request:
+            // redirects (3xx), missing payment (402), unknown models or endpoints (404, 410), and
             // unsupported methods or HTTP versions (405, 501, 505).
             Self::Rejected { status, .. } => matches!(status, 300..400 | 402 | 404 | 405 | 410 | 501 | 505),
             Self::ContextTooLong(_) => false,

@@ -18,8 +18,8 @@ impl<M: ChatModel> Priced<M> {
     }
 
     /// Sets the cost of `response` if it has no cost yet, its tokens were reported, and its model
-    /// has a price. A cost that is already set comes from an inner `Priced` wrapper, whose prices
-    /// are more specific.
+    /// has a price. An existing cost is kept: it comes from an inner `Priced` wrapper with more
+    /// specific prices.
     fn add_cost(&self, response: &mut ChatResponse) {
         if response.usage.priced_requests > 0 {
             return;

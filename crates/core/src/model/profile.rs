@@ -14,7 +14,7 @@ pub struct ModelProfile {
     pub audio: bool,
     /// `true` if the model accepts document files, such as PDF.
     pub files: bool,
-    /// The maximum number of tokens in a request and its reply together. `None` if it is unknown.
+    /// The maximum number of tokens in a request and its reply in total. `None` if it is unknown.
     pub context_window: Option<u64>,
 }
 

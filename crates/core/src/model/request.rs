@@ -40,8 +40,7 @@ pub struct ChatRequest {
 }
 
 impl ChatRequest {
-    /// Creates a request with `messages`, without instructions and tools, and with default
-    /// settings.
+    /// Creates a request with `messages` and default settings, without instructions and tools.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
@@ -75,7 +74,7 @@ pub enum ToolChoice {
     Tool(ToolName),
 }
 
-/// The format of a reply text.
+/// The required format of a reply text.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "an adapter has to encode every format")]
 pub enum ResponseFormat {
@@ -98,7 +97,7 @@ pub enum ResponseFormat {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatSettings {
-    /// The sampling temperature. 0 is greedy.
+    /// The sampling temperature. A temperature of 0 selects greedy decoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Nucleus sampling: the cumulative probability of the candidate tokens, in (0, 1].
@@ -114,7 +113,8 @@ pub struct ChatSettings {
     /// supports seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// `true` allows several tool calls in one reply, `false` forbids them.
+    /// `true` allows several tool calls in one reply, `false` forbids them. `None` selects the
+    /// default of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
 }

@@ -33,8 +33,9 @@ impl ChatResponse {
         Self { message, finish_reason, usage: Usage::default(), id: None, model: None }
     }
 
-    /// Converts the reply into the events of a stream. The reasoning, the text and the arguments of
-    /// each tool call become one delta each.
+    /// Converts the reply into the events of a streamed reply. The reasoning, the text and the
+    /// arguments of each tool call become one delta each. The last event is
+    /// [`ChatEvent::Finished`].
     pub fn into_events(self) -> impl Iterator<Item = ChatEvent> {
         let reasoning = self.message.reasoning.clone().map(|text| ChatEvent::ReasoningDelta { text });
         let text = Some(self.message.text()).filter(|text| !text.is_empty());
@@ -51,8 +52,8 @@ fn call_events((index, call): (usize, &crate::call::ToolCall)) -> [ChatEvent; 2]
     ]
 }
 
-/// An event of a streamed reply. In JSON, an event is an object with a `type` field, such as
-/// `"text_delta"`.
+/// An event of a streamed reply. Events are serialized as JSON objects with a `type` field, for
+/// example `"type": "text_delta"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -67,7 +68,7 @@ pub enum ChatEvent {
         /// A piece of the reasoning text.
         text: String,
     },
-    /// A tool call started.
+    /// The model started a tool call.
     ToolCallStarted {
         /// The index of the tool call in the reply, counted from 0.
         index: usize,
@@ -81,7 +82,7 @@ pub enum ChatEvent {
     ToolCallDelta {
         /// The index of the tool call in the reply, counted from 0.
         index: usize,
-        /// A piece of the JSON text of the arguments.
+        /// A piece of the arguments as JSON text.
         arguments: String,
     },
     /// The complete reply. This is the last event.

@@ -11,8 +11,8 @@ use super::Usage;
 /// The number of billionths (nanos) in one currency unit.
 const NANOS_PER_UNIT: f64 = 1e9;
 
-/// The largest [`Cost`], in billionths of a currency unit. Larger integers are not exact as JSON
-/// numbers.
+/// The largest [`Cost`], in billionths of a currency unit. Larger integers cannot be represented
+/// exactly as JSON numbers.
 const MAX_NANOS: u64 = (1 << 53) - 1;
 
 /// An amount of money in the currency of the [prices](Prices), exact to a billionth of a currency
@@ -36,7 +36,8 @@ impl Cost {
     pub const ZERO: Self = Self(0);
 
     /// Creates an amount of `units` currency units, rounded to a billionth. Negative numbers and
-    /// NaN become 0. The maximum is 2^53 - 1 billionths, about nine million units.
+    /// NaN become 0. Larger amounts than 2^53 - 1 billionths, about nine million units, become this
+    /// maximum.
     pub fn new(units: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
         let nanos = (units * NANOS_PER_UNIT).round() as u64;
@@ -106,7 +107,7 @@ pub struct Price {
 
 impl Price {
     /// Creates a price from `input` and `output`, the prices per million input and output tokens.
-    /// Cached input tokens have the same price as other input tokens.
+    /// Cached input tokens have the price `input`.
     pub fn new(input: f64, output: f64) -> Self {
         Self { input, cached_input: None, output }
     }
@@ -149,14 +150,14 @@ impl Prices {
         Self::default()
     }
 
-    /// Sets the price of the model named `model`. It replaces an earlier price of this model.
+    /// Sets the price of the model named `model`. An earlier price of this model is replaced.
     #[must_use]
     pub fn with_price(mut self, model: impl Into<String>, price: Price) -> Self {
         self.0.insert(model.into(), price);
         self
     }
 
-    /// Returns the price of the model named `model`. `None` if the table has no price for this
+    /// Returns the price of the model named `model`, or `None` if the table does not contain the
     /// model.
     pub fn get(&self, model: &str) -> Option<Price> {
         self.0.get(model).copied()

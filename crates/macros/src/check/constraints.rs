@@ -1,5 +1,5 @@
-//! Validation of the constraints of a parameter, such as `range`, against its type. The type is
-//! recognized by its name alone.
+//! Validation of the constraints of a parameter, such as `range`, against the parameter's type.
+//! Types are recognized by name only, because a macro cannot resolve them.
 
 use syn::{GenericArgument, Ident, PathArguments, Type};
 
@@ -20,8 +20,8 @@ enum Kind {
     Unknown,
 }
 
-/// Rejects constraints that do not apply to `ty`, for example `range` on a `String`. JSON Schema
-/// would silently ignore them.
+/// Rejects constraints that do not apply to `ty`, for example `range` on a `String`. Without this
+/// check, JSON Schema would silently ignore them.
 pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     let kind = kind_of(ty);
     let Constraints { range, length, pattern, format, examples: _ } = constraints;
@@ -56,7 +56,8 @@ pub(super) fn check(ty: &Type, constraints: &Constraints, errors: &mut Errors) {
     }
 }
 
-/// Determines the kind of `ty` from its name. `Option<T>` has the kind of `T`.
+/// Determines the kind of `ty` from its name. The kind of `Option<T>` is the kind of `T`. Types
+/// with other names have the kind `Unknown`.
 fn kind_of(ty: &Type) -> Kind {
     let path = match ty {
         Type::Path(path) => &path.path,

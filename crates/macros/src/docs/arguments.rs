@@ -5,7 +5,7 @@ use syn::Expr;
 /// The headings that introduce a list of arguments. Case is ignored.
 const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
 
-/// An argument in an `# Arguments` list.
+/// An item of an `# Arguments` list.
 pub(super) struct ListedArgument {
     pub(super) name: String,
     pub(super) text: String,
@@ -14,7 +14,7 @@ pub(super) struct ListedArgument {
     pub(super) place: Expr,
 }
 
-/// Splits the lines of a doc comment. Returns the lines outside of its `# Arguments` list, and the
+/// Splits the lines of a doc comment into the lines outside of the `# Arguments` list and the
 /// arguments in the list.
 pub(super) fn split_list<'a>(
     lines: impl Iterator<Item = (&'a str, &'a Expr)>,
@@ -48,8 +48,8 @@ fn parse_heading(line: &str) -> Option<&str> {
     (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
 }
 
-/// Parses the name and the text of a list item such as ``* `name` - text``. Also accepts
-/// `- name: text` and `+ name`. Returns `None` if `line` is not such an item.
+/// Parses the name and the text of a list item such as ``* `name` - text``, `- name: text` or `+
+/// name`. Returns `None` if `line` has another form.
 fn parse_item(line: &str) -> Option<(&str, &str)> {
     let item =
         ["* ", "- ", "+ "].iter().find_map(|bullet| line.trim_end().strip_prefix(bullet))?.trim_start();

@@ -76,7 +76,7 @@ fn annotations(tool: &Tool) -> Option<TokenStream> {
 }
 
 /// Generates the `field: value` pairs of a struct expression from `values`. Fields without a value
-/// are omitted.
+/// are omitted, so the caller adds `..Default::default()`.
 fn fields<'a, const N: usize>(
     values: [(&'static str, &'a Option<Expr>); N],
     expand: impl Fn(&Expr) -> TokenStream + 'a,
@@ -87,8 +87,8 @@ fn fields<'a, const N: usize>(
     })
 }
 
-/// Generates the deprecation of `tool`, from the option `deprecated` or from Rust's `#[deprecated]`
-/// attribute. `None` if the tool has neither.
+/// Generates the deprecation of `tool` from the option `deprecated`, or else from Rust's
+/// `#[deprecated]` attribute. Returns `None` if the tool is not deprecated.
 fn deprecation(tool: &Tool) -> Option<TokenStream> {
     let krate = tool.krate();
     let note = match &tool.options.deprecated {
