@@ -1,4 +1,4 @@
-//! The [`Agent`] trait, with the inputs, outputs and events of a run.
+//! The [`Agent`] trait, and the inputs, outputs and events of a run.
 
 mod error;
 mod event;
@@ -19,7 +19,7 @@ pub use suspended::SuspendedRun;
 ///
 /// # Cancellation
 ///
-/// Dropping the stream or the future aborts the run with all its calls, and discards the
+/// Dropping the stream or the future aborts the run and all its calls, and discards the
 /// transcript. To keep the transcript, cancel the token in [`RunInput::context`] instead. The run
 /// then closes its open calls and ends with an [`AgentError`] that contains the transcript.
 ///

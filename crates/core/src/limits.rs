@@ -1,7 +1,7 @@
 //! Default limits of all haft crates.
 //!
-//! The limits of a tool can be changed in its [`ToolPolicy`](crate::tool::ToolPolicy), the limits
-//! of schemas in [`SchemaLimits`](crate::schema::SchemaLimits).
+//! A tool's [`ToolPolicy`](crate::tool::ToolPolicy) overrides the limits for calls to the tool.
+//! [`SchemaLimits`](crate::schema::SchemaLimits) overrides the limits for schemas.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The idle timeout of a tool call to an MCP server: one minute. Each progress notification
-/// restarts it.
+/// restarts the timeout.
 pub const CALL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The timeout for listing the tools of a source: thirty seconds.

@@ -77,7 +77,7 @@ pub struct AssistantMessage {
     /// The requested tool calls, in the order of the reply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The explanation of the model for declining to answer. `None` unless the model declined.
+    /// The model's explanation, if it declined to answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
     /// Opaque data from the provider. Later requests send it back unchanged, together with this

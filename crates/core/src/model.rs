@@ -1,4 +1,4 @@
-//! The [`ChatModel`] trait with its requests, replies and errors.
+//! The [`ChatModel`] trait, and its requests, replies and errors.
 
 mod canonical;
 mod error;
@@ -18,7 +18,7 @@ pub use profile::ModelProfile;
 pub use request::{ChatRequest, ChatSettings, ResponseFormat, ToolChoice};
 pub use response::{ChatEvent, ChatResponse, FinishReason};
 
-/// A chat model: it receives a conversation and returns the next message.
+/// A chat model that receives a conversation and returns the next message.
 ///
 /// # Cancellation
 ///
@@ -68,8 +68,8 @@ pub trait ChatModel: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with a [`ModelError`] if the model gives no complete reply. An incomplete tool call is
-    /// never returned.
+    /// Fails with a [`ModelError`] if the model returns no complete reply. An incomplete tool call
+    /// is never returned.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, ModelError>;
 
     /// Sends `request` to the model and streams the reply: any number of deltas, then exactly one

@@ -37,8 +37,8 @@ impl Docs {
     /// Returns `None` if the text is empty.
     ///
     /// String literals are joined and trimmed by this macro. If a `#[doc]` attribute contains a
-    /// macro call such as `include_str!`, the generated code joins and trims the texts, and the `#
-    /// Arguments` list is not removed.
+    /// macro call such as `include_str!`, the generated code joins and trims the texts, and the
+    /// `# Arguments` list is not removed.
     pub(crate) fn text(&self) -> Option<TokenStream> {
         let Some(lines) = &self.lines else {
             return (!self.pieces.is_empty()).then(|| self.joined_by_compiler());

@@ -78,11 +78,12 @@ pub(crate) fn implementation(tool: &Tool) -> TokenStream {
     }
 }
 
-/// Generates the `Tool` implementation. `definition` is the body of its method `definition`. `call`
-/// generates the body of its method `call` from the names of the parameters.
+/// Generates the `Tool` implementation. `definition` is the body of the method `definition`. `call`
+/// generates the body of the method `call` from the names of the method's parameters.
 ///
-/// The generated code does not use `async_trait`, because `async_trait` refers to `Box` without a
-/// path, and a user's own type named `Box` would take its place.
+/// The generated code does not use `async_trait`, because the expansion of `async_trait` refers to
+/// `Box` without a path. If the user defines another type named `Box`, that type would be used
+/// instead.
 pub(crate) fn tool_implementation(
     tool: &Tool,
     definition: &TokenStream,
@@ -158,7 +159,7 @@ fn nested_tuple(items: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStr
     items.rfold(quote!(()), |rest, first| quote!((#first, #rest)))
 }
 
-/// Generates an expression for `parameter`, of the type `haft_core::__private::Parameter`.
+/// Generates an expression that creates the `haft_core::__private::Parameter` for `parameter`.
 fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument) -> TokenStream {
     let krate = tool.krate();
     let ty = &parameter.ty;
@@ -234,8 +235,8 @@ fn default_value(default: &DefaultValue) -> TokenStream {
     }
 }
 
-/// Generates the method `call` of the `Function` implementation. It initializes the state
-/// parameters and calls the tool function.
+/// Generates the method `call` of the `Function` implementation. The generated method reads the
+/// host state and calls the tool function.
 fn call_method(tool: &Tool) -> TokenStream {
     let krate = tool.krate();
     // The span of the function name. If the future is not `Send`, the compiler reports the error

@@ -22,8 +22,8 @@ pub(crate) struct Options {
     pub(crate) blocking: Option<Ident>,
     pub(crate) policy: ToolPolicy,
     pub(crate) annotations: Annotations,
-    /// The note of the option `deprecated`. `None` if the option is not set, and `Some(None)` if it
-    /// has no note.
+    /// The note of the option `deprecated`. `None` if the option is not set, and `Some(None)` if
+    /// the option has no note.
     pub(crate) deprecated: Option<Option<Expr>>,
     pub(crate) replaced_by: Option<Expr>,
 }

@@ -27,10 +27,10 @@ pub(crate) struct Tool {
     pub(crate) owner: Option<Owner>,
 }
 
-/// The `impl` block that contains a tool method.
+/// The `impl` block of a tool method, and the struct that is generated for the method.
 pub(crate) struct Owner {
     pub(crate) ty: Type,
-    /// The name of the struct that is generated for the tool.
+    /// The name of the generated struct.
     pub(crate) type_name: Ident,
 }
 

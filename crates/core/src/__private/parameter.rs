@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::{constraints::Constraints, object::Object};
 use crate::{call::ToolError, schema::reference::join, tool::deserialize};
 
-/// The trait bounds of an argument type. Implemented for every type that satisfies them, so the
-/// compiler reports an unsatisfied bound with the message of this trait.
+/// A type that can be an argument of a tool. Implemented for all types that satisfy the bounds. The
+/// trait exists for the error message that the compiler prints for other types.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot take an argument of type `{Self}`",
     label = "not an argument type",
@@ -69,7 +69,7 @@ pub fn argument_without_schema<T: DeserializeOwned>(name: &'static str) -> Param
 }
 
 impl<T> Parameter<T> {
-    /// Sets the description in the schema of the parameter.
+    /// Sets the description of the parameter in the input schema.
     pub fn describe(mut self, description: &'static str) -> Self {
         self.description = Some(description);
         self
@@ -82,7 +82,7 @@ impl<T> Parameter<T> {
         self
     }
 
-    /// Sets the function that adds constraints to the schema of the parameter's type.
+    /// Sets the function `constrain`, which adds constraints to the schema of the parameter.
     pub fn constrain(mut self, constrain: fn(&mut Constraints<'_>)) -> Self {
         self.constrain = Some(constrain);
         self

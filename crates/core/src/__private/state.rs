@@ -1,7 +1,7 @@
 use crate::{call::ToolError, tool::ToolContext};
 
-/// The trait bounds of a host state type. Implemented for every type that satisfies them, so the
-/// compiler reports an unsatisfied bound with the message of this trait.
+/// A type that can be the host state of a tool. Implemented for all types that satisfy the bounds.
+/// The trait exists for the error message that the compiler prints for other types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the state of a tool",
     label = "not `Clone + Send + Sync + 'static`",

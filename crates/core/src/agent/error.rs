@@ -14,7 +14,7 @@ use crate::{
 /// `Debug` prints the message and its causes, but not the transcript, because Rust uses `Debug` to
 /// print an error returned from `main`.
 pub struct AgentError {
-    /// The reason for the failure.
+    /// The reason why the run failed.
     pub kind: Box<AgentErrorKind>,
     /// The conversation up to the failure. Every tool call in it has a result, so a later run can
     /// continue it.
@@ -23,7 +23,7 @@ pub struct AgentError {
     pub usage: Usage,
 }
 
-/// The reason for the failure of a run.
+/// The reason why a run failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentErrorKind {
@@ -36,9 +36,9 @@ pub enum AgentErrorKind {
     /// A tool stopped the run with [`ToolError::Fatal`](crate::ToolError::Fatal).
     #[error("tool \"{tool}\" stopped the run: {message}")]
     FatalTool {
-        /// The name of the tool.
+        /// The name of the tool that returned the fatal error.
         tool: String,
-        /// The error message of the tool.
+        /// The message of the fatal error.
         message: String,
     },
     /// A content filter of the provider stopped the model's reply.
@@ -69,9 +69,9 @@ pub enum AgentErrorKind {
     /// A hook of the host program returned an error, panicked or exceeded its deadline.
     #[error("the {hook} of the agent failed")]
     Hook {
-        /// The kind of hook, such as `output validator`.
+        /// The kind of the failed hook, such as `output validator`.
         hook: &'static str,
-        /// The error of the hook.
+        /// The error of the failed hook.
         source: crate::call::BoxError,
     },
     /// The agent was used outside of a tokio runtime.

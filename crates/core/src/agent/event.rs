@@ -21,12 +21,12 @@ pub enum RunEvent {
         /// fallback agent runs, or the user is asked for a clarification.
         #[serde(skip_serializing_if = "Option::is_none")]
         route: Option<String>,
-        /// The reason for this selection.
+        /// The reason why the agent was selected, as text.
         reason: String,
     },
     /// A request to the model started.
     RequestStarted {
-        /// The number of the request in this run, counted from 1.
+        /// The number of the model request in this run, counted from 1.
         request: u32,
     },
     /// The next piece of the reply text.
@@ -56,19 +56,19 @@ pub enum RunEvent {
     /// If the call is suspended, [`CallPending`](Self::CallPending) follows. The call starts again
     /// after the run is resumed.
     CallStarted {
-        /// The tool call.
+        /// The started tool call.
         call: ToolCall,
     },
     /// A running tool call reported its progress.
     CallProgress {
-        /// The id of the call.
+        /// The id of the running call.
         call_id: String,
         /// The progress, as reported by the tool.
         progress: Progress,
     },
     /// A tool call succeeded or failed.
     CallFinished {
-        /// The result of the call.
+        /// The result of the finished call.
         result: Arc<ToolResult>,
     },
     /// A tool call was suspended, before or during its execution.

@@ -44,14 +44,14 @@ pub struct RunInput {
 pub enum RunStart {
     /// Messages for a new conversation, or for the next turn of an existing conversation.
     New {
-        /// The new messages.
+        /// The messages to add to the conversation.
         messages: Vec<Message>,
         /// The conversation so far. Empty for a new conversation.
         transcript: Transcript,
     },
     /// A suspended run, and the decisions with which it continues.
     Resume {
-        /// The suspended run.
+        /// The suspended run to resume.
         suspended: SuspendedRun,
         /// Decisions about the suspended calls, by call id. Calls without a decision stay
         /// suspended.
@@ -116,8 +116,8 @@ impl RunInput {
         Self::from_start(RunStart::New { messages: vec![message.into()], transcript: Transcript::new() })
     }
 
-    /// Creates the input that resumes `suspended` with `decisions`. [`SuspendedRun::resume`] and
-    /// [`SuspendedRun::approve_all`] are shortcuts.
+    /// Creates the input that resumes `suspended` with `decisions`. The methods
+    /// [`SuspendedRun::resume`] and [`SuspendedRun::approve_all`] are shortcuts.
     pub fn resume(suspended: SuspendedRun, decisions: Decisions) -> Self {
         Self::from_start(RunStart::Resume { suspended, decisions })
     }

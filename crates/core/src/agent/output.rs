@@ -38,15 +38,16 @@ pub struct RunAnswer {
     pub text: String,
     /// The values of the declared outputs, by name. Empty if the agent declares no outputs.
     ///
-    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, these are the fields of its
-    /// structured result. They are omitted if the result does not match the declared outputs.
+    /// If a [stop tool](super::RunInput::with_stop_on) ended the run, `outputs` contains the fields
+    /// of the tool's structured result. It is empty if the result does not match the declared
+    /// outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// The tool calls of this run with their results, in order.
     pub steps: Vec<AgentStep>,
     /// The tokens and the cost of the run.
     pub usage: Usage,
-    /// The reason for the end of the run.
+    /// The reason why the run ended.
     pub stop_reason: StopReason,
     /// The name of the agent that gave the answer. The name of a nested agent is a path, such as
     /// `support/refunds`. `None` if the run involves only one agent.
@@ -67,7 +68,7 @@ pub struct AgentStep {
     pub tool_name: String,
     /// The arguments of the call. Arguments that are not valid JSON are stored as a JSON string.
     pub tool_args: Arc<Value>,
-    /// The result of the call.
+    /// The result of the tool call.
     pub result: Arc<ToolResult>,
     /// The reasoning of the reply that contains the call, or the text of the reply if it has no
     /// reasoning.
@@ -75,7 +76,7 @@ pub struct AgentStep {
     pub reasoning: Option<String>,
 }
 
-/// The reason for the end of a run with an answer.
+/// The reason why a run ended with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -117,7 +118,7 @@ impl RunAnswer {
     /// # Errors
     ///
     /// Fails with a [`ParseError`] that names the invalid field. If the agent declares no outputs,
-    /// every required field is missing.
+    /// the first required field of `T` is missing.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ParseError> {
         let outputs = Value::Object(self.outputs.clone());
         serde_path_to_error::deserialize(outputs).map_err(|error| ParseError {

@@ -49,8 +49,8 @@ impl SuspendedRun {
     }
 
     /// Creates the input that resumes the run with the decisions of the closure `decide`, which is
-    /// called for each of the [requests](Self::requests). If it returns `None`, the call stays
-    /// suspended.
+    /// called for each of the [requests](Self::requests). If `decide` returns `None`, the call
+    /// stays suspended.
     pub fn decide(self, mut decide: impl FnMut(&PendingCall) -> Option<Decision>) -> RunInput {
         let requests = self.requests().into_iter();
         let decisions = requests.filter_map(|request| Some((request.call.id.clone(), decide(request)?)));

@@ -10,7 +10,7 @@ use crate::content::{Content, text_of};
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a call is done or pending")]
 pub enum ToolResponse {
-    /// The call is complete, with this output.
+    /// The output of a completed call.
     Done(ToolOutput),
     /// The call needs a decision, and the run is suspended. When the run is resumed, the tool is
     /// called again with the decision in
@@ -52,7 +52,7 @@ pub struct ToolOutput {
     pub metadata: BTreeMap<String, Value>,
 }
 
-/// Deserializes null as `Some(Value::Null)`, because serde's default is `None`.
+/// Deserializes null as `Some(Value::Null)`, and not as `None` like serde's default.
 fn deserialize_some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

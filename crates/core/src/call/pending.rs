@@ -50,7 +50,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Creates a pending state without saved data.
+    /// Creates a pending state of the given kind, without data for the tool.
     pub fn new(kind: PendingKind) -> Self {
         Self { kind, continuation: Value::Null, approved: None, definition: None }
     }
@@ -101,7 +101,7 @@ impl PendingCall {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PendingKind {
-    /// An approval of exactly these arguments.
+    /// An approval of the call with fixed arguments.
     Approval {
         /// The arguments to approve, after parsing and repair.
         arguments: Value,

@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for Transcript {
 
 /// A selection of the messages of a [`Transcript`], for a model request.
 ///
-/// A view contains the messages in some index ranges of the transcript, and can replace single
+/// A view contains the messages in certain index ranges of the transcript, and can replace single
 /// messages. The messages are shared and not copied.
 ///
 /// # Examples
@@ -155,7 +155,7 @@ impl<'de> Deserialize<'de> for Transcript {
 pub struct View {
     transcript: Transcript,
     ranges: Vec<Range<usize>>,
-    /// The messages that replace messages of the transcript, by index in the transcript.
+    /// The replacement messages, by the index of the replaced message in the transcript.
     replacements: Option<Arc<BTreeMap<usize, Arc<Message>>>>,
 }
 

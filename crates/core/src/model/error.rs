@@ -99,8 +99,7 @@ pub enum ModelError {
     /// problem.
     #[error("the model cannot do this: {0}")]
     Unsupported(String),
-    /// The model failed for a reason that no other variant describes, for example a local model in
-    /// the same process.
+    /// The model failed for another reason, for example because of a crash of a local model.
     #[error("the model failed: {message}")]
     Failed {
         /// A description of the failure.

@@ -6,9 +6,9 @@ pub trait ChatModelExt: ChatModel + Sized {
     /// Wraps the model so that each reply has a [cost](crate::usage::Usage::cost), computed from
     /// its tokens and `prices`.
     ///
-    /// The price is looked up by the model name in the reply. If there is none, the model name in
-    /// the [profile](ChatModel::profile) is used. A reply is left unchanged if its tokens were not
-    /// reported, if its model has no price, or if it already has a cost.
+    /// The price is looked up by the model name in the reply. If `prices` has no price for this
+    /// name, the name in the [profile](ChatModel::profile) is used. A reply is left unchanged if
+    /// its tokens were not reported, if its model has no price, or if it already has a cost.
     ///
     /// # Examples
     ///

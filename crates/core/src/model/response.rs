@@ -8,7 +8,7 @@ use crate::usage::Usage;
 pub struct ChatResponse {
     /// The message of the model: text, reasoning and tool calls.
     pub message: AssistantMessage,
-    /// The reason for the end of the reply.
+    /// The reason why the reply ended.
     pub finish_reason: FinishReason,
     /// The tokens and the cost of the request.
     #[serde(default)]
@@ -89,7 +89,7 @@ pub enum ChatEvent {
     Finished(Box<ChatResponse>),
 }
 
-/// The reason for the end of a reply.
+/// The reason why a reply ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::exhaustive_enums, reason = "an unknown reason is `Other`")]

@@ -36,8 +36,7 @@ impl Cost {
     pub const ZERO: Self = Self(0);
 
     /// Creates an amount of `units` currency units, rounded to a billionth. Negative numbers and
-    /// NaN become 0. Larger amounts than 2^53 - 1 billionths, about nine million units, become this
-    /// maximum.
+    /// NaN become 0. Large amounts are limited to 2^53 - 1 billionths, about nine million units.
     pub fn new(units: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
         let nanos = (units * NANOS_PER_UNIT).round() as u64;

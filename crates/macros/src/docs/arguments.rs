@@ -48,8 +48,8 @@ fn parse_heading(line: &str) -> Option<&str> {
     (title.len() < line.len() && title.starts_with(' ')).then(|| title.trim())
 }
 
-/// Parses the name and the text of a list item such as ``* `name` - text``, `- name: text` or `+
-/// name`. Returns `None` if `line` has another form.
+/// Parses the name and the text of a list item such as ``* `name` - text``, `- name: text` or
+/// `+ name`. Returns `None` if `line` has another form.
 fn parse_item(line: &str) -> Option<(&str, &str)> {
     let item =
         ["* ", "- ", "+ "].iter().find_map(|bullet| line.trim_end().strip_prefix(bullet))?.trim_start();
