@@ -156,7 +156,7 @@ impl From<&str> for Content {
     }
 }
 
-/// Binary data that is cheap to clone. It is serialized as base64 (RFC 4648, section 4).
+/// Reference-counted binary data, cheap to clone. It is serialized as base64 (RFC 4648, section 4).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BinaryData(Arc<[u8]>);
 

@@ -188,8 +188,8 @@ fn parameter_expression(tool: &Tool, parameter: &Parameter, argument: &Argument)
     }
 }
 
-/// Generates the `.constrain(…)` call that adds `constraints` to the schema of a parameter. `None`
-/// if there are no constraints.
+/// Generates the `.constrain(…)` call that adds `constraints` to the schema of a parameter. Returns
+/// `None` if there are no constraints.
 fn constraints(krate: &Path, constraints: &Constraints) -> Option<TokenStream> {
     let Constraints { range, length, pattern, format, examples } = constraints;
     let value = |value: &Expr| quote_spanned!(value.span()=> #krate::__private::json!(#value));

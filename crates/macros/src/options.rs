@@ -28,7 +28,7 @@ pub(crate) struct Options {
     pub(crate) replaced_by: Option<Expr>,
 }
 
-/// Options for the policy of the tool. Unset options have the defaults of haft-core.
+/// The options for the policy of the tool. Unset options have the defaults of haft-core.
 #[derive(Default)]
 pub(crate) struct ToolPolicy {
     pub(crate) timeout: Option<Expr>,

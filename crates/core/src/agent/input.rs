@@ -25,7 +25,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunInput {
-    /// The starting point: a new task, or a suspended run.
+    /// The starting point of the run: a new task, or a suspended run.
     pub start: RunStart,
     /// The limits of this run. `None` keeps the limits of the agent.
     pub limits: Option<RunLimits>,

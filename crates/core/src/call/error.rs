@@ -38,7 +38,7 @@ pub enum ToolError {
     /// The deadline of the call passed. Side effects may have happened.
     #[error("timed out after {}", Millis(*after))]
     TimedOut {
-        /// The time limit of the call.
+        /// The timeout that expired.
         after: Duration,
     },
     /// The run was cancelled. Side effects may have happened.

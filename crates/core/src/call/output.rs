@@ -12,8 +12,8 @@ use crate::content::{Content, text_of};
 pub enum ToolResponse {
     /// The output of a completed call.
     Done(ToolOutput),
-    /// The call needs a decision, and the run is suspended. When the run is resumed, the tool is
-    /// called again with the decision in
+    /// The pending state of a call that needs a decision. The run is suspended until the decision
+    /// arrives. The tool is then called again, with the decision in
     /// [`ToolContext::decision`](crate::tool::ToolContext::decision).
     Pending(Pending),
 }

@@ -40,8 +40,8 @@ impl Pending {
     /// pending state.
     ///
     /// An approval is bound to fixed arguments: the arguments in the decision, or else the
-    /// presented arguments. The call runs with exactly these arguments. They are validated again,
-    /// but not repaired.
+    /// arguments in [`PendingKind::Approval`]. The call runs with exactly these arguments. They are
+    /// validated again, but not repaired.
     ///
     /// # Errors
     ///
@@ -71,12 +71,12 @@ impl Pending {
 }
 
 impl Resumed {
-    /// Returns the pending state of the call.
+    /// Returns the pending state of the suspended call.
     pub fn pending(&self) -> &Pending {
         &self.pending
     }
 
-    /// Returns the decision about the call.
+    /// Returns the decision about the suspended call.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }

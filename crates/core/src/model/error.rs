@@ -41,21 +41,21 @@ pub enum ModelError {
     RateLimited {
         /// The error message of the server, at most 1 kB.
         message: String,
-        /// The delay before a retry that the server requests, for example in the `Retry-After`
+        /// The delay that the server requests before a retry, for example in the `Retry-After`
         /// header. `None` if the server requests no delay.
         retry_after: Option<Duration>,
         /// `true` if a retry would fail as well, for example because the quota is used up.
         permanent: bool,
     },
     /// The server failed, for example with status 500, 503 or 408, or with an error event in a
-    /// stream.
+    /// streamed reply.
     #[error("the model's server failed{}: {body}", status.map(|s| format!(" (status {s})")).unwrap_or_default())]
     Server {
         /// The HTTP status code. `None` for an error event inside a streamed reply.
         status: Option<u16>,
         /// The error message of the server, at most 1 kB.
         body: String,
-        /// The delay before a retry that the server requests, for example in the `Retry-After`
+        /// The delay that the server requests before a retry, for example in the `Retry-After`
         /// header. `None` if the server requests no delay.
         retry_after: Option<Duration>,
     },
@@ -64,7 +64,7 @@ pub enum ModelError {
     Unreachable {
         /// The address of the server, without credentials.
         endpoint: String,
-        /// A description of the failure.
+        /// A description of the connection failure.
         reason: String,
         /// The underlying error, if any.
         source: Option<BoxError>,
@@ -83,7 +83,7 @@ pub enum ModelError {
     /// The reply ended before it was complete.
     #[error("the reply was cut: {reason}")]
     Truncated {
-        /// A description of the cause, for example a connection reset.
+        /// The reason why the reply ended early, for example a connection reset.
         reason: String,
         /// The received part of the reply. Its tool calls may be incomplete and must not be
         /// executed.
@@ -102,7 +102,7 @@ pub enum ModelError {
     /// The model failed for another reason, for example because of a crash of a local model.
     #[error("the model failed: {message}")]
     Failed {
-        /// A description of the failure.
+        /// A description of the model's failure.
         message: String,
         /// The underlying error, if any.
         source: Option<BoxError>,
@@ -157,11 +157,12 @@ impl ModelError {
         Self::Failed { message: error.to_string(), source: Some(error) }
     }
 
-    /// Returns the delay before a retry that the server requested, or `None` if the server
+    /// Returns the delay that the server requested before a retry, or `None` if the server
     /// requested no delay.
     ///
     /// For [`AllFailed`](Self::AllFailed), returns the shortest delay among the transient failures.
-    /// Returns `None` if there is no transient failure, or if one of them has no requested delay.
+    /// Returns `None` if there is no transient failure, or if the server of a transient failure
+    /// requested no delay.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,

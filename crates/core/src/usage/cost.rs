@@ -94,13 +94,13 @@ impl fmt::Display for Cost {
 /// The price of a model, in currency units per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// The price of uncached input tokens, per million tokens.
+    /// The price of a million uncached input tokens.
     pub input: f64,
-    /// The price of input tokens read from the prompt cache, per million tokens. Default: the same
-    /// as `input`.
+    /// The price of a million input tokens read from the prompt cache. `None` selects the price of
+    /// uncached input tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
-    /// The price of output tokens, including reasoning tokens, per million tokens.
+    /// The price of a million output tokens, including reasoning tokens.
     pub output: f64,
 }
 

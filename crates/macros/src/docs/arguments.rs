@@ -5,7 +5,7 @@ use syn::Expr;
 /// The headings that introduce a list of arguments. Case is ignored.
 const HEADINGS: [&str; 4] = ["Arguments", "Args", "Parameters", "Params"];
 
-/// An item of an `# Arguments` list.
+/// An item of an `# Arguments` list in a doc comment.
 pub(super) struct ListedArgument {
     pub(super) name: String,
     pub(super) text: String,
