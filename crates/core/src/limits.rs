@@ -21,8 +21,8 @@ pub const LIST_PAGES: usize = 100;
 /// The timeout of the handshake with a server: ten seconds.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum length of a message line, a stream event or a reply body from a server, in bytes: 16
-/// MiB.
+/// The maximum length of a message line, a stream event or a reply body from a server, in bytes:
+/// 16 MiB.
 pub const LINE_BYTES: usize = 16 << 20;
 
 /// The timeout of a hook of the host program, for example an output validator: one minute.

@@ -106,7 +106,7 @@ pub enum Limit {
     OutputTokens(u64),
     /// The maximum cost of the model requests.
     Cost(Cost),
-    /// The maximum cost, which cannot be checked because the cost of a request is unknown.
+    /// The maximum cost. It cannot be checked, because the cost of a request is unknown.
     UnknownCost,
     /// The maximum duration of the run.
     Time(Duration),
