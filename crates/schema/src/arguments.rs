@@ -1,4 +1,5 @@
-//! Normalization of the schema of a tool's arguments. The root of the result has the type `object`.
+//! Normalization of a tool's parameter schema. The root of the normalized schema has the type
+//! `object`.
 
 #[cfg(test)]
 mod tests;
@@ -10,19 +11,20 @@ use super::error::{SchemaError, SchemaFault};
 use super::provider::is_assertion;
 use super::reference;
 
-/// Keywords that can declare properties in another subschema. No empty `properties` is added beside
-/// them, because it would suggest that there are no properties.
+/// Keywords that can refer to subschemas with properties. A schema with one of these keywords does
+/// not get an empty `properties`, because it would suggest that the tool has no parameters.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
-/// Returns a copy of `root` with `"type": "object"` and `properties`, or `None` if `root` needs no
-/// change. Fails if `root` does not allow objects.
+/// Returns a copy of `root` with the type `object`, or `None` if `root` needs no change. An empty
+/// `properties` is added if `root` has neither `properties` nor one of the [`COMBINATORS`]. Fails
+/// if `root` does not allow objects.
 pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, SchemaError> {
     let Value::Object(keywords) = root else { return Err(not_an_object()) };
     let target = reference::follow(root, root);
     if !allows_object(root) || !allows_object(target) {
         return Err(not_an_object());
     }
-    // Draft-07 ignores all keywords beside a `$ref`, so an added `type` would have no effect.
+    // Draft-07 ignores all keywords beside a `$ref`, so a `type` there would have no effect.
     let is_alone = draft == Draft::Draft7 && keywords.contains_key("$ref");
     if is_alone && (std::ptr::eq(target, root) || target.get("$ref").is_some() || !is_object(target)) {
         return Ok(Some(object_beside_reference(keywords)));
@@ -42,9 +44,9 @@ pub(super) fn object_root(root: &Value, draft: Draft) -> Result<Option<Value>, S
     Ok(Some(Value::Object(object)))
 }
 
-/// Returns the schema `keywords` with `"type": "object"`, and with its `$ref` moved into an
-/// `allOf`, because draft-07 ignores a `type` beside a `$ref`. The assertions beside the `$ref` are
-/// dropped: draft-07 ignored them, and they must not take effect now.
+/// Returns a copy of the schema `keywords` with `"type": "object"`. Its `$ref` is moved into an
+/// `allOf`, because draft-07 ignores a `type` beside a `$ref`. Other assertions are dropped:
+/// draft-07 ignored them, and they must not take effect now.
 fn object_beside_reference(keywords: &Map<String, Value>) -> Value {
     let mut object = Map::from_iter([("type".to_owned(), Value::from("object"))]);
     for (key, value) in keywords {

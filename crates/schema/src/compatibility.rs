@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Schema, reference, text};
 
-/// The maximum nesting of the compared schemas, in levels. Deeper levels are assumed to be
+/// The maximum nesting of the compared schemas, in levels. Deeper subschemas are assumed to be
 /// compatible.
 const MAX_DEPTH: usize = 16;
 /// The maximum number of compared pairs of subschemas. Further pairs are assumed to be compatible.
@@ -23,14 +23,14 @@ pub struct Incompatibility {
 }
 
 impl Schema {
-    /// Compares this schema, which describes produced values, with the schema of their `consumer`.
-    /// If `property` is given, the produced value becomes the value of this property in the
-    /// consumed object.
+    /// Compares this schema, the output of a producer, with `consumer`, the input schema of its
+    /// consumer. If `property` is given, the produced value becomes this property of the consumer's
+    /// input.
     ///
-    /// Returns the first location where no produced value can be valid. `None` means that a
-    /// produced value may be valid, that `consumer` does not declare `property`, or that the
-    /// comparison is inconclusive: it stops after 16 levels or 2,000 pairs of subschemas, and does
-    /// not evaluate every keyword.
+    /// Returns the first location where no produced value can be valid. Returns `None` if a
+    /// produced value may be valid, if `consumer` does not declare `property`, or if the comparison
+    /// is inconclusive: it stops after 16 levels or 2,000 pairs of subschemas, and does not
+    /// evaluate every keyword.
     ///
     /// # Examples
     ///
@@ -66,19 +66,20 @@ impl Schema {
 struct Comparison<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if produced objects contain only the properties declared by their schema.
+    /// Set if the producer never writes undeclared properties, because its schema was derived from
+    /// a Rust type.
     is_closed: bool,
-    /// The number of pairs of subschemas that may still be compared, at first [`MAX_PAIRS`].
+    /// The number of pairs of subschemas that may still be compared. It starts at [`MAX_PAIRS`].
     remaining_pairs: usize,
 }
 
-/// Two subschemas for the same location in a value: one of the producer, and one of the consumer.
+/// A subschema of the producer and a subschema of the consumer, for the same location in a value.
 #[derive(Clone, Copy)]
 struct Pair<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if `produced` is a branch of `anyOf`, `oneOf` or `allOf`. The enclosing schema or other
-    /// branches may then declare further properties of the same value.
+    /// Set if `produced` is a branch of `anyOf`, `oneOf` or `allOf`. The schema around the branch,
+    /// and its other branches, may declare further properties of the same object.
     is_partial: bool,
 }
 
@@ -120,8 +121,8 @@ impl<'s> Comparison<'s> {
         produced.chain(consumed).find_map(|pair| self.compare(pair, pointer, depth))
     }
 
-    /// Returns the incompatibility of the first of `pairs`, or `None` if one of them is compatible
-    /// or `pairs` is empty.
+    /// Compares all `pairs`, which are alternatives of a union. Returns the first incompatibility,
+    /// or `None` if `pairs` is empty or at least one pair is compatible.
     fn compare_any(
         &mut self,
         pairs: impl Iterator<Item = Pair<'s>>,
@@ -215,8 +216,8 @@ fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
     branches(schema, "required").filter_map(Value::as_str)
 }
 
-/// Returns `true` if `schema` has `additionalProperties: false` and no `patternProperties`, so that
-/// it rejects undeclared properties.
+/// Returns `true` if `schema` rejects undeclared properties: it has `additionalProperties: false`
+/// and no `patternProperties`.
 fn is_closed(schema: &Value) -> bool {
     schema.get("additionalProperties") == Some(&Value::Bool(false))
         && schema.get("patternProperties").is_none()
@@ -239,15 +240,15 @@ fn declares_all_members(schema: &Value) -> bool {
         && OPENING_KEYWORDS.iter().all(|it| schema.get(it).is_none())
 }
 
-/// Returns the value of `const`, or else the values of `enum`. Returns `None` if `schema` has
-/// neither.
+/// Returns the value of `const`. Without `const`, returns the values of `enum`, or `None` if
+/// `schema` has no `enum` either.
 fn listed_values(schema: &Value) -> Option<Vec<&Value>> {
     let listed = schema.get("enum").and_then(Value::as_array).map(|values| values.iter().collect());
     schema.get("const").map(|value| vec![value]).or(listed)
 }
 
-/// Returns the names of the JSON types that `schema` allows by `type`, `const` or `enum`, or `None`
-/// if it does not restrict the type.
+/// Returns the names of the JSON types that the `type`, `const` or `enum` of `schema` allows, or
+/// `None` if `schema` has none of these keywords.
 fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
     match schema.get("type") {
         Some(Value::String(name)) => Some(vec![name]),
@@ -260,8 +261,8 @@ fn allowed_types(schema: &Value) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns `true` if a value of the type `produced` may have one of the types in `consumed`.
-/// `number` and `integer` match each other, because a `number` may be an integer.
+/// Returns `true` if a value of the type `produced` may have one of the types in `consumed`. The
+/// types `number` and `integer` match each other, because a `number` may be an integer.
 fn is_one_of(produced: &str, consumed: &[&str]) -> bool {
     let is_number = |name: &str| matches!(name, "number" | "integer");
     consumed.iter().any(|consumed| *consumed == produced || (is_number(consumed) && is_number(produced)))

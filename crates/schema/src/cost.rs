@@ -1,8 +1,8 @@
-//! The cost of validation. It is estimated before a check, or subtracted from a budget during the
+//! The cost of validation, either estimated before a check or subtracted from a budget during the
 //! check.
 //!
-//! The unit of all costs is a step of a few nanoseconds. The constants are upper bounds for work
-//! that grows with the value, and rough estimates for other work.
+//! The unit of all costs is a step of a few nanoseconds. Costs that grow with the size of the value
+//! are upper bounds. All other costs are rough estimates.
 
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use super::preflight::pattern;
 
-/// The minimum cost of checking one value against one subschema, without its nested subschemas.
+/// The minimum cost of checking a value against a subschema, without its nested subschemas.
 const VISIT_COST: u64 = 100;
-/// The cost per unit of [`extent`] for a keyword that reads the complete value, such as `enum`.
+/// The cost per unit of [`extent`] for each keyword that reads the complete value, such as `enum`.
 const READ_COST: u64 = 8;
-/// The maximum number of backtracks when a regular expression with look-around or back-references
-/// is matched with one text.
+/// The maximum number of backtracks in one match of a regular expression with look-around or
+/// back-references.
 pub(super) const MAX_BACKTRACKS: usize = 10_000;
 /// The cost of one backtrack.
 const BACKTRACK_COST: u64 = 20;
@@ -24,10 +24,10 @@ const BACKTRACK_COST: u64 = 20;
 const VALUE_READING_KEYWORDS: [&str; 7] =
     ["const", "enum", "format", "minLength", "maxLength", "contentEncoding", "contentMediaType"];
 
-/// The cost of checking one value against one subschema, without its nested subschemas.
+/// The cost of checking a value against one subschema, without its nested subschemas.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cost {
-    /// The cost of the visit itself, independent of the size of the value.
+    /// The cost of a visit to the subschema, independent of the size of the value.
     fixed: u64,
     /// The cost per unit of [`extent`] of the value.
     per_unit: u64,
@@ -68,8 +68,8 @@ impl Cost {
         }
     }
 
-    /// Returns the cost of a check per unit of [`extent`] of the value, or `None` if the cost does
-    /// not grow linearly with the value.
+    /// Returns the cost per unit of [`extent`] of the value. Returns `None` if the cost does not
+    /// grow linearly with the value, for example because of `uniqueItems`.
     pub(super) fn linear_rate(&self) -> Option<u64> {
         let is_linear = self.backtracking == 0 && !self.compares_items && !self.reevaluates;
         is_linear.then(|| self.fixed.saturating_add(self.per_unit))
@@ -81,22 +81,21 @@ impl Cost {
         let size = if reads { extent(value) } else { 0 };
         let mut cost = self.fixed + child_count(value) + self.per_unit.saturating_mul(size);
         if self.backtracking > 0 && size > 0 {
-            // Each attempt to match may read the whole text, and there is one attempt per
-            // character.
+            // A match is attempted at each character, and each attempt may read the whole text.
             let text = size.saturating_mul(size).max(MAX_BACKTRACKS as u64 * BACKTRACK_COST);
             cost = cost.saturating_add(self.backtracking.saturating_mul(text));
         }
         if let (true, Value::Array(items)) = (self.compares_items, value) {
-            // Items with equal hashes are compared in pairs. Nested arrays with the same leaves
-            // have the same hash, so all pairs may be compared.
+            // `uniqueItems` compares items with equal hashes in pairs. Nested arrays with the same
+            // leaves have equal hashes, so the validator may compare all pairs.
             let nested = items.iter().any(holds_array);
             cost = cost.saturating_add(if nested { size.saturating_mul(items.len() as u64) } else { size });
         }
         cost
     }
 
-    /// Returns `true` if nested subschemas that apply to the same value are evaluated more than
-    /// once.
+    /// Returns `true` if `unevaluatedProperties` or `unevaluatedItems` evaluates nested subschemas
+    /// again for the same value.
     pub(super) fn reevaluates(&self) -> bool {
         self.reevaluates
     }
@@ -107,8 +106,8 @@ thread_local! {
     static REMAINING_BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `check` with a budget, from which it subtracts its costs with [`spend`]. Returns the result
-/// of `check`, or `None` if the budget is used up.
+/// Runs `check` with the given `budget`. The check subtracts its costs with [`spend`]. Returns the
+/// result of `check`, or `None` if the budget is used up.
 pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
     REMAINING_BUDGET.set(budget);
     let result = check();
@@ -122,9 +121,9 @@ pub(super) fn spend(cost: u64) -> bool {
     REMAINING_BUDGET.get() > 0
 }
 
-/// Returns the number of values in `value`, including itself and nested values, plus the length of
-/// its strings and property names in bytes. The recursion is bounded, because the depth of `value`
-/// is checked earlier.
+/// Returns the size of `value`: the number of JSON values in it, including `value` itself, plus the
+/// length of all strings and property names in bytes. The caller must limit the depth of `value`,
+/// because this function is recursive.
 pub(super) fn extent(value: &Value) -> u64 {
     1 + match value {
         Value::String(text) => text.len() as u64,

@@ -8,8 +8,8 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
-/// The values of `format` that `schemars` adds for Rust's number types. They have no meaning in
-/// JSON Schema.
+/// The values of `format` that `schemars` emits for Rust's number types. JSON Schema does not
+/// define them.
 const NUMBER_FORMATS: [&str; 14] = [
     "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128",
     "uint", "float", "double",
@@ -27,8 +27,9 @@ pub(super) fn output<T: JsonSchema + ?Sized>() -> Value {
 
 fn derive<T: JsonSchema + ?Sized>(settings: SchemaSettings) -> Value {
     let mut generator = SchemaGenerator::new(settings.with(|settings| settings.inline_subschemas = true));
-    // `subschema_for` adds neither `$schema` nor a title, unlike `root_schema_for`. Its recursive
-    // references point into `$defs` and not to the root, so a model adapter can wrap the root.
+    // `subschema_for` adds neither `$schema` nor a title, unlike `root_schema_for`. Recursive
+    // references point into `$defs` and not to the root, so a model adapter can move the schema
+    // into a larger one.
     let mut schema = generator.subschema_for::<T>();
     let definitions = generator.take_definitions(false);
     if !definitions.is_empty() {

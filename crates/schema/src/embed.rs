@@ -1,4 +1,6 @@
 //! Embedding of a schema in a larger JSON document.
+//!
+//! References are rewritten for the new location of the schema.
 
 #[cfg(test)]
 mod tests;
@@ -13,12 +15,13 @@ use super::reference::join;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EmbeddedSchema {
-    /// The schema. Its JSON pointer references start at the root of the larger document.
+    /// The schema with rewritten references. Its JSON pointer references start at the root of the
+    /// larger document.
     pub schema: Value,
     /// Set if the schema contains JSON pointer references.
     pub has_references: bool,
-    /// Set if the schema defines or references anchors. They may collide with anchors in the rest
-    /// of the larger document.
+    /// Set if the schema defines or references anchors. An anchor may collide with an anchor in the
+    /// rest of the larger document.
     pub has_names: bool,
 }
 
@@ -48,8 +51,9 @@ impl Schema {
         EmbeddedSchema { schema, ..embedded }
     }
 
-    /// Returns an object schema with this schema as its single required property `property`, for
-    /// protocols that accept only objects. References are rewritten for the new location.
+    /// Returns an object schema with the single required property `property`, described by this
+    /// schema. Use it for protocols that accept only objects. References are rewritten for the new
+    /// location.
     ///
     /// # Examples
     ///
@@ -71,7 +75,8 @@ impl Schema {
     /// # Ok::<(), haft_schema::SchemaError>(())
     /// ```
     pub fn wrapped_in_object(&self, property: &str) -> Value {
-        // References in a schema with an `$id` are relative to this `$id`, so they stay correct.
+        // A reference in a schema with an `$id` is relative to this `$id`, so it stays correct
+        // without a rewrite.
         let mut inner = match self.as_value().get("$id") {
             Some(_) => self.as_value().clone(),
             None => self.embedded_at(&join("#/properties", property)).schema,
@@ -105,9 +110,10 @@ impl EmbeddedSchema {
                 }
             }
             ("$anchor" | "$dynamicAnchor", _) => self.has_names = true,
-            // The value of these keywords is data, so a `$ref` in it is not a reference.
+            // The values of these keywords are data, so a `$ref` in them is not a reference.
             ("const" | "enum" | "default" | "examples", _) => {}
-            // The keys are names, and a name may be equal to a keyword such as `$ref`.
+            // The keys are names of properties or definitions. A name may be equal to a keyword
+            // such as `$ref`.
             (
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
                 | "dependencies",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The error for a rejected schema, with the JSON pointer of the faulty subschema and the
+/// The error for a rejected schema. It contains the JSON pointer of the faulty subschema and the
 /// [`SchemaFault`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid schema at {}: {fault}", PointerDisplay(pointer))]
@@ -20,45 +20,47 @@ pub enum SchemaFault {
     #[error("larger than {0} bytes")]
     TooLarge(usize),
     /// The schema is nested deeper than [`SchemaLimits::depth`](crate::SchemaLimits::depth), or too
-    /// deep for the stack of the compiler. Contains the limit.
+    /// deep for the stack of the compiler. Contains the exceeded limit.
     #[error("nested deeper than {0} levels")]
     TooDeep(usize),
     /// The schema contains more JSON values than
     /// [`SchemaLimits::nodes`](crate::SchemaLimits::nodes). Contains this limit.
     #[error("more than {0} values")]
     TooManyNodes(usize),
-    /// More subschemas apply to one value than
-    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion) or the stack of the validator
-    /// allows. Contains the limit.
+    /// The number of subschemas for one value exceeds
+    /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion), or a chain of these subschemas
+    /// is too long for the stack of the validator. Contains the exceeded limit.
     #[error("its references expand to more than {0} subschemas for one value")]
     TooExpansive(usize),
     /// The regular expressions of the schema have more states than
-    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns) allows. Contains this limit.
+    /// [`SchemaLimits::patterns`](crate::SchemaLimits::patterns) in total. Contains this limit.
     #[error("its regular expressions take more than {0} states")]
     PatternsTooLarge(usize),
-    /// A reference leads back to itself for the same value, as in `{"$ref": "#"}`.
+    /// A reference leads back to itself without moving to a nested value, as in `{"$ref": "#"}`.
+    /// Validation would never end.
     #[error("a reference leads back to itself for the same value")]
     InfiniteRecursion,
-    /// The `$schema` keyword declares a dialect other than draft 2020-12 and draft-07.
+    /// The `$schema` keyword declares a dialect other than draft 2020-12 or draft-07. Contains this
+    /// dialect.
     #[error("unknown dialect {0:?}: only draft 2020-12 and draft-07 are known")]
     UnknownDialect(String),
-    /// A `$ref` points to another document. Other documents are never fetched.
+    /// A reference points to another document, which is never fetched. Contains the reference.
     #[error("reference {0:?} leaves the document: only `#`, `#/...` and `#name` are followed")]
     RemoteReference(String),
-    /// A `$ref` has no target in the document.
+    /// A reference has no target in the document. Contains the reference.
     #[error("reference {0:?} has no target")]
     UnresolvedReference(String),
-    /// A nested subschema has an `$id`, and the document contains references. Such a document is
-    /// rejected, because validators disagree about the targets of its references.
+    /// A nested subschema has an `$id`, and the document contains references. Validators disagree
+    /// about the targets of these references. Contains the `$id`.
     #[error("`$id` {0:?} inside a document with references")]
     NestedId(String),
-    /// Two subschemas have the same anchor.
+    /// Two subschemas have the same anchor. Contains the name of the anchor.
     #[error("anchor {0:?} is defined twice")]
     DuplicateAnchor(String),
     /// The schema is invalid according to the meta-schema of its dialect. Contains the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The root of the schema does not allow objects, but the arguments of a tool are an object.
+    /// The root of a tool's parameter schema does not allow objects.
     #[error("the arguments of a tool must be an object")]
     NotAnObject,
 }
@@ -79,7 +81,7 @@ impl SchemaError {
     }
 }
 
-/// Displays a JSON pointer. The empty pointer of the root is displayed as `/`.
+/// A wrapper that displays a JSON pointer. The empty pointer of the root is displayed as `/`.
 pub(super) struct PointerDisplay<'a>(pub(super) &'a str);
 
 impl fmt::Display for PointerDisplay<'_> {

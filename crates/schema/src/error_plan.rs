@@ -1,8 +1,9 @@
-//! An estimate of the errors of a value that can be listed within the limits for time and memory.
+//! A decision about the errors that the validator may list for an invalid value: all errors, only
+//! the first, or none.
 //!
 //! The validator lists the errors of every branch of `allOf` and of every alternative of a union,
-//! and repeats them for each reference to the same subschema. This cannot be interrupted.
-//! Therefore, a cheaper walk with a budget visits the same subschemas first.
+//! and repeats them for each reference to the same subschema. Once the listing has started, it
+//! cannot be interrupted. Therefore, a cheaper walk with a budget visits the same subschemas first.
 
 use serde_json::{Map, Value};
 
@@ -10,22 +11,22 @@ use super::cost::Cost;
 use super::preflight::{self, Graph, InstanceLocation};
 
 /// The maximum number of subschema visits for which all errors are listed. Each visit may produce
-/// an error, and an error takes a hundred times the memory of a value.
+/// an error, and an error takes about a hundred times the memory of a JSON value.
 const MAX_VISITS: usize = 50_000;
 
-/// The errors of a value that can be listed within the budget.
+/// The errors that the validator may list for an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorPlan {
-    /// All errors.
+    /// All errors may be listed.
     All,
-    /// Only the first error.
+    /// Only the first error may be listed, because all errors could take too much memory.
     First,
-    /// No errors, because even the first error is too expensive.
+    /// No error may be listed, because even the first error could be too expensive.
     None,
 }
 
-/// Determines the errors of `value` that can be listed, and subtracts the cost of this estimate
-/// from `budget`.
+/// Decides which errors of `value` the validator may list. Subtracts the cost of the walk from
+/// `budget`.
 pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
     let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
     let costs = vec![None; graph.nodes().len()];
@@ -40,19 +41,19 @@ pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
-    /// The cost of each subschema, indexed by the number of the subschema in the graph. It is
-    /// computed at the first visit of the subschema.
+    /// The costs of the subschemas, by their index in `graph`. A cost is computed at the first
+    /// visit to the subschema.
     costs: Vec<Option<Cost>>,
     visits: usize,
-    /// Set if a subschema with `anyOf` or `oneOf` was visited. The error of a union contains the
-    /// errors of all alternatives, so even a single error may be large.
+    /// Set if the walk visited a subschema with `anyOf` or `oneOf`. The error of a union contains
+    /// the errors of all alternatives, so even a single error may be large.
     has_union: bool,
     budget: &'g mut u64,
 }
 
 impl Walk<'_, '_> {
-    /// Visits the subschema with the number `node` and its nested subschemas, as the validator
-    /// would for `value`. Returns `None` if the budget is used up.
+    /// Visits the subschema at index `node` of the graph, and its nested subschemas, as the
+    /// validator would for `value`. Returns `None` if the budget is used up.
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {
@@ -93,8 +94,8 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Returns the parts of `value` to which a subschema at `location` applies. Property names are not
-/// included.
+/// Returns the parts of `value` to which a subschema at `location` applies. Returns nothing for
+/// property names, which [`Walk::visit_names`] handles.
 fn values_at<'v>(
     location: InstanceLocation<'_>,
     value: &'v Value,
@@ -110,16 +111,17 @@ fn values_at<'v>(
     }
 }
 
-/// Returns the `then` subschema if `value` certainly fails the `if` subschema, because the
-/// validator then skips `then`. Returns `None` if `value` may satisfy `if`.
-/// [`union_guards`](super::union_guards) adds such conditions.
+/// Returns the `then` subschema if `value` is certainly invalid for the `if` subschema: the
+/// validator then skips `then`. Returns `None` if `value` may be valid for `if`, or if there is no
+/// `if` with `then`. [`union_guards`](super::union_guards) adds these keywords.
 fn skipped_branch<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option<&'s Value> {
     let (condition, then) = (keywords.get("if")?, keywords.get("then")?);
     rejects(condition, value).then_some(then)
 }
 
-/// Returns `true` if `value` is certainly invalid for `schema`. Only `type`, `const`, `enum`,
-/// `required` and `properties` are evaluated; other keywords count as satisfied.
+/// Returns `true` if `value` is certainly invalid for `schema`. Only `type`, `required` and
+/// `properties` are evaluated, and `const` and `enum` for strings. `value` is assumed to satisfy
+/// all other keywords.
 fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
     // Draft-07 ignores all keywords beside a `$ref`.
@@ -143,7 +145,7 @@ fn rejects(schema: &Value, value: &Value) -> bool {
 }
 
 /// Returns `true` if `value` may have the type `wanted`, or one of the types if `wanted` is an
-/// array. Every number may be an integer.
+/// array. Every number is treated as a possible integer.
 fn may_have_type(value: &Value, wanted: &Value) -> bool {
     let is = |wanted: &Value| match (wanted.as_str(), value) {
         (Some("null"), it) => it.is_null(),

@@ -1,4 +1,5 @@
-//! Conversion of validation errors to [`Violation`]s. A model corrects its call with their text.
+//! Conversion of validation errors to [`Violation`]s, the text with which a model corrects its
+//! call.
 
 #[cfg(test)]
 mod tests;
@@ -13,24 +14,25 @@ use serde_json::{Map, Value};
 use super::violation::{MAX_LISTED, Violation, Violations};
 use super::{reference, text, union_guards};
 
-/// The minimum Jaro-Winkler similarity between an unknown name and the suggested name, from 0 to 1.
+/// The minimum Jaro-Winkler similarity, from 0 to 1, between an unknown property name and a
+/// suggested name.
 const MIN_SIMILARITY: f64 = 0.8;
-/// The maximum length of a name that is compared for a suggestion, in bytes. The cost of a
+/// The maximum length of a property name that is compared for a suggestion, in bytes. The cost of a
 /// comparison is quadratic in the length.
 const MAX_COMPARED_BYTES: usize = 64;
-/// The maximum nesting of `allOf`, `anyOf` and `oneOf` that is searched for declared properties.
+/// The maximum nesting of `allOf`, `anyOf` and `oneOf` in the search for declared properties.
 const MAX_LEVELS: usize = 8;
 
-/// Converts the validation errors of `value` to violations, without duplicates. Violations after
-/// the first 20 are only counted.
+/// Converts `errors`, the validation errors of `value`, to violations without duplicates. After 20
+/// violations, further violations are only counted.
 pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'_>]) -> Violations {
     let explainer = Explainer { schema, value };
     let lists_values =
         |error: &&ValidationError<'_>| matches!(error.kind(), Kind::Enum { .. } | Kind::Constant { .. });
     let listed: HashSet<_> =
         errors.iter().filter(lists_values).map(|error| error.instance_path().as_str()).collect();
-    // If the violation for an `enum` or `const` lists the allowed values, a type error at the same
-    // location adds nothing.
+    // The violation for an `enum` or `const` lists the allowed values, so a type error at the same
+    // location adds no information.
     let is_relevant = |error: &&ValidationError<'_>| {
         !matches!(error.kind(), Kind::Type { .. }) || !listed.contains(error.instance_path().as_str())
     };
@@ -46,8 +48,8 @@ pub(super) fn explain(schema: &Value, value: &Value, errors: &[ValidationError<'
         omitted += found.omitted();
         violations.extend(found.iter().filter(|violation| seen.insert((*violation).clone())).cloned());
     }
-    // `errors` may be empty for an invalid value: `is_valid` and `iter_errors` of the validator
-    // disagree if a subschema declares a different dialect from the root.
+    // `errors` may be empty for an invalid value: `is_valid` and `iter_errors` of the `jsonschema`
+    // crate disagree if a subschema declares another dialect than the root.
     if violations.is_empty() {
         violations.push(unlisted(value));
     }
@@ -59,26 +61,28 @@ pub(super) fn too_deep(levels: usize) -> Violation {
     Violation::mismatch("", format!("a value nested at most {levels} levels deep"), "a deeper one".to_owned())
 }
 
-/// Creates the violation for `value`, whose check exceeds the cost budget.
+/// Creates the violation for a `value` that cannot be checked within the cost budget.
 pub(super) fn too_costly(value: &Value) -> Violation {
     let expected = "a value that can be validated in reasonable time".to_owned();
     Violation::mismatch("", expected, text::received(value))
 }
 
-/// Creates a general violation for the invalid `value`, for use if its errors cannot be listed.
+/// Creates a violation without details for the invalid `value`. It is used if its errors cannot be
+/// listed.
 pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
 
-/// A converter from validation errors of `value` to violations. `schema` provides the descriptions.
+/// A converter from validation errors to violations. The errors are those of `value`, and `schema`
+/// provides the descriptions of properties.
 struct Explainer<'s> {
     schema: &'s Value,
     value: &'s Value,
 }
 
 impl Explainer<'_> {
-    /// Returns the number of violations in `error`: the number of unknown properties, or 1 for any
-    /// other error.
+    /// Returns the number of violations that `error` is converted to: the number of unknown
+    /// properties, or 1 for any other error.
     fn violation_count(&self, error: &ValidationError<'_>) -> usize {
         match error.kind() {
             Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -103,7 +107,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// Converts `error`, a failure of the keyword `kind`, to its only violation.
+    /// Converts `error`, a failure of the keyword `kind`, to a single violation.
     fn violation(&self, error: &ValidationError<'_>, kind: &Kind) -> Violation {
         let pointer = error.instance_path().as_str();
         match kind {
@@ -113,8 +117,8 @@ impl Explainer<'_> {
                     self.declared_schema(error, name).map(|schema| text::schema(self.schema, schema));
                 Violation::missing(pointer, name, described.as_deref())
             }
-            // The validator `AnyObject` creates this error without the invalid value, which is
-            // always the root.
+            // The only custom error is the one of `SchemaValidator::AnyObject`. It does not contain
+            // the invalid value, which is always the root.
             Kind::Custom { message, .. } => {
                 Violation::mismatch(pointer, message.clone(), text::received(self.value))
             }
@@ -136,7 +140,7 @@ impl Explainer<'_> {
         Violations::new(inner.iter().map(name).collect(), inner.omitted())
     }
 
-    /// Describes the requirement of the failed keyword `kind`, such as `at least 1`.
+    /// Describes the values that the failed keyword `kind` allows, for example `at least 1`.
     fn describe_expected(&self, error: &ValidationError<'_>, kind: &Kind) -> String {
         match kind {
             Kind::Type { kind } => describe_types(kind),
@@ -211,15 +215,16 @@ impl Explainer<'_> {
         Violations::new(listed, names.count())
     }
 
-    /// Returns the members of the object that caused `error`, or `None` if the invalid value is not
-    /// an object.
+    /// Returns the members of the object that `error` is about, or `None` if the invalid value is
+    /// not an object.
     fn members(&self, error: &ValidationError<'_>) -> Option<&Map<String, Value>> {
         self.value.pointer(error.instance_path().as_str())?.as_object()
     }
 
-    /// Returns `true` if `error` comes from a `false` schema of `additionalProperties`,
-    /// `unevaluatedProperties` or `propertyNames`. If the object is empty, returns `false`: then a
-    /// reference to the `false` schema has rejected the object itself.
+    /// Returns `true` if `error` means that a `false` schema in `additionalProperties`,
+    /// `unevaluatedProperties` or `propertyNames` rejected the names of properties. Returns `false`
+    /// for an empty object: it can only be rejected as a whole, by a reference to the `false`
+    /// schema.
     fn rejects_names(&self, error: &ValidationError<'_>) -> bool {
         let keyword = error.schema_path().as_str().rsplit('/').next();
         let owner = self.failed_schema(error).is_some_and(Value::is_object);
@@ -228,8 +233,8 @@ impl Explainer<'_> {
             && self.members(error).is_some_and(|members| !members.is_empty())
     }
 
-    /// Returns the subschema of the property `name` if it is declared beside the failed keyword of
-    /// `error`, or `None` if it is not.
+    /// Returns the subschema of the property `name`, declared in the same schema as the failed
+    /// keyword of `error`. Returns `None` if this schema does not declare the property.
     fn declared_schema(&self, error: &ValidationError<'_>, name: &str) -> Option<&Value> {
         let (owner, _) = error.schema_path().as_str().rsplit_once('/')?;
         let owners = [Some(owner.to_owned()), union_guards::alternative_pointer(owner)];
@@ -239,8 +244,8 @@ impl Explainer<'_> {
         })
     }
 
-    /// Returns the subschema that contains the failed keyword of `error`, or `None` if it is not in
-    /// the schema.
+    /// Returns the subschema that contains the failed keyword of `error`. Returns `None` if the
+    /// schema path of `error` does not exist in the schema.
     fn failed_schema(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
@@ -269,8 +274,8 @@ fn describe_types(kind: &TypeKind) -> String {
     }
 }
 
-/// Returns the name in `known` that is most similar to `name`, or `None` if no name is similar
-/// enough. Names longer than [`MAX_COMPARED_BYTES`] are not compared.
+/// Returns the name in `known` that is most similar to `name`, or `None` if no name reaches
+/// [`MIN_SIMILARITY`]. Names longer than [`MAX_COMPARED_BYTES`] are not compared.
 fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     let comparable = |it: &str| it.len() <= MAX_COMPARED_BYTES;
     let known = known.iter().filter(|it| comparable(name) && comparable(it));
@@ -279,8 +284,8 @@ fn nearest<'k>(name: &str, known: &[&'k String]) -> Option<&'k str> {
     best.map(|(_, it)| it)
 }
 
-/// Returns the names of the properties that `schema` declares, directly or in its `allOf`, `anyOf`
-/// and `oneOf`.
+/// Returns the names of the properties that `schema` declares, either directly or in nested
+/// `allOf`, `anyOf` and `oneOf`. References are resolved in `root`.
 fn known_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s String> {
     let mut seen_names = HashSet::new();
     let mut names = Vec::new();

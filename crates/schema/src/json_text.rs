@@ -8,11 +8,10 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Text that is expected to be JSON, such as the arguments of a tool call. The text is kept as
-/// received, and parsed at most once, when the value is first used.
+/// A text that should be JSON, such as the arguments of a tool call. The text is kept as received,
+/// and parsed at most once, at the first use of its value.
 ///
-/// Clones share the text and the parsed value. Equality, hash and serialized form are those of the
-/// text.
+/// Clones share the text and the parsed value. Equality, hash and serialization use the text.
 ///
 /// # Examples
 ///
@@ -35,7 +34,7 @@ struct Inner {
     value: OnceLock<Result<Arc<Value>, NotJson>>,
 }
 
-/// The error of [`JsonText::value`]: the text is not valid JSON.
+/// The error that [`JsonText::value`] returns for a text that is not valid JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON: {0}")]
 pub struct NotJson(String);
@@ -56,7 +55,7 @@ impl JsonText {
         self.parsed().as_ref().map(|value| &**value).map_err(Clone::clone)
     }
 
-    /// Returns the parsed JSON value, or the text as a JSON string if it is not valid JSON.
+    /// Returns the parsed JSON value. A text that is not valid JSON is returned as a JSON string.
     pub fn to_value(&self) -> Arc<Value> {
         self.parsed().clone().unwrap_or_else(|_| Arc::new(Value::from(self.as_str())))
     }
@@ -86,7 +85,7 @@ impl From<&String> for JsonText {
 }
 
 /// Uses the compact JSON of the value as the text. The text is not parsed again, so
-/// [`JsonText::value`] succeeds even if the value is nested too deep for the parser.
+/// [`JsonText::value`] succeeds even for a value nested deeper than 128 levels.
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(Arc::new(Inner { text: value.to_string(), value: OnceLock::from(Ok(Arc::new(value))) }))

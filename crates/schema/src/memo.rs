@@ -1,5 +1,4 @@
-//! Storage for data that is computed once from an immutable value, such as its encoding for a
-//! provider.
+//! Memoization of data computed from an immutable value, such as its encoding for a provider.
 
 use std::{
     any::Any,
@@ -7,17 +6,19 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The maximum number of types stored in a memo. Values of further types are computed at each call.
+/// The maximum number of types with a stored value. Values of further types are computed at each
+/// call.
 const MAX_TYPES: usize = 8;
 
-/// Values computed from an immutable value, at most one per Rust type.
+/// A memo next to an immutable value. It stores data computed from this value, at most one entry
+/// per Rust type.
 ///
-/// A model adapter stores its encoding of a tool list, a message or a schema here, so an unchanged
-/// value is encoded once and not for each model request. Each computed type has its own entry, so
-/// adapters do not evict the entries of other adapters. The first eight types are stored; values of
-/// further types are computed at each call.
+/// A model adapter stores its encoding of a tool list, a message or a schema here. An unchanged
+/// value is then encoded once, and not for each model request. Each computed type has its own
+/// entry, so adapters do not evict the entries of other adapters. The first eight types are stored;
+/// values of further types are computed at each call.
 ///
-/// A memo does not affect comparisons of its owner, because all memos are equal. It is never
+/// All memos are equal, so a memo does not affect comparisons of the value next to it. It is never
 /// serialized.
 ///
 /// # Examples
@@ -39,18 +40,18 @@ struct Entry {
 }
 
 impl TypeMemo {
-    /// Returns the stored value of type `T`. The first call computes it with `compute`.
+    /// Returns the stored value of type `T`, or computes it with `compute` and stores it.
     ///
-    /// Concurrent first calls may each compute the value. Later calls return the first stored
-    /// value.
+    /// Concurrent first calls may each compute the value. Later calls return the value that was
+    /// stored first.
     pub fn get_or_insert_with<T: Send + Sync + 'static>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         let mut slot = self;
         for _ in 0..MAX_TYPES {
             let Some(entry) = slot.0.get() else {
                 let value = Arc::new(compute());
                 let entry = Entry { value: value.clone(), next: Self::default() };
-                // This fails if another thread stored its entry first. The only cost is one extra
-                // computation.
+                // `set` fails if another thread stored its entry first. Then this value was
+                // computed in vain, which is the only cost.
                 let _ = slot.0.set(Arc::new(entry));
                 return value;
             };
@@ -69,7 +70,7 @@ impl fmt::Debug for TypeMemo {
     }
 }
 
-/// All memos are equal, because the stored values can be computed again.
+/// Two memos are always equal, because their values can be computed again.
 impl PartialEq for TypeMemo {
     fn eq(&self, _: &Self) -> bool {
         true

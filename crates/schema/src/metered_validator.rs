@@ -1,9 +1,9 @@
 //! A validator with a cost budget for each check.
 //!
-//! The validator of the `jsonschema` crate has no budget, and its cost may be exponential in the
-//! depth of a value. In the validator of this module, each subschema first subtracts its cost from
-//! the budget. When the budget is used up, every subschema rejects its value, so the check ends
-//! soon. A check within the budget has the same result as the original validator.
+//! The `jsonschema` crate has no budget, and the cost of a check may be exponential in the depth of
+//! the value. In the validator of this module, each subschema first subtracts its cost from the
+//! budget. When the budget is used up, every subschema rejects its value, so the check ends soon. A
+//! check within the budget has the same result as the validator of the original schema.
 
 use jsonschema::{Draft, FancyRegex, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
@@ -11,9 +11,8 @@ use serde_json::{Map, Value, json};
 use super::cost::{self, Cost, MAX_BACKTRACKS};
 use super::preflight::{self, Graph, InstanceLocation, Node};
 
-/// The internal keyword that subtracts the cost of a subschema from the budget. Its value is the
-/// number of the subschema in the graph. A keyword with this name in the original schema is
-/// removed.
+/// An internal keyword that subtracts the cost of a subschema from the budget. Its value is the
+/// index of the subschema in the graph. A keyword with this name in the original schema is removed.
 const COST_KEYWORD: &str = "haft:cost";
 
 /// Compiles `schema`, which must have passed the preflight, to a validator with a budget. Returns
@@ -30,7 +29,8 @@ pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     options.build(&flatten(&graph, draft)).ok()
 }
 
-/// Returns the options for regular expressions, with a limit of [`MAX_BACKTRACKS`] backtracks.
+/// Returns the options of the regular expression engine, with a limit of [`MAX_BACKTRACKS`]
+/// backtracks.
 pub(super) fn patterns() -> PatternOptions<FancyRegex> {
     PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)
 }
@@ -47,9 +47,10 @@ impl<'i> Keyword<'i> for CostKeyword {
     }
 }
 
-/// Rewrites a schema so that each subschema is a separate definition in `$defs`, and is evaluated
-/// only after the keyword [`COST_KEYWORD`]. Unreachable subschemas are omitted: the compiler
-/// skipped them in the original schema, and might reject them as definitions.
+/// Returns the schema of `graph`, rewritten for a validator with a budget: each subschema becomes a
+/// definition in `$defs`, guarded by the keyword [`COST_KEYWORD`]. Unreachable subschemas are
+/// omitted, because the compiler ignores them in the original schema, but might reject them as
+/// definitions.
 fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
     let mut all = Map::new();
     let mut open = vec![0];
@@ -63,9 +64,9 @@ fn flatten(graph: &Graph<'_>, draft: Draft) -> Value {
     json!({"$ref": path(0), "$defs": all})
 }
 
-/// Returns a copy of the subschema `node` with references to definitions in place of its nested
-/// subschemas. Appends the numbers of these definitions to `open`. Returns `None` if the subschema
-/// is a boolean.
+/// Returns a copy of the subschema `node`. References to definitions replace its nested subschemas,
+/// and the numbers of these definitions are appended to `open`. Returns `None` if the subschema is
+/// a boolean.
 fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut Vec<usize>) -> Option<Value> {
     let mut to = |number| {
         open.push(number);
@@ -106,8 +107,8 @@ fn without_nesting(graph: &Graph<'_>, node: &Node<'_>, draft: Draft, open: &mut 
     Some(Value::Object(keywords))
 }
 
-/// Returns `true` if `keyword` is part of the dialect `draft`. The graph contains the subschemas of
-/// draft 2020-12 and draft-07, so keywords that only the other dialect defines must be skipped.
+/// Returns `true` if the dialect `draft` supports `keyword`. The graph contains the subschemas of
+/// draft 2020-12 and draft-07, so keywords of the other dialect must be skipped.
 fn is_known(draft: Draft, keyword: &str) -> bool {
     match draft {
         Draft::Draft7 => !matches!(

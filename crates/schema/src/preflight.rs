@@ -1,7 +1,7 @@
-//! Checks of a schema before its compilation: bounded size, only local references, and no infinite
-//! recursion.
+//! Checks of a schema before its compilation: bounded size, no references to other documents, and
+//! no infinite recursion.
 //!
-//! The recursion of these checks is bounded, so no schema can overflow the stack.
+//! The recursion of the checks is bounded, so no schema overflows the stack.
 
 mod graph;
 mod measure;
@@ -19,11 +19,11 @@ pub(super) use self::measure::{drop_iteratively, exceeds_size};
 pub(super) use self::subschema::{InstanceLocation, subschemas};
 use super::error::{SchemaError, SchemaFault};
 
-/// The maximum nesting of objects and arrays in a valid value: 100 levels. Parsed values may be
-/// deeper, because the parser of `serde_json` accepts 128 levels.
+/// The maximum nesting of objects and arrays in a valid value: 100 levels. The limit is necessary
+/// because the parser of `serde_json` accepts deeper values, up to 128 levels.
 pub const VALUE_DEPTH: usize = 100;
 
-/// The limits for a schema, checked before it is compiled.
+/// Limits for a schema, checked before it is compiled.
 ///
 /// # Examples
 ///
@@ -42,13 +42,14 @@ pub struct SchemaLimits {
     pub bytes: usize,
     /// The maximum nesting of objects and arrays in the schema. 64 by default.
     pub depth: usize,
-    /// The maximum number of JSON values in the schema, at all levels. 10,000 by default.
+    /// The maximum number of JSON values in the schema, including nested values. 10,000 by default.
     pub nodes: usize,
-    /// The maximum number of subschemas applied to one value, for example through `allOf` and
-    /// `$ref`. A subschema with several references counts once per reference. 10,000 by default.
+    /// The maximum number of subschemas that apply to the same value, for example through `allOf`
+    /// and `$ref`. A subschema with several references counts once per reference. 10,000 by
+    /// default.
     pub expansion: usize,
-    /// The maximum number of states of all regular expressions in the schema, estimated before they
-    /// are compiled. 100,000 by default.
+    /// The maximum number of states in all regular expressions of the schema. The number is
+    /// estimated before the expressions are compiled. 100,000 by default.
     pub patterns: usize,
 }
 
@@ -58,8 +59,8 @@ impl Default for SchemaLimits {
     }
 }
 
-/// Checks `schema` against `limits`, so that it is safe to compile and to use. Returns the dialect
-/// of `schema`.
+/// Checks `schema` against `limits`, and rejects references and recursion that are not safe to
+/// compile. Returns the dialect of `schema`.
 pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
     let survey = measure::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);
@@ -68,8 +69,8 @@ pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, Sc
     Ok(draft)
 }
 
-/// Returns the graph of the subschemas of `schema`. It is `None` only for a schema that has not
-/// passed the preflight.
+/// Returns the graph of the subschemas of `schema`, without a check of limits. Returns `None` if
+/// `schema` has a fault that the preflight rejects, such as a reference without a target.
 pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     let unlimited = SchemaLimits {
         bytes: usize::MAX,
@@ -81,8 +82,9 @@ pub(super) fn graph(schema: &Value) -> Option<Graph<'_>> {
     Graph::of(schema, &measure::survey(schema, &unlimited).ok()?).ok()
 }
 
-/// Returns the dialect declared by the `$schema` keyword of `schema`, or `None` if `schema` has no
-/// `$schema`. Fails for an unknown dialect.
+/// Returns the dialect that the `$schema` keyword of `schema` declares, or `None` without this
+/// keyword. Fails for a dialect other than draft 2020-12 and draft-07, with `pointer` as the
+/// location of `schema`.
 fn draft_of(schema: &Value, pointer: &str) -> Result<Option<Draft>, SchemaError> {
     let Some(declared) = schema.get("$schema") else { return Ok(None) };
     match declared.as_str().map(Draft::from_schema_uri) {

@@ -1,4 +1,4 @@
-//! Replacement of the description of a property.
+//! Replacement of a property's description.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,8 @@ use super::{Schema, reference};
 
 impl Schema {
     /// Returns a copy of this schema with the given `description` for the property `name` of the
-    /// root, or `None` if the root does not declare this property.
+    /// root. Returns `None` if the root, or the target of its `$ref`, does not declare this
+    /// property.
     ///
     /// # Errors
     ///

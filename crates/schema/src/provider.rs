@@ -1,4 +1,4 @@
-//! Derivation of schemas for model providers that support only a subset of JSON Schema.
+//! Derivation of schemas for model providers with limited support for JSON Schema.
 
 mod change;
 mod description_notes;
@@ -18,17 +18,17 @@ use super::Schema;
 pub use self::change::{SchemaChange, SchemaChangeKind};
 pub(super) use self::flatten::is_assertion;
 
-/// The target of a derived schema: a provider or a kind of model, with the subset of JSON Schema
+/// The target of a derived schema: a provider or a kind of model, and the subset of JSON Schema
 /// that it supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaTarget {
     /// The parameters of a function in OpenAI's API, without `strict: true`.
     ///
-    /// All of JSON Schema is allowed, except at the root: it must have the type `object`, and none
-    /// of `anyOf`, `oneOf`, `allOf`, `enum`, `const` and `not`. This rule is not documented. Its
-    /// source is an [error response](https://github.com/langchain-ai/langchainjs/issues/9804) of
-    /// the API.
+    /// All of JSON Schema is allowed below the root. The root must have the type `object`, and must
+    /// not contain `anyOf`, `oneOf`, `allOf`, `enum`, `const` or `not`. OpenAI does not document
+    /// this rule. Its source is an [error
+    /// response](https://github.com/langchain-ai/langchainjs/issues/9804) of the API.
     OpenAi,
     /// OpenAI's Structured Outputs (`strict: true`): the arguments written by the model are always
     /// valid for the derived schema.
@@ -87,7 +87,7 @@ pub struct ProviderSchema {
     /// Set if `value` follows the rules of the provider's strict mode. If it is not set, `value`
     /// must be sent without strict mode.
     pub is_strict: bool,
-    /// All differences between the original schema and `value`.
+    /// The differences between the original schema and `value`.
     pub changes: Vec<SchemaChange>,
 }
 

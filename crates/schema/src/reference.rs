@@ -5,7 +5,7 @@ use std::iter;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-/// The maximum number of consecutive references to follow, as in `a → b → c`.
+/// The maximum number of consecutive references that are followed, as in `a → b → c`.
 const MAX_HOPS: usize = 8;
 
 /// The target of a `$ref` within its own document.
@@ -20,7 +20,8 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Parses `text`, the value of a `$ref`. Returns `None` if it refers to another document.
+    /// Parses `text`, the value of a `$ref`. Returns `None` if `text` is a reference to another
+    /// document, or contains an invalid percent-encoding.
     pub fn parse(text: &str) -> Option<Self> {
         let fragment = percent_decode_str(text.strip_prefix('#')?).decode_utf8().ok()?.into_owned();
         let is_pointer = fragment.is_empty() || fragment.starts_with('/');
@@ -28,21 +29,21 @@ impl Reference {
     }
 }
 
-/// Follows the `$ref` of `schema` within the document `root`, also if the target is again a `$ref`,
-/// and returns the last target. Only JSON pointers are followed; a schema without such a `$ref` is
-/// returned unchanged.
+/// Follows the `$ref` of `schema` in the document `root`, and then the `$ref` of each target, at
+/// most [`MAX_HOPS`] in total. Returns the last target. Returns `schema` itself if it has no
+/// `$ref`, or if its `$ref` is an anchor or has no target.
 pub(crate) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     steps(root, schema).last().map_or(schema, |(_, target)| target)
 }
 
-/// Returns the JSON pointer of the schema that [`follow`] returns for `root`. It is empty if `root`
-/// has no `$ref`.
+/// Returns the JSON pointer of the schema at which the references of `root` end, as in [`follow`].
+/// It is empty if `root` has no `$ref`.
 pub(crate) fn root_target(root: &Value) -> String {
     steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
 }
 
-/// Returns an iterator over the consecutive targets of the `$ref` of `schema`, with their JSON
-/// pointers.
+/// Returns an iterator over the targets of the `$ref` of `schema`: its target, the target's target,
+/// and so on. Each item is the JSON pointer of a target and the target.
 fn steps<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = (String, &'s Value)> {
     let next = move |schema: &Value| {
         let reference = schema.get("$ref").and_then(Value::as_str).and_then(Reference::parse);

@@ -13,28 +13,30 @@ use self::repairer::Repairer;
 use super::Schema;
 use super::error::PointerDisplay;
 
-/// Keys under which some models nest the arguments, as in `{"arguments": {"x": 1}}`.
+/// Keys of the wrapper objects in which some models nest the arguments, as in `{"arguments": {"x":
+/// 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
-/// The maximum number of nested wrappers, such as `{"args": …}`, that are removed from arguments.
+/// The maximum number of nested wrapper objects, such as `{"args": …}`, that a repair removes.
 const MAX_WRAPPERS: usize = 4;
 
-/// The treatment of tool call arguments that are invalid for their schema.
+/// The treatment of arguments that are invalid for the schema of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairPolicy {
-    /// Arguments with unambiguous mistakes are repaired, and each [`Repair`] is recorded.
+    /// Unambiguous mistakes are repaired, and each [`Repair`] is recorded. Other invalid arguments
+    /// are rejected.
     #[default]
     Default,
-    /// Invalid arguments are always rejected.
+    /// All invalid arguments are rejected, without a repair.
     Strict,
 }
 
-/// A change made to invalid arguments in order to make them valid.
+/// A change made to invalid arguments to make them valid.
 ///
-/// It contains the location and the kind of the change, but not the value: repairs are logged, and
-/// arguments may be secret.
+/// A repair contains the location and the kind of the change, but not the value: repairs are
+/// logged, and arguments may be secret.
 ///
 /// # Examples
 ///
@@ -68,8 +70,8 @@ pub enum RepairKind {
         /// The JSON type of the new value, such as `integer`.
         spells: String,
     },
-    /// The arguments were nested in an object with a single key, such as `{"arguments": {"x": 1}}`.
-    /// They were moved to the top level.
+    /// Arguments nested in an object with a single key, such as `{"arguments": {"x": 1}}`, were
+    /// moved to the top level.
     Unwrapped {
         /// The key of the wrapper object, such as `arguments`.
         key: String,
@@ -99,11 +101,11 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Repairs `value` if it is invalid for `schema`, `policy` allows repairs, and the repair is
-/// unambiguous. Returns the value and the list of applied repairs.
+/// Repairs `value` if it is invalid for `schema` and `policy` allows repairs. Returns the value and
+/// the list of applied repairs.
 ///
-/// A valid value is never changed. A value that cannot be repaired is returned unchanged, with an
-/// empty list of repairs, so its violations refer to the original value.
+/// A valid value is never changed. An invalid value is returned unchanged and without repairs if it
+/// cannot be repaired, so its violations refer to the original value.
 pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Vec<Repair>) {
     if policy == RepairPolicy::Strict || schema.check(&value) != Some(false) {
         return (value, Vec::new());
@@ -123,9 +125,10 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
     (value, Vec::new())
 }
 
-/// Returns the value nested in the arguments `value`, and the kind of this repair. The nested value
-/// is the JSON object in a string, the value of one of the [`WRAPPER_KEYS`], or `{}` for empty
-/// arguments. Returns `None` if there is no nested value.
+/// Removes one layer around the arguments `value`. Returns the value inside the layer and the kind
+/// of this repair. The layer is a string with a JSON object, or an object with one of the
+/// [`WRAPPER_KEYS`] as its single key. Empty arguments are replaced by `{}`. Returns `None` if
+/// there is no layer.
 fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),

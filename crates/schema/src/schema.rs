@@ -1,4 +1,4 @@
-//! The compiled schema type [`Schema`].
+//! [`Schema`], a JSON Schema with its compiled validator.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -46,7 +46,7 @@ pub struct Schema(pub(crate) Arc<Inner>);
 pub struct Property<'s> {
     /// The name of the property.
     pub name: &'s str,
-    /// The subschema of the property. A `$ref` in it is relative to the root of the whole schema.
+    /// The subschema of the property. Each `$ref` in it refers to the document of the whole schema.
     pub schema: &'s Value,
     /// Set if the `required` keyword of the schema lists the property.
     pub is_required: bool,
@@ -55,9 +55,9 @@ pub struct Property<'s> {
 pub(crate) struct Inner {
     value: Value,
     pub(crate) validator: SchemaValidator,
-    /// Set if valid objects contain only the declared properties, even without
-    /// `additionalProperties: false`. This holds for the output of a Rust type (see
-    /// [`Schema::from_output_type`]).
+    /// Set if valid objects contain only declared properties, even without `additionalProperties:
+    /// false`. [`Schema::from_output_type`] sets this flag, because a Rust type serializes only its
+    /// fields.
     pub(crate) is_closed: bool,
     pub(crate) secret_members: OnceLock<SecretMembers>,
     memo: TypeMemo,
@@ -111,7 +111,7 @@ impl Schema {
 
     /// Derives the schema of the JSON from which `T` is deserialized.
     ///
-    /// Subschemas are inlined, except for recursive types, which become a `$ref` into `$defs`.
+    /// The schemas of nested types are inlined. A recursive type becomes a `$ref` into `$defs`.
     /// Keywords without information for a model are omitted: `$schema`, the title derived from the
     /// name of the type, and number formats such as `int64`.
     ///
@@ -125,17 +125,16 @@ impl Schema {
 
     /// Derives the schema of the JSON to which `T` is serialized.
     ///
-    /// The result differs from [`Schema::from_type`] if `T` has other names for its serialized form
-    /// (`#[serde(rename(…))]`). It also differs for fields with a default: they are optional in the
-    /// input, but always present in the output.
+    /// This schema differs from the one of [`Schema::from_type`] if `T` is serialized with other
+    /// names than it is deserialized (`#[serde(rename(…))]`). It also differs for fields with a
+    /// default, which are optional in the input, but always present in the output.
     ///
     /// # Errors
     ///
     /// The same errors as [`Schema::from_type`].
     pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         let mut schema = Self::new(derive::output::<T>())?;
-        // A Rust type serializes only its declared fields, unless its schema allows other
-        // properties.
+        // Comparisons ignore this flag for schemas that explicitly allow other properties.
         if let Some(inner) = Arc::get_mut(&mut schema.0) {
             inner.is_closed = true;
         }
@@ -150,8 +149,9 @@ impl Schema {
 
     /// Creates the schema of a tool's arguments, which are always a JSON object.
     ///
-    /// Adds `"type": "object"` to a root without a type, and empty `properties` to a root without
-    /// declared properties. Other keywords are unchanged.
+    /// Sets the type of the root to `object`. Adds empty `properties` to a root without
+    /// `properties`, `$ref`, `allOf`, `anyOf` and `oneOf`. A draft-07 `$ref` at the root is moved
+    /// into an `allOf` if its target does not have the type `object`.
     ///
     /// # Errors
     ///
@@ -176,8 +176,8 @@ impl Schema {
         }
     }
 
-    /// Compiles `value`, a changed copy of this schema, without another preflight. `value` may have
-    /// only a few more keywords than this schema, so that it still obeys the limits.
+    /// Compiles `value`, a slightly changed copy of this schema, without another preflight. `value`
+    /// must still obey the limits, so it may add only a few keywords.
     pub(crate) fn with_root(&self, value: Value) -> Result<Self, SchemaError> {
         let validator = self.0.validator.recompile(&value)?;
         Ok(Self(Arc::new(Inner::new(value, validator))))
@@ -190,8 +190,8 @@ impl Schema {
 
     /// Returns `true` if `value` is valid for this schema.
     ///
-    /// The time of a check is bounded: a check that would take longer than a fraction of a second
-    /// returns `false`. See the [threat model](crate::threat_model).
+    /// The time of a check is bounded. If a check would take longer than a fraction of a second,
+    /// `value` is treated as invalid. See the [threat model](crate::threat_model).
     pub fn is_valid(&self, value: &Value) -> bool {
         self.check(value) == Some(true)
     }
@@ -200,9 +200,10 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns up to 20 violations, and the number of further violations. Only one violation is
-    /// returned if the value has more than 10,000 nested values, or if listing all violations would
-    /// take too long.
+    /// Returns up to 20 violations, and the number of further violations. Only the first error is
+    /// reported if the value contains more than 10,000 nested values, or if listing all errors
+    /// would take too long. A value that is nested too deep, or is too expensive to check, has a
+    /// single violation.
     pub fn validate(&self, value: &Value) -> Result<(), Violations> {
         if self.is_too_deep(value) {
             return Err(Violations::new(vec![explain::too_deep(self.0.validator.depth())], 0));
@@ -241,14 +242,15 @@ impl Schema {
         properties.map(move |(name, schema)| Property { name, schema, is_required: is_required(name) })
     }
 
-    /// Returns a value computed from this schema, such as its encoding for a provider. `render` is
-    /// called once per type `T`; all clones of the schema share the result (see [`TypeMemo`]).
+    /// Returns a value computed from this schema, such as its encoding for a provider. The first
+    /// call for a type `T` computes the value with `compute`. Later calls, also on clones of the
+    /// schema, return the stored value (see [`TypeMemo`] for exceptions).
     pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| compute(self))
     }
 
-    /// Checks `value`. Returns `Some(true)` if it is valid, `Some(false)` if it is invalid, and
-    /// `None` if the check exceeds its cost budget.
+    /// Checks `value`. Returns `Some(true)` if it is valid, and `Some(false)` if it is invalid or
+    /// nested too deep. Returns `None` if the check is too expensive.
     pub(crate) fn check(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);
@@ -256,20 +258,21 @@ impl Schema {
         self.0.validator.is_valid(self.as_value(), value)
     }
 
-    /// Returns `true` if `value` is nested deeper than this schema can check without a stack
-    /// overflow.
+    /// Returns `true` if `value` is nested deeper than the validator of this schema allows. A
+    /// deeper value might overflow the stack.
     pub(crate) fn is_too_deep(&self, value: &Value) -> bool {
         exceeds_depth(value, self.0.validator.depth())
     }
 
-    /// Returns the validation errors of `value`, or `None` if the cost of listing them exceeds
-    /// `budget`. The caller must first reject values for which `is_too_deep` returns `true`.
+    /// Lists the validation errors of `value`, and subtracts the cost from `budget`. Returns `None`
+    /// if the list is too expensive. The caller must first reject values for which `is_too_deep`
+    /// returns `true`.
     pub(crate) fn errors<'v>(&'v self, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
         self.0.validator.errors(self.as_value(), value, budget)
     }
 }
 
-/// Compiles the schema as [`Schema::new`] does.
+/// Checks and compiles the value as [`Schema::new`] does.
 impl TryFrom<Value> for Schema {
     type Error = SchemaError;
 

@@ -1,4 +1,4 @@
-//! The secret parts of a value, determined from its schema.
+//! The secret parts of a value, according to its schema.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::Schema;
 use super::preflight::{self, Graph, InstanceLocation};
 
-/// The secret parts of a value. Its schema marks them with `writeOnly: true` or `format: password`.
+/// The secret parts of a value. A schema marks them with `writeOnly: true` or `format: password`.
 #[derive(Debug, Default, PartialEq)]
 pub struct SecretMembers {
     /// Set if the whole value is secret.
     pub all: bool,
-    /// The names of secret object members, at any level of the value. A member that contains a
-    /// secret without a name, such as a secret array item, is secret as a whole.
+    /// The names of secret object members at any level of the value. If a secret has no name, such
+    /// as a secret array item, the closest member around it is secret as a whole.
     pub names: BTreeSet<String>,
 }
 
 impl Schema {
-    /// Returns the secret parts of the values that this schema describes. They are computed once.
+    /// Returns the secret parts of all values for this schema. The result is computed once.
     pub fn secret_members(&self) -> &SecretMembers {
         self.0.secret_members.get_or_init(|| secrets_of_schema(self.as_value()))
     }
@@ -34,8 +34,8 @@ fn secrets_of_schema(schema: &Value) -> SecretMembers {
     }
 }
 
-/// Returns `true` if `value` contains a JSON object that looks like a schema with a secret marker.
-/// The object may also be data, such as a `default`.
+/// Returns `true` if `value` contains a JSON object with a secret marker. This is a quick check:
+/// the object may be a subschema, but also data such as a `default`.
 fn has_marker(value: &Value) -> bool {
     match value {
         Value::Object(members) => is_marked(value) || members.values().any(has_marker),
@@ -49,8 +49,8 @@ fn is_marked(schema: &Value) -> bool {
         || schema.get("format").and_then(Value::as_str) == Some("password")
 }
 
-/// Collects the secret members from the subschemas in `graph`. A secret without a name, such as an
-/// array item, makes the closest enclosing named member secret.
+/// Collects the secret members from the subschemas in `graph`. If a secret has no name, such as an
+/// array item, the closest named member around it becomes secret.
 fn secrets_of_graph(graph: &Graph<'_>) -> SecretMembers {
     let edges = || {
         graph.nodes().iter().enumerate().flat_map(|(node, it)| it.edges.iter().map(move |edge| (node, edge)))
