@@ -36,17 +36,17 @@ pub enum SchemaTarget {
     /// The rules are those of [Supported schemas][supported], as of 2026:
     ///
     /// - Objects are closed, and all their properties are required. An optional property becomes
-    ///   nullable. [`repair`](super::repair()) removes the `null` again, and so does a pipeline
-    ///   without [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
-    /// - Supported combinators are `anyOf`, except at the root, and `$ref` into `$defs`, which may
-    ///   be recursive. No others are supported.
-    /// - Supported constraints are `enum` and `const`; `pattern` and nine values of `format` for
-    ///   strings; bounds and `multipleOf` for numbers; `minItems` and `maxItems` for arrays.
+    ///   nullable. [`repair`](super::repair()) removes the `null` from the arguments again, and so
+    ///   does a pipeline without [`RepairPolicy::Strict`](super::RepairPolicy::Strict).
+    /// - The only combinators are `anyOf`, except at the root, and `$ref` into `$defs`. References
+    ///   may be recursive.
+    /// - The supported constraints are `enum` and `const`; `pattern` and nine values of `format`
+    ///   for strings; bounds and `multipleOf` for numbers; `minItems` and `maxItems` for arrays.
     /// - A schema has at most 5,000 properties, 10 levels, 1,000 enum values, and 120,000
     ///   characters in names and enum values.
     ///
     /// Other constraints are moved to the `description`. Some constraints cannot be dropped, for
-    /// example in a map with arbitrary keys. A schema with such a constraint is derived for
+    /// example in a map with arbitrary keys. A schema with a constraint of this kind is derived for
     /// [`OpenAi`](SchemaTarget::OpenAi) instead.
     ///
     /// [supported]:
@@ -56,23 +56,23 @@ pub enum SchemaTarget {
     /// [`Schema`](https://ai.google.dev/api/caching#Schema) in the `parameters` of a function,
     /// directly or through a gateway. Gemini rejects a request with any other keyword.
     ///
-    /// - A schema has a single `type` with an optional `nullable`, or `anyOf` with annotations
-    ///   only. The root is an object.
+    /// - A schema has either a single `type`, optionally with `nullable`, or `anyOf` with
+    ///   annotations only. The root is an object.
     /// - References are replaced by their target. A recursive reference becomes a schema for any
-    ///   value of its type.
-    /// - Supported constraints are `enum` of non-empty strings; four formats of numbers, and
+    ///   value of the target's type.
+    /// - The supported constraints are `enum` of non-empty strings; four formats of numbers, and
     ///   `date-time`; `minimum` and `maximum`; `pattern`; bounds of lengths and sizes; `required`
     ///   for declared properties. Every array has `items`.
     ///
-    /// Short constraints of other kinds are moved to the `description`; long constraints are
+    /// Short constraints of other kinds are moved to the `description`. Long constraints are
     /// dropped.
     Gemini,
     /// A reduced JSON Schema for small models, which are distracted by long schemas.
     ///
     /// - References are replaced by their target. A recursive reference becomes a schema for any
-    ///   value of its type.
-    /// - Titles and identifiers are omitted. So are keywords that matter only to validators, such
-    ///   as `if`, `not` or `additionalProperties: false`.
+    ///   value of the target's type.
+    /// - Titles, identifiers and keywords that only matter to validators are omitted, for example
+    ///   `if`, `not` or `additionalProperties: false`.
     /// - Optional properties are not nullable.
     /// - Descriptions are shortened to at most 300 bytes, at the end of a sentence if possible.
     Small,

@@ -10,7 +10,8 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Checks the text of the violations in `value`, as a model reads it.
+/// Validates `value`, and compares the text of its violations, as a model reads it, with
+/// `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
@@ -44,7 +45,7 @@ fn all_violations_are_listed() {
     check(add(), json!([1]), expect!["/: expected object, received array [1]"]);
 }
 
-/// Behaviour B13: `3.0` is valid for the type `integer`; `true` and `3.5` are not.
+/// Behaviour B13: `3.0` is valid for the type `integer`, but `true` and `3.5` are not.
 #[test]
 fn integer_accepts_numbers_without_fraction() {
     let schema = schema(add());
@@ -181,8 +182,8 @@ fn clones_share_the_validator() {
     assert!(std::ptr::eq(schema.as_value(), schema.clone().as_value()));
 }
 
-/// A `$ref` may point below a keyword that is unknown to the dialect. The compiler does not check
-/// such a target, so it must be validated against the meta-schema separately.
+/// A `$ref` may point to a schema below a keyword that the dialect does not define. The compiler
+/// does not check this schema, so it must be validated against the meta-schema separately.
 #[test]
 fn reference_targets_are_validated_against_the_meta_schema() {
     let error = |value| Schema::new(value).unwrap_err().to_string();
@@ -200,8 +201,8 @@ fn reference_targets_are_validated_against_the_meta_schema() {
     .assert_eq(&error(json!({"$schema": seventh, "items": {"$ref": "#/$defs/x"}, "$defs": {"x": target}})));
 }
 
-/// A schema that was compiled with custom limits may exceed the default limits. `into_arguments`
-/// must not reject it.
+/// A schema with custom limits may exceed the default limits. `into_arguments` must not check the
+/// default limits again.
 #[test]
 fn into_arguments_keeps_custom_limits() {
     let many: serde_json::Map<_, _> = (0..12_000).map(|number| (number.to_string(), json!(true))).collect();

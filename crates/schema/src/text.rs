@@ -1,4 +1,4 @@
-//! Short descriptions of schemas and values, used in violations.
+//! Short descriptions of schemas and values, for the text of violations.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -7,21 +7,23 @@ use serde_json::{Map, Value};
 
 use super::{reference, union_guards};
 
-/// The maximum number of names, values or alternatives listed in a description.
+/// The maximum number of names, values or alternatives in a description. Longer lists are
+/// shortened.
 const MAX_LIST_MEMBERS: usize = 20;
-/// The maximum length of a value that is written in full: 80 characters of a string, or 80 bytes of
-/// JSON.
+/// The maximum length of a value that a description contains in full: 80 characters of a string, or
+/// 80 bytes of JSON.
 const MAX_VALUE_LENGTH: usize = 80;
-/// The maximum nesting of subschemas that are described.
+/// The maximum nesting of subschemas in a description. Deeper subschemas are omitted.
 const MAX_LEVELS: usize = 3;
 
-/// Describes the values that `schema` allows, for example `integer or null`. `root` is the document
-/// for its references.
+/// Describes the values that `schema` allows, for example `integer or null`. References are
+/// resolved in the document `root`.
 pub(super) fn schema(root: &Value, schema: &Value) -> String {
     describe_to_level(root, schema, MAX_LEVELS)
 }
 
-/// Describes `value` by its type and content, for example `string "abc"`.
+/// Describes `value` by its type and content, for example `string "abc"`. Long values are
+/// shortened.
 pub(super) fn received(value: &Value) -> String {
     let kind = kind(value);
     match value {
@@ -39,7 +41,8 @@ pub(super) fn received(value: &Value) -> String {
     }
 }
 
-/// Describes the values of an `enum`, for example `one of "a", "b"`.
+/// Describes the values of an `enum`, for example `one of "a", "b"`. A single value is described as
+/// JSON.
 pub(super) fn one_of(values: &[Value]) -> String {
     match values {
         [only] => literal(only),
@@ -52,13 +55,14 @@ pub(super) fn literal(value: &Value) -> String {
     short_json(value).unwrap_or_else(|| received(value))
 }
 
-/// Formats `names` as a list of quoted names, for example `"a", "b"`.
+/// Formats `names` as a list of quoted names, for example `"a", "b"`. A list of more than 20 names
+/// is shortened.
 pub(super) fn names<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
     let total = names.len();
     list(names.map(|name| quoted(name)), total)
 }
 
-/// Formats `text` in quotes, for example `"a"`. A text of more than 80 characters is shortened.
+/// Formats `text` in quotes, for example `"a"`. A text longer than 80 characters is shortened.
 pub(super) fn quoted(text: &str) -> String {
     match text.char_indices().nth(MAX_VALUE_LENGTH) {
         None => Value::from(text).to_string(),
@@ -69,7 +73,7 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns `text`, or its first `bytes` bytes with an ellipsis if it is longer.
+/// Returns `text`, or its first `bytes` bytes and an ellipsis if it is longer.
 pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return Cow::Borrowed(text);
@@ -78,8 +82,8 @@ pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…"))
 }
 
-/// Formats `number` with the noun `thing` in the singular or plural, for example `1 item` or
-/// `3 items`.
+/// Formats `number` and the noun `thing`, in the singular or the plural, for example `1 item` or `3
+/// items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     let things = match (number, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),
@@ -89,8 +93,8 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {things}")
 }
 
-/// Describes the value `name` of a `format` keyword with an example, for models that do not know
-/// the name of the format.
+/// Describes a `format` with the given `name`, and adds an example for well-known formats. A model
+/// may not recognize the name alone.
 pub(super) fn format(name: &str) -> String {
     let example = match name {
         "date-time" => "2026-01-31T12:00:00Z",
@@ -108,7 +112,8 @@ pub(super) fn format(name: &str) -> String {
     format!("string of format {name}, such as {example}")
 }
 
-/// Joins descriptions of alternatives without duplicates, for example to `integer or null`.
+/// Joins descriptions of alternatives, without duplicates, into a text such as `integer or null`.
+/// Only the first 20 alternatives are used.
 pub(super) fn either(alternatives: impl Iterator<Item = String>) -> String {
     let mut distinct: Vec<String> = Vec::new();
     for alternative in alternatives.take(MAX_LIST_MEMBERS) {
@@ -163,7 +168,8 @@ fn describe_type(root: &Value, keywords: &Map<String, Value>, name: &str, level:
     }
 }
 
-/// Returns the name of the JSON Schema type of `value`, such as `integer`.
+/// Returns the name of the JSON Schema type of `value`, such as `integer`. A number with a decimal
+/// point or exponent is a `number`, even without a fraction.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -182,7 +188,7 @@ fn list(names: impl Iterator<Item = String>, total: usize) -> String {
     names.join(", ") + &rest
 }
 
-/// Serializes `value` as JSON. Returns `None` if the text is longer than [`MAX_VALUE_LENGTH`]
+/// Serializes `value` as JSON. Returns `None` if the JSON is longer than [`MAX_VALUE_LENGTH`]
 /// bytes.
 fn short_json(value: &Value) -> Option<String> {
     let mut bytes = LimitedWriter(Vec::new());

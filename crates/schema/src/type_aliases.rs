@@ -1,4 +1,4 @@
-//! Type names of programming languages, and the corresponding names in JSON Schema.
+//! Type names of programming languages, such as `dict`, and the corresponding types of JSON Schema.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "obje
 /// 0 to 1.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// Explains `value`, an invalid value of the `type` keyword. Returns `None` if the intended type
-/// cannot be guessed.
+/// Explains why `value` is invalid for the keyword `type`, and suggests the intended type. Returns
+/// `None` if the intended type cannot be guessed.
 pub(super) fn explain(value: &Value) -> Option<String> {
     let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     let name = names.iter().filter_map(Value::as_str).find(|name| !TYPES.contains(name))?;
@@ -24,8 +24,8 @@ pub(super) fn explain(value: &Value) -> Option<String> {
     Some(format!("{quoted} is not a type of JSON Schema, expected \"{intended}\""))
 }
 
-/// Returns the JSON Schema type that the lower-case `name` probably means, such as `object` for
-/// `dict`, or `None` if it cannot be guessed.
+/// Returns the JSON Schema type that the lower-case `name` probably means, for example `object` for
+/// `dict`. Returns `None` if the type cannot be guessed.
 fn intended_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "dict" | "dictionary" | "hashmap" | "map" | "record" | "struct" => "object",

@@ -1,9 +1,11 @@
-//! Guards that reject a wrong alternative of a union (`anyOf` or `oneOf`) early.
+//! Guards for the alternatives of unions (`anyOf` and `oneOf`). A guard rejects a wrong alternative
+//! early.
 //!
-//! The validator lists the errors of every alternative of a union, and of nested unions. For a tree
-//! of tagged alternatives, the number of errors is exponential in the depth: eight levels of five
-//! alternatives take half a minute. With a guard, an alternative is evaluated only if the value has
-//! the signature of the alternative, for example its tag. The set of valid values does not change.
+//! The validator lists the errors of every alternative of a union, also in nested unions. For a
+//! tree of tagged alternatives, the number of errors is exponential in the depth: eight levels of
+//! five alternatives take half a minute. With a guard, an alternative is evaluated only if the
+//! value matches the signature of the alternative, for example its tag. The set of valid values
+//! does not change.
 
 #[cfg(test)]
 mod tests;
@@ -15,8 +17,8 @@ use serde_json::{Map, Value, json};
 use super::preflight::subschemas;
 use super::reference::{self, Reference, join};
 
-/// Returns a copy of the schema `root` with guards for the alternatives of its unions, or `None` if
-/// there is nothing to guard.
+/// Returns a copy of the schema `root` with a guard around each alternative of a union. Returns
+/// `None` if no alternative has a signature.
 pub(super) fn with_guards(root: &Value) -> Option<Value> {
     let mut alternatives = BTreeMap::new();
     let mut references = Vec::new();
@@ -38,14 +40,14 @@ pub(super) fn with_guards(root: &Value) -> Option<Value> {
     (!alternatives.is_empty()).then(|| add_guards(root.clone(), &alternatives, &references))
 }
 
-/// Returns the alternative inside of the guard `schema`. A schema without a guard is returned
+/// Returns the alternative that the guard `schema` contains. A schema without a guard is returned
 /// unchanged.
 pub(super) fn original_alternative(schema: &Value) -> &Value {
     schema.get("then").unwrap_or(schema)
 }
 
-/// Converts the JSON pointer of a failed guard to the pointer of the guarded alternative. Returns
-/// `None` if `pointer` does not point to a guard.
+/// Converts the JSON pointer of a guard's `else` to the pointer of the guarded alternative in
+/// `then`. Returns `None` if `pointer` does not end with `/else`.
 pub(super) fn alternative_pointer(pointer: &str) -> Option<String> {
     Some(format!("{}/then", pointer.strip_suffix("/else")?))
 }
@@ -60,8 +62,8 @@ fn add_guards(
             *place = Value::from(rewrite_reference(reference, alternatives));
         }
     }
-    // The order is reversed so that nested alternatives are guarded before the enclosing
-    // alternative moves.
+    // Nested alternatives are guarded first: their pointers change when the alternative around them
+    // moves into its guard.
     for (pointer, signature) in alternatives.iter().rev() {
         if let Some(place) = schema.pointer_mut(pointer) {
             *place = json!({"if": signature, "then": place.take(), "else": signature});
@@ -70,8 +72,9 @@ fn add_guards(
     schema
 }
 
-/// Returns the JSON pointer and the signature of each of `alternatives`, except those without a
-/// signature. A signature is a simple schema that accepts at least all values of the alternative.
+/// Returns the JSON pointer and the signature of each of `alternatives`. Alternatives without a
+/// signature are omitted. A signature is a simple schema. It accepts all values of the alternative,
+/// and possibly others.
 fn signatures(root: &Value, pointer: &str, alternatives: &[Value]) -> Vec<(String, Value)> {
     let schemas: Vec<_> = alternatives.iter().map(|it| reference::follow(root, it)).collect();
     let objects = schemas.iter().filter(|it| it.get("properties").is_some()).count();
@@ -94,8 +97,9 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     (!signature.is_empty()).then_some(Value::Object(signature))
 }
 
-/// Returns the `const` schema of a property with a single allowed value, or `None` if `schema` may
-/// allow several values. Such a property identifies an alternative of a union.
+/// Returns the `const` schema for a property with the given `schema` if this schema lists exactly
+/// one allowed value. The value then identifies the alternative of the union. Returns `None` for
+/// any other schema.
 fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);
     let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
@@ -103,7 +107,7 @@ fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     Some(json!({"const": value}))
 }
 
-/// Rewrites `reference` if its target moved into the `then` of a guard.
+/// Returns `reference`, changed if its target moved into the `then` of a guard.
 fn rewrite_reference(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();

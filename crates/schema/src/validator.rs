@@ -13,31 +13,32 @@ use super::union_guards::with_guards;
 use super::{cost, error_plan, explain, metered_validator, preflight, type_aliases};
 use crate::VALUE_DEPTH;
 
-/// The maximum number of nested values in a value whose errors are all listed. For a larger value,
-/// only the first error is listed: each nested value may have several errors, and an error takes a
-/// hundred times the memory of a value.
+/// The maximum number of nested values in a value for which all errors are listed. For a larger
+/// value, only the first error is listed: each nested value may have several errors, and an error
+/// takes about a hundred times the memory of a JSON value.
 const MAX_LISTED_VALUES: usize = 10_000;
 
-/// The maximum estimated cost of a check without a budget, in the unit of [`Cost`]. A check with a
-/// higher estimate gets a budget.
+/// The maximum estimated cost of a check by the original validator, in the unit of [`Cost`]. A
+/// check with a higher estimate, or without an estimate, is run by the validator with a budget.
 const UNMETERED_COST: u64 = 50_000_000;
 
-/// The maximum cost of a check with a budget, in the unit of [`Cost`]. It corresponds to a fraction
-/// of a second.
+/// The budget of a check by [`metered_validator`], in the unit of [`Cost`]. It corresponds to a
+/// fraction of a second.
 const METERED_BUDGET: u64 = 100_000_000;
 
-/// The maximum number of nested subschema visits during a check. Each visit uses stack space.
+/// The maximum number of nested subschema visits in a check. Each visit uses stack space, so this
+/// number limits the nesting of values.
 const MAX_STACK_SUBSCHEMAS: usize = 1_500;
 
-/// The maximum cost of listing the errors of a value, in the unit of [`Cost`].
+/// The budget for listing the errors of a value, in the unit of [`Cost`].
 pub(super) const ERROR_BUDGET: u64 = 20_000_000;
 
-/// A schema compiled for validation.
+/// A validator for the values of a schema.
 pub(super) enum SchemaValidator {
-    /// A validator that accepts every object. It is used for tools without arguments and needs no
-    /// compilation, so its creation cannot fail.
+    /// A validator that accepts every object, for tools without arguments. It needs no compilation,
+    /// so its creation cannot fail.
     AnyObject,
-    /// A schema compiled by the `jsonschema` crate.
+    /// A validator compiled by the `jsonschema` crate.
     Compiled(Box<CompiledValidator>),
 }
 
@@ -46,27 +47,27 @@ pub(super) struct CompiledValidator {
     validator: Validator,
     /// The maximum nesting of a value, in levels. Deeper values are rejected without a check.
     depth: usize,
-    /// An upper bound of the cost of a check, per unit of [`cost::extent`] of the value. `None` if
+    /// An upper bound of the cost of a check per unit of [`cost::extent`] of the value. `None` if
     /// the cost does not grow linearly with the value.
     cost_per_unit: Option<u64>,
-    /// The validator with a budget, see [`metered_validator`]. It is compiled at the first
-    /// expensive check, and `None` if this fails.
+    /// The validator with a budget (see [`metered_validator`]), compiled at the first expensive
+    /// check. The inner value is `None` if the compilation failed.
     metered: OnceLock<Option<Validator>>,
     /// The schema with guards in its unions (see [`union_guards`](super::union_guards)), and its
-    /// validator, which lists fewer errors. They are created when the errors of a value are first
-    /// listed. `None` if the schema has no unions to guard.
+    /// validator, which lists fewer errors. Both are created at the first listing of errors. The
+    /// inner value is `None` if there is nothing to guard, or if the compilation failed.
     guarded: OnceLock<Option<(Value, Validator)>>,
 }
 
-/// The validation errors of one value, and the schema to which the schema paths of the errors
-/// refer.
+/// The validation errors of a value. The schema paths of the errors refer to `schema`, which may be
+/// the schema with guards.
 pub(super) struct Errors<'v> {
     pub(super) schema: &'v Value,
     pub(super) errors: Vec<ValidationError<'v>>,
 }
 
 impl SchemaValidator {
-    /// Compiles `schema`, which must have passed the preflight.
+    /// Compiles `schema`, which must have passed the preflight, in the dialect `draft`.
     pub(super) fn compile(schema: &Value, draft: Draft) -> Result<Self, SchemaError> {
         let validator = compile(schema, draft).map_err(|error| compile_error("", schema, &error))?;
         let graph = preflight::graph(schema);
@@ -86,12 +87,12 @@ impl SchemaValidator {
         Ok(Self::Compiled(Box::new(compiled)))
     }
 
-    /// Compiles `schema` with the dialect of this validator.
+    /// Compiles `schema` in the dialect of this validator.
     pub(super) fn recompile(&self, schema: &Value) -> Result<Self, SchemaError> {
         Self::compile(schema, self.draft())
     }
 
-    /// Returns the JSON Schema dialect of the compiled schema.
+    /// Returns the JSON Schema dialect of this validator.
     pub(super) fn draft(&self) -> Draft {
         match self {
             Self::AnyObject => Draft::Draft202012,
@@ -99,8 +100,8 @@ impl SchemaValidator {
         }
     }
 
-    /// Returns the maximum nesting of a value, in levels. Deeper values must be rejected without a
-    /// check.
+    /// Returns the maximum nesting of a value, in levels. The caller must reject deeper values
+    /// without a check, because they could overflow the stack.
     pub(super) fn depth(&self) -> usize {
         match self {
             Self::AnyObject => VALUE_DEPTH,
@@ -108,8 +109,9 @@ impl SchemaValidator {
         }
     }
 
-    /// Returns `true` if `value` is valid, or `None` if the check exceeds its budget. The nesting
-    /// of `value` must be at most [`depth`](Self::depth).
+    /// Returns `Some(true)` if `value` is valid, and `Some(false)` if it is invalid. Returns `None`
+    /// if the check exceeds its budget, or if the validator with a budget cannot be compiled. The
+    /// nesting of `value` must not exceed [`depth`](Self::depth).
     pub(super) fn is_valid(&self, schema: &Value, value: &Value) -> Option<bool> {
         match self {
             Self::AnyObject => Some(value.is_object()),
@@ -163,8 +165,8 @@ impl CompiledValidator {
     }
 }
 
-/// Returns an upper bound of the cost of a check per unit of [`cost::extent`], or `None` if the
-/// cost does not grow linearly with the value.
+/// Returns an upper bound of the cost of a check per unit of [`cost::extent`] of the value. Returns
+/// `None` if the cost does not grow linearly with the value.
 fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
     let costs: Option<Vec<_>> =
         graph.nodes().iter().map(|node| Cost::of(node.schema).linear_rate()).collect();
@@ -173,15 +175,16 @@ fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
 }
 
 fn compile(schema: &Value, draft: Draft) -> Result<Validator, ValidationError<'static>> {
-    // The `$id` of the root is removed, because all references are local. If it is the URI of a
-    // meta-schema, the compiler would resolve the references in the meta-schema.
+    // All references are local, so the `$id` of the root is not needed. It is removed because the
+    // compiler would resolve references in the meta-schema if the `$id` is the URI of a
+    // meta-schema.
     let anonymous = without_id(schema);
     let options = jsonschema::options().with_draft(draft).should_validate_formats(true).offline();
     options.with_pattern_options(metered_validator::patterns()).build(anonymous.as_ref().unwrap_or(schema))
 }
 
 /// Returns a copy of `schema` without the `$id` of its root. Returns `None` if the root has no
-/// `$id`, or if the `$id` is only an anchor, such as `"#root"`.
+/// `$id`, or if the `$id` is an anchor, such as `"#root"`.
 fn without_id(schema: &Value) -> Option<Value> {
     let is_id = |id: &Value| id.as_str().is_none_or(|id| !id.starts_with('#'));
     let mut anonymous = schema.as_object().filter(|root| root.get("$id").is_some_and(is_id))?.clone();
@@ -189,8 +192,8 @@ fn without_id(schema: &Value) -> Option<Value> {
     Some(Value::Object(anonymous))
 }
 
-/// Validates the targets of all `$ref`s against the meta-schema. The compiler does not check a
-/// target below a keyword that is unknown to the dialect.
+/// Validates the targets of all references against the meta-schema. The compiler does not check a
+/// target below a keyword that the dialect does not define.
 fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> {
     let is_checked = |pointer: &str| {
         let definition = pointer.strip_prefix("/definitions/");
@@ -209,16 +212,16 @@ fn validate_targets(graph: &Graph<'_>, draft: Draft) -> Result<(), SchemaError> 
     Ok(())
 }
 
-/// Converts an error of the schema compiler to a [`SchemaError`]. The error is a violation of the
-/// meta-schema by `schema`, the subschema at the JSON pointer `at`.
+/// Converts `error` to a [`SchemaError`]. `error` is a violation of the meta-schema by `schema`,
+/// the subschema at the JSON pointer `at`.
 fn compile_error(at: &str, schema: &Value, error: &ValidationError<'_>) -> SchemaError {
     let violations = explain::explain(&Value::Null, schema, std::slice::from_ref(error));
     let Some(first) = violations.as_slice().first() else {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         return SchemaError::new(pointer, SchemaFault::Invalid(error.to_string()));
     };
-    // The meta-schema expects one of the type names only for the keyword `type`, not for a property
-    // with the name `type`.
+    // The meta-schema lists the type names only for the keyword `type`. An error for a property
+    // with the name `type` does not list them.
     let is_type = first.expected.starts_with("one of \"array\"");
     let alias = schema.pointer(&first.pointer).filter(|_| is_type).and_then(type_aliases::explain);
     let reason = alias.unwrap_or_else(|| first.message().to_owned());

@@ -1,22 +1,22 @@
-//! Violations of a schema by a value, and their text for a model.
+//! Violations of a schema by a value, and their text for a model to read.
 
 use std::fmt;
 
 use super::error::PointerDisplay;
 use super::text;
 
-/// The maximum number of listed violations. Further violations are only counted.
+/// The maximum number of listed violations in a value. Further violations are only counted.
 pub(super) const MAX_LISTED: usize = 20;
-/// The maximum length of one displayed violation, in bytes. Longer lines are shortened, for example
-/// if the JSON pointer is long.
+/// The maximum length of one displayed violation, in bytes. A JSON pointer longer than a quarter of
+/// this length, and a message longer than three quarters, are shortened.
 const MAX_LINE_BYTES: usize = 2_000;
 /// The maximum length of the displayed list of violations, in bytes.
 const MAX_TEXT_BYTES: usize = 4_000;
 
-/// A violation of a schema at one location of a value.
+/// A violation of a schema at one location in a value.
 ///
-/// `Display` writes one line for a model, for example
-/// `/x: expected integer, received string "abc"`.
+/// `Display` writes a line for a model to read, for example `/x: expected integer, received string
+/// "abc"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Violation {
     /// The JSON pointer of the invalid value. The pointer of the root is empty, and displayed as
@@ -30,14 +30,15 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Creates the violation for the invalid value at `pointer`.
+    /// Creates the violation for an invalid value at the JSON pointer `pointer`.
     pub(super) fn mismatch(pointer: &str, expected: String, received: String) -> Self {
         let message = format!("expected {expected}, received {received}");
         Self { pointer: pointer.to_owned(), expected, received, message }
     }
 
-    /// Creates the violation for the missing required property `name`. `described` is a description
-    /// of the property's schema, if it is declared.
+    /// Creates the violation for the missing required property `name` of the object at `pointer`.
+    /// `described` is a description of the property's schema, or `None` if the schema does not
+    /// declare the property.
     pub(super) fn missing(pointer: &str, name: &str, described: Option<&str>) -> Self {
         let described = described.map(|words| format!(" ({words})")).unwrap_or_default();
         let name = text::quoted(name);
@@ -49,8 +50,9 @@ impl Violation {
         }
     }
 
-    /// Creates the violation for the undeclared property `name`. `suggestion` is the most similar
-    /// declared name, and `known` is a text with the declared names.
+    /// Creates the violation for the undeclared property `name` of the object at `pointer`.
+    /// `suggestion` is the most similar declared name, and `known` is a text that lists all
+    /// declared names.
     pub(super) fn unknown(pointer: &str, name: &str, suggestion: Option<&str>, known: &str) -> Self {
         let hint = suggestion
             .map(|suggestion| format!(", did you mean {}?", text::quoted(suggestion)))
@@ -65,7 +67,7 @@ impl Violation {
         }
     }
 
-    /// Returns the text that `Display` writes after the JSON pointer.
+    /// Returns the part of the `Display` text after the JSON pointer.
     pub(super) fn message(&self) -> &str {
         &self.message
     }
@@ -79,10 +81,11 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The violations in one value: the first 20 violations, and the number of further violations.
+/// The violations of a schema by one value: the first 20 violations, and the number of further
+/// violations.
 ///
-/// `Display` writes one violation per line, in at most 4 KiB. If there are more violations, the
-/// last line is `and N more`.
+/// `Display` writes one violation per line, in at most 4 KiB. If some violations do not fit or are
+/// not listed, the last line is `and N more`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations {
     listed: Vec<Violation>,
@@ -90,15 +93,15 @@ pub struct Violations {
 }
 
 impl Violations {
-    /// Creates a list of violations. `omitted` is the number of violations that are not in
-    /// `listed`.
+    /// Creates a list of violations. Only the first 20 of `listed` are kept. The others are added
+    /// to `omitted`, the number of violations that are not in `listed`.
     pub(super) fn new(mut listed: Vec<Violation>, omitted: usize) -> Self {
         let omitted = omitted + listed.len().saturating_sub(MAX_LISTED);
         listed.truncate(MAX_LISTED);
         Self { listed, omitted }
     }
 
-    /// Returns the listed violations, at most 20, in the order of the schema's keywords.
+    /// Returns the listed violations, at most 20, in the order of the validator's errors.
     pub fn as_slice(&self) -> &[Violation] {
         &self.listed
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::{Schema, SchemaFault};
 
 /// Behaviour A7: the schema of a tool without arguments becomes
-/// `{"type":"object","properties":{}}`, no matter how it is written.
+/// `{"type":"object","properties":{}}`, even if it is written differently, for example as `{}`.
 #[test]
 fn root_of_arguments_is_an_object() {
     let empty = json!({"type": "object", "properties": {}});
@@ -32,8 +32,8 @@ fn root_of_arguments_is_an_object() {
         .assert_eq(&object.validate(&json!([1])).unwrap_err().to_string());
 }
 
-/// The root must become an object even if it is a `$ref` of draft-07. Draft-07 ignores all keywords
-/// beside a `$ref`, so a `type` added there would have no effect.
+/// The type must be added even if the root is a `$ref` of draft-07. Draft-07 ignores all keywords
+/// beside a `$ref`, so a `type` there would have no effect.
 #[test]
 fn draft_07_reference_at_the_root_becomes_an_object() {
     let root = |target: Value| {

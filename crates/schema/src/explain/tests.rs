@@ -7,14 +7,15 @@ fn schema(value: Value) -> Schema {
     Schema::new(value).unwrap()
 }
 
-/// Checks the text of the violations in `value`, as a model reads it.
+/// Validates `value`, and compares the text of its violations, as a model reads it, with
+/// `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema_value: Value, value: Value, expected: Expect) {
     let violations = schema(schema_value).validate(&value).unwrap_err();
     expected.assert_eq(&violations.to_string());
 }
 
-/// Behaviour A9: the violation for an unknown property lists the known properties and suggests a
+/// Behaviour A9: the violation for an unknown property lists the declared properties and suggests a
 /// similar name.
 #[test]
 fn unknown_property_is_listed_with_known_properties() {
@@ -56,8 +57,8 @@ fn unknown_property_is_listed_with_known_properties() {
     assert!(!open.is_valid(&json!({"b": 1})));
 }
 
-/// A schema `false` behind a reference rejects the value itself, and not its properties. There must
-/// be a violation even if the value is an empty object.
+/// A reference to a `false` schema rejects the whole object, and not only its properties. There
+/// must be a violation even if the object is empty.
 #[test]
 fn value_rejected_by_false_is_a_violation() {
     check(
@@ -67,7 +68,7 @@ fn value_rejected_by_false_is_a_violation() {
     );
 }
 
-/// Behaviour A6: the violation for a value outside of an enum lists the allowed values.
+/// Behaviour A6: the violation for a value that is not in the `enum` lists the allowed values.
 #[test]
 fn allowed_values_are_listed() {
     check(
@@ -94,7 +95,7 @@ fn allowed_values_are_listed() {
     );
 }
 
-/// Behaviour B16: all keywords of a schema are enforced, and each keyword has its own message.
+/// Behaviour B16: every keyword of a schema is enforced, and has a message of its own.
 #[test]
 fn every_keyword_has_a_message() {
     let cases = [
@@ -292,8 +293,8 @@ fn pointers_escape_property_names() {
     );
 }
 
-/// If a subschema declares a different dialect from the root, the validator may reject a value
-/// without listing an error. The caller must still get a violation.
+/// If a subschema declares another dialect than the root, the validator may reject a value without
+/// an error. There must still be a violation.
 #[test]
 fn invalid_value_always_has_a_violation() {
     let other = "https://json-schema.org/draft/2020-12/schema";

@@ -1,4 +1,4 @@
-//! Violations of `anyOf` and `oneOf`, explained for the alternative that the model probably
+//! Violations of `anyOf` and `oneOf`, explained by the alternative that the model probably
 //! intended.
 
 use jsonschema::ValidationError;
@@ -9,24 +9,25 @@ use super::super::violation::{MAX_LISTED, Violation, Violations};
 use super::super::{text, union_guards};
 use super::{Explainer, explain};
 
-/// The similarity of a value to an alternative of a union, in ascending order. It is derived from
-/// the errors of the alternative.
+/// The similarity between an invalid value and an alternative of a union, in ascending order. It is
+/// derived from the errors of the alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// The value has a type that the alternative does not allow.
+    /// The value itself is invalid for the alternative, for example because it has the wrong type.
     Kind,
-    /// The value is an object with a different tag, such as `{"type": "circle"}` for the
-    /// alternative `"square"`.
+    /// The value is an object with the wrong tag, such as `{"type": "circle"}` for an alternative
+    /// with the tag `"square"`.
     Tag,
-    /// The value is an object with missing or unknown properties.
+    /// The value is an object with missing or unknown properties, but the right tag.
     Shape,
-    /// Only a nested value is invalid.
+    /// The value has the right type, tag and properties. Only values nested in it are invalid.
     Inside,
 }
 
 impl Explainer<'_> {
-    /// Explains `error` by the errors of the most similar alternative. If several alternatives are
-    /// equally similar, lists their tags or describes all alternatives.
+    /// Explains `error` with the errors of the most similar alternative. If several alternatives
+    /// are equally similar, lists their tags. If the tags do not differ, or no alternative is
+    /// similar, describes all alternatives.
     pub(super) fn explain_union(
         &self,
         error: &ValidationError<'_>,
@@ -58,8 +59,8 @@ impl Explainer<'_> {
         Violations::new(vec![violation], 0)
     }
 
-    /// Creates the violations for an object with a wrong tag, such as `{"type": "circle"}`. Each
-    /// violation lists the allowed values of one tag.
+    /// Creates the violations for an object with a wrong tag, such as `{"type": "circle"}`. The
+    /// violation for a tag lists its allowed values from all `alternatives`.
     fn explain_tags(&self, pointer: &str, alternatives: &[&[ValidationError<'_>]]) -> Violations {
         let errors =
             alternatives.iter().copied().flatten().filter(|error| nearness(pointer, error) == Nearness::Tag);
@@ -81,7 +82,8 @@ impl Explainer<'_> {
     }
 }
 
-/// Returns the similarity of the most similar alternatives, and the errors of each of them.
+/// Returns the highest similarity of any alternative, and the errors of each alternative with this
+/// similarity.
 fn nearest<'e>(
     pointer: &str,
     alternatives: &'e [Vec<ValidationError<'static>>],

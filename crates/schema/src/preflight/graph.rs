@@ -1,4 +1,5 @@
-//! The graph of the subschemas of a schema. Its edges lead to nested and to referenced subschemas.
+//! The graph of a schema. Its nodes are subschemas, and its edges lead to nested and to referenced
+//! subschemas.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,30 +10,30 @@ use super::super::reference::Reference;
 use super::measure::Survey;
 use super::subschema::{self, InstanceLocation};
 
-/// The maximum length of a chain of subschemas that apply to the same value. The validator uses
-/// stack space for each subschema.
+/// The maximum length of a chain of subschemas for the same value. The validator uses stack space
+/// for each subschema of the chain.
 const MAX_CHAIN_LENGTH: usize = 500;
 
-/// The number of nested references that the compiler of `jsonschema` follows before it defers the
-/// compilation of a target.
+/// The number of nested references that the compiler of `jsonschema` follows immediately. It
+/// compiles the targets of deeper references later, on an empty stack.
 const NESTED_REFERENCES: usize = 8;
 
-/// The maximum nesting of subschemas during compilation. The compiler uses stack space for each
-/// level: in a debug build, 400 levels overflow a thread with a stack of 2 MiB.
+/// The maximum nesting of subschemas in the compiler, which uses stack space for each level. In a
+/// debug build, 400 levels overflow a stack of 2 MiB.
 const MAX_NESTING: usize = 300;
 
 /// The graph of all subschemas that are reachable from the root. The root is the first node.
 pub(crate) struct Graph<'s> {
     nodes: Vec<Node<'s>>,
-    /// The index in `nodes` of each subschema, by its address in the document.
+    /// The index in `nodes` of each subschema, by the address of the subschema in the document.
     index: HashMap<*const Value, usize>,
 }
 
-/// A subschema, with its JSON pointer in the document.
+/// A subschema and its JSON pointer in the document.
 pub(crate) struct Node<'s> {
     pub(crate) schema: &'s Value,
     pub(crate) pointer: String,
-    /// The edges to the nested and the referenced subschemas.
+    /// The edges from this subschema to nested and to referenced subschemas.
     pub(crate) edges: Vec<Edge<'s>>,
 }
 
@@ -41,18 +42,19 @@ pub(crate) struct Node<'s> {
 pub(crate) struct Edge<'s> {
     pub(crate) location: InstanceLocation<'s>,
     pub(crate) node: usize,
-    /// The keyword of the reference, such as `$ref`. `None` for a nested subschema.
+    /// The keyword of a reference, such as `$ref`. `None` if the edge leads to a nested subschema.
     pub(crate) reference: Option<&'static str>,
 }
 
-/// The state of a node during a depth-first walk: in progress, or done with its count.
+/// The state of a node in a depth-first walk: open while its children are visited, then done with
+/// its count.
 enum Visit {
     Open,
     Done(u64),
 }
 
-/// A stack frame of the depth-first walk: a node, the index of its next edge, and the combined
-/// count of the children visited so far.
+/// A stack frame of a depth-first walk: a node, the index of its next edge, and the combined count
+/// of its visited children.
 struct Frame {
     node: usize,
     child: usize,
@@ -76,7 +78,7 @@ impl Frame {
 }
 
 impl<'s> Graph<'s> {
-    /// Collects the subschemas of the document `root`. Fails if a `$schema` is unknown, or if a
+    /// Collects all subschemas of the document `root`. Fails if a `$schema` is unknown, or if a
     /// reference has no target or points to another document.
     pub(super) fn of(root: &'s Value, survey: &Survey<'s>) -> Result<Self, SchemaError> {
         let mut graph = Self { nodes: Vec::new(), index: HashMap::new() };
@@ -107,12 +109,13 @@ impl<'s> Graph<'s> {
         Ok(graph)
     }
 
-    /// Returns the nodes of all subschemas. [`Edge::node`] is an index into this list.
+    /// Returns the nodes of all subschemas. The index of a node is its number, as in
+    /// [`Edge::node`].
     pub(crate) fn nodes(&self) -> &[Node<'s>] {
         &self.nodes
     }
 
-    /// Returns the nodes of the subschemas that are the target of a reference, without duplicates.
+    /// Returns the nodes of all reference targets, without duplicates.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &Node<'s>> {
         let edges = self.nodes.iter().flat_map(|node| &node.edges);
         let targets: BTreeSet<_> =
@@ -120,19 +123,19 @@ impl<'s> Graph<'s> {
         targets.into_iter().filter_map(|target| self.nodes.get(target))
     }
 
-    /// Returns the node with the number `node`, its index in [`nodes`](Self::nodes), or `None` if
-    /// there is no such node.
+    /// Returns the node at index `node` of [`nodes`](Self::nodes), or `None` if the index is out of
+    /// bounds.
     pub(crate) fn node_at(&self, node: usize) -> Option<&Node<'s>> {
         self.nodes.get(node)
     }
 
-    /// Returns the number of the subschema `schema`, its index in [`nodes`](Self::nodes). Returns
-    /// `None` if `schema` is not in the graph.
+    /// Returns the index of the subschema `schema` in [`nodes`](Self::nodes), or `None` if `schema`
+    /// is not in the graph.
     pub(crate) fn number_of(&self, schema: &Value) -> Option<usize> {
         self.index.get(&std::ptr::from_ref(schema)).copied()
     }
 
-    /// Returns the number of the subschema `schema`. A new subschema is added to the graph first.
+    /// Returns the index of the subschema `schema` in `nodes`. Adds a node if there is none yet.
     fn add_node(&mut self, schema: &'s Value, pointer: String) -> usize {
         let nodes = &mut self.nodes;
         *self.index.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
@@ -154,7 +157,8 @@ impl<'s> Graph<'s> {
         if self.longest_chain() > MAX_CHAIN_LENGTH {
             return Err(self.reject(0, SchemaFault::TooExpansive(MAX_CHAIN_LENGTH)));
         }
-        // The nesting adds up: each nested reference may point to the deepest part of the document.
+        // The compiler follows nested references on one stack, and each reference may lead to the
+        // deepest part of the document. Therefore, each reference reduces the allowed nesting.
         let levels = MAX_NESTING / (1 + self.reference_count().min(NESTED_REFERENCES));
         if self.max_nesting() > levels {
             return Err(self.reject(0, SchemaFault::TooDeep(levels)));
@@ -166,7 +170,8 @@ impl<'s> Graph<'s> {
         self.nodes.iter().flat_map(|node| &node.edges).filter(|edge| edge.reference.is_some()).count()
     }
 
-    /// Returns the maximum nesting of subschemas. References are not followed.
+    /// Returns the maximum nesting of subschemas in the document, without the targets of
+    /// references.
     fn max_nesting(&self) -> usize {
         let depths =
             self.fold_depth_first(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();
@@ -174,7 +179,7 @@ impl<'s> Graph<'s> {
         deepest.and_then(|depth| usize::try_from(depth).ok()).unwrap_or(1)
     }
 
-    /// Returns the length of the longest chain of subschemas that apply to the same value.
+    /// Returns the length of the longest chain of subschemas for the same value.
     pub(crate) fn longest_chain(&self) -> usize {
         let chains = self
             .fold_depth_first(|edge| edge.location == InstanceLocation::Current, u64::max, |_| 1)
@@ -183,8 +188,8 @@ impl<'s> Graph<'s> {
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
-    /// Returns the sum of `own` over the root and all nodes that are reachable from it. A node
-    /// counts once per path that leads to it. Returns `None` if a cycle makes the sum infinite.
+    /// Returns the sum of `own` over the root and all nodes reachable from it. A node with several
+    /// paths from the root counts once per path. Returns `None` if a cycle makes the sum infinite.
     pub(crate) fn sum_over_paths(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
         let counts = self
             .fold_depth_first(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own)
@@ -192,10 +197,12 @@ impl<'s> Graph<'s> {
         counts.iter().find(|(node, _)| *node == 0).map(|(_, count)| *count)
     }
 
-    /// Computes a count for each node: the value of `own` plus the counts of its children, which
-    /// are folded with `combined`. Only edges accepted by `follows` are followed. Returns the
-    /// numbers of the nodes with their counts, children before parents. Fails with the number of a
-    /// node on a cycle.
+    /// Computes a count for each node: its own count plus the counts of its children. `own` returns
+    /// the own count of a node, and `combined` folds the counts of its children. Only edges
+    /// accepted by `follows` lead to children.
+    ///
+    /// Returns the index and the count of each node, children before parents. Fails with the index
+    /// of a node on a cycle.
     fn fold_depth_first(
         &self,
         follows: fn(&Edge<'_>) -> bool,
@@ -240,13 +247,14 @@ impl<'s> Graph<'s> {
     }
 }
 
-/// Returns the reference keywords of `schema`, each with its value.
+/// Returns the reference keywords of `schema` and their values.
 fn references(schema: &Value) -> impl Iterator<Item = (&'static str, &str)> {
     ["$ref", "$dynamicRef"].into_iter().filter_map(|keyword| Some((keyword, schema.get(keyword)?.as_str()?)))
 }
 
-/// Returns the target of the reference `text`, and the JSON pointer of the target. For an anchor,
-/// the pointer is `#` with the name of the anchor.
+/// Returns the target of the reference `text` in the document `root`, and the JSON pointer of the
+/// target. For an anchor, `#` and its name stand for the pointer. Fails if there is no target, if
+/// the target is in another document, or if the document has a nested `$id`.
 fn resolve<'s>(root: &'s Value, survey: &Survey<'s>, text: &str) -> Result<(&'s Value, String), SchemaFault> {
     let reference = Reference::parse(text).ok_or_else(|| SchemaFault::RemoteReference(text.to_owned()))?;
     if let Some(id) = survey.nested_id {

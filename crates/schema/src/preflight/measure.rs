@@ -1,4 +1,4 @@
-//! Size, depth and anchors of a schema, measured on its plain JSON.
+//! The size, depth, anchors and patterns of a schema, collected from its plain JSON.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -8,18 +8,19 @@ use serde_json::{Map, Value};
 use super::super::error::{SchemaError, SchemaFault};
 use super::{SchemaLimits, pattern};
 
-/// Data about a schema, collected in one walk over all its JSON values.
+/// Data about a schema, collected in one walk over all JSON values in it.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
-    /// The subschemas with an anchor, by the name of the anchor.
+    /// The subschemas with an anchor, by the name of their anchor.
     pub(super) anchors: HashMap<&'s str, &'s Value>,
-    /// The first `$id` that was found below the root, if any.
+    /// The first `$id` found below the root, or `None` if there is none.
     pub(super) nested_id: Option<&'s str>,
-    /// The estimated number of states of all regular expressions in the schema.
+    /// The estimated number of states in all regular expressions of the schema.
     patterns: usize,
 }
 
-/// Collects the data about `schema` and checks it against `limits`.
+/// Collects the data about `schema`. Fails if a limit of `limits` is exceeded, or if two anchors
+/// are equal.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 0;
@@ -29,7 +30,8 @@ pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Sur
         if depth > limits.depth && (value.is_array() || value.is_object()) {
             return Err(SchemaError::new("", SchemaFault::TooDeep(limits.depth)));
         }
-        // The children are counted before they are pushed: an array may have a million items.
+        // Children are counted before they are pushed to `open`, because an array may have a
+        // million items.
         if nodes + open.len() + child_count(value) > limits.nodes {
             return Err(SchemaError::new("", SchemaFault::TooManyNodes(limits.nodes)));
         }
@@ -76,7 +78,8 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// A writer that discards its input, and fails after the given number of bytes.
+/// A writer that discards its input. It fails as soon as the input is longer than the given number
+/// of bytes.
 struct ByteLimit(usize);
 
 impl Write for ByteLimit {
@@ -90,8 +93,8 @@ impl Write for ByteLimit {
     }
 }
 
-/// Returns `true` if objects and arrays in `value` are nested more than `levels` deep. The
-/// recursion stops at this level.
+/// Returns `true` if objects and arrays in `value` are nested more than `levels` deep. Deeper
+/// levels are not visited, so the recursion is bounded.
 pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(_) | Value::Object(_) if levels == 0 => true,
@@ -101,7 +104,7 @@ pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Returns `true` if `value` contains more than `limit` nested values at all levels together.
+/// Returns `true` if `value` contains more than `limit` values, counted over all levels of nesting.
 pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];
@@ -115,8 +118,8 @@ pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     false
 }
 
-/// Drops `value` without recursion. The `Drop` implementation of `Value` recurses, so a deep value
-/// would overflow the stack.
+/// Drops `value` without recursion. The `Drop` implementation of `Value` is recursive, so a deeply
+/// nested value would overflow the stack.
 pub(crate) fn drop_iteratively(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {

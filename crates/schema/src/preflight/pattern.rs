@@ -1,20 +1,21 @@
 //! Estimates of the compiled size of regular expressions.
 //!
-//! The compiler of the regular expressions limits the size of each expression. But it takes up to
-//! half a second to reach this limit, and a schema may contain thousands of expressions.
+//! The regular expression engine limits the size of each expression, but may take up to half a
+//! second to reach this limit. A schema may contain thousands of expressions, so their size is
+//! estimated first.
 
-/// The number of states of a Unicode class such as `\p{L}`, which has hundreds of ranges.
+/// The number of states for a Unicode class such as `\p{L}`, which has hundreds of ranges.
 const UNICODE_CLASS_STATES: usize = 500;
 
-/// The number of states of a class that spans all of UTF-8, such as `.` or `\D`.
+/// The number of states for a class that spans most of UTF-8, such as `.` or `\D`.
 const WIDE_CLASS_STATES: usize = 12;
 
-/// The number of states of `\S`. Its ranges are the gaps between the many Unicode whitespace
+/// The number of states for `\S`. Its ranges are the gaps between the Unicode whitespace
 /// characters.
 const NON_SPACE_STATES: usize = 22;
 
-/// Estimates the number of states of the regular expression `pattern`, which determines its
-/// compiled size. For an invalid expression, the result is arbitrary.
+/// Estimates the number of states of the regular expression `pattern`, a measure of its compiled
+/// size. The estimate for an invalid expression is arbitrary.
 pub(crate) fn states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
     let mut rest = pattern;
@@ -38,7 +39,8 @@ pub(crate) fn states(pattern: &str) -> usize {
 }
 
 /// Returns `true` if the regular expression `pattern` needs a backtracking engine, because it
-/// contains look-around, back-references or similar constructs. In doubt, returns `true`.
+/// contains look-around, back-references or similar constructs. Also returns `true` in cases of
+/// doubt.
 pub(crate) fn backtracks(pattern: &str) -> bool {
     let mut rest = pattern;
     while let Some(at) = rest.find(['(', '\\', '+', '}']) {
@@ -61,12 +63,12 @@ pub(crate) fn backtracks(pattern: &str) -> bool {
     false
 }
 
-/// A counter of states, used by [`states`]. Its methods return the number of bytes of the pattern
-/// that they consumed.
+/// A counter of the states in a pattern, used by [`states`]. Its methods return the number of bytes
+/// that they consumed from the pattern.
 struct Counter {
-    /// For each open group, the number of states that precede it in the enclosing group.
+    /// The number of states before each open group, counted within the enclosing group.
     groups: Vec<usize>,
-    /// The number of states in the current group, without the last atom.
+    /// The number of states in the current group before the last atom.
     sum: usize,
     /// The number of states of the last atom. A repetition such as `{3}` multiplies it.
     atom: usize,
@@ -107,8 +109,8 @@ impl Counter {
         self.push_atom(states.saturating_add(length.max(WIDE_CLASS_STATES)), length)
     }
 
-    /// Counts a repetition (`{3}`, `{3,}` or `{1,3}`) at the start of `rest`. Other braces are
-    /// literals.
+    /// Multiplies the last atom by the repetition at the start of `rest`: `{3}`, `{3,}` or `{1,3}`.
+    /// Other braces are counted as literals.
     fn repeat_atom(&mut self, rest: &str) -> usize {
         let bounds = rest.get(1..).and_then(|after| after.split_once('}')).map(|(bounds, _)| bounds);
         let Some(bounds) = bounds.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit() || byte == b','))

@@ -1,47 +1,47 @@
-//! Subschemas, and the parts of a value to which they apply.
+//! The subschemas of a schema, and the parts of a value to which they apply.
 
 use serde_json::Value;
 
 use super::super::reference::join;
 
-/// The part of a value to which a subschema applies, relative to the value of the enclosing schema.
+/// The part of a value to which a subschema applies, relative to the value of the schema around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InstanceLocation<'s> {
-    /// The value of the enclosing schema itself, as for `allOf`.
+    /// The whole value, as for `allOf`.
     Current,
-    /// The value of the object member with this name.
+    /// The object member with this name, as for `properties`.
     Member(&'s str),
-    /// The value of any object member.
+    /// All object members, as for `additionalProperties`.
     Members,
-    /// The array item at this index.
+    /// The array item at this index, as for `prefixItems`.
     Item(usize),
-    /// Any array item.
+    /// All array items, as for `items`.
     Items,
-    /// The names of the object members.
+    /// The names of all object members, as for `propertyNames`.
     Names,
-    /// No value, because the subschema is a definition.
+    /// No part of the value, as for definitions in `$defs`.
     None,
 }
 
-/// A schema nested directly in another schema.
+/// A subschema directly below a keyword of a schema.
 pub(crate) struct Subschema<'s> {
     pub(crate) location: InstanceLocation<'s>,
     pub(crate) pointer: String,
     pub(crate) schema: &'s Value,
 }
 
-/// The JSON form in which a keyword contains its subschemas.
+/// The JSON structure in which a keyword holds its subschemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubschemaContainer {
-    /// An object with one subschema per member, as for `properties`.
+    /// An object with a subschema as the value of each member, as for `properties`.
     Map,
     /// A single subschema, or an array of subschemas.
     List,
 }
 
 /// Returns the subschemas in `value`, the value of `keyword` in the schema at the JSON pointer
-/// `pointer`. Boolean subschemas and other values that are not objects are skipped; the compiler
-/// checks them.
+/// `pointer`. Only objects are returned: boolean subschemas need no checks here, and the compiler
+/// rejects other values.
 pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> Vec<Subschema<'s>> {
     let Some((location, container)) = location_of(keyword) else { return Vec::new() };
     let pointer = join(pointer, keyword);
@@ -69,9 +69,9 @@ pub(crate) fn subschemas<'s>(pointer: &str, keyword: &str, value: &'s Value) -> 
     found
 }
 
-/// Returns the location and the form of the subschemas of `keyword`, or `None` if it has no
-/// subschemas. The keywords of draft 2020-12 and draft-07 are treated alike, because a keyword that
-/// the dialect ignores does no harm in the preflight.
+/// Returns the parts of a value to which the subschemas of `keyword` apply, and the container of
+/// these subschemas. Returns `None` if `keyword` has no subschemas. Keywords of draft 2020-12 and
+/// draft-07 are treated alike: it does no harm to check a keyword that the dialect ignores.
 fn location_of(keyword: &str) -> Option<(InstanceLocation<'static>, SubschemaContainer)> {
     Some(match keyword {
         "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => {

@@ -31,8 +31,8 @@ fn id_of_the_root_is_ignored() {
     }
 }
 
-/// Behaviour S1: a reference to another document is an error with the reason. The document is not
-/// fetched.
+/// Behaviour S1: a reference to another document is an error that contains the reason. The document
+/// is not fetched.
 #[test]
 fn references_to_other_documents_are_rejected() {
     check_rejected(
@@ -117,8 +117,8 @@ fn references_to_other_documents_are_rejected() {
     );
 }
 
-/// A `$ref` in data such as `default`, or as the name of a property, is not a reference and must
-/// not be rejected.
+/// A `$ref` in data such as `default`, or a property with the name `$ref`, is not a reference. The
+/// schema must not be rejected.
 #[test]
 fn data_is_not_searched_for_references() {
     let schema = schema(json!({
@@ -129,7 +129,7 @@ fn data_is_not_searched_for_references() {
     assert!(schema.is_valid(&json!({"$ref": "http://example.com"})));
 }
 
-/// Behaviour S2: a small schema whose references expand exponentially is rejected before it is
+/// Behaviour S2: a small schema with references that expand exponentially is rejected before it is
 /// compiled.
 #[test]
 fn schema_bombs_are_rejected_before_compilation() {
@@ -189,9 +189,9 @@ fn expensive_patterns_are_rejected_or_bounded() {
     assert!(!backtracking.is_valid(&value));
 }
 
-/// The estimated number of states must not be too low for classes such as `\S`. With 9,000
-/// repetitions of a class, the expression must be rejected before it is compiled, with the fault
-/// `PatternsTooLarge`.
+/// The estimated number of states must not be too low for classes such as `\S`. An expression with
+/// 9,000 repetitions of a class is too large to compile, so it must be rejected earlier, with the
+/// fault `PatternsTooLarge`.
 #[test]
 fn state_estimates_of_classes_match_the_compiler() {
     for class in ["\\S", "[^\\s]", "[\\s\\S]", "\\W", "."] {
@@ -271,8 +271,8 @@ fn invalid_schema_is_rejected_with_the_pointer() {
     check_rejected(Value::Null, expect!["invalid schema at /: expected boolean or object, received null"]);
 }
 
-/// The schemas of many MCP servers contain type names of their programming language, such as `dict`
-/// in Python. The error must suggest the name in JSON Schema.
+/// The schemas of many MCP servers contain type names of a programming language, such as `dict` in
+/// Python. The error must suggest the type name of JSON Schema.
 #[test]
 fn type_of_another_language_is_rejected_with_a_suggestion() {
     check_rejected(

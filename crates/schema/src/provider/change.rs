@@ -1,4 +1,4 @@
-//! Reports of the differences between a schema and its provider schema.
+//! Reports of the differences between a schema and the schema derived for a provider.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::error::PointerDisplay;
 
-/// A difference between a schema and its [`ProviderSchema`](super::ProviderSchema).
+/// A difference between a schema and the [`ProviderSchema`](super::ProviderSchema) derived from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SchemaChange {
     /// The JSON pointer of the changed subschema in the original schema. The pointer of the root is
@@ -24,33 +24,33 @@ pub struct SchemaChange {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SchemaChangeKind {
-    /// The keyword was removed.
+    /// The keyword was removed, and its constraint is lost.
     Dropped,
-    /// The keyword was removed, and its constraint is stated in the `description` instead.
+    /// The keyword was removed. The `description` states its constraint instead.
     Described,
     /// The keyword, such as `oneOf`, became `anyOf`, so a value may match several alternatives.
     AnyOf,
-    /// The alternatives were merged into a single object with the properties of all alternatives.
+    /// The alternatives of a union were merged into a single object with the properties of all
+    /// alternatives.
     Flattened,
-    /// The schema had no `type`, so its type was derived from the other keywords.
+    /// The schema had no `type`. Its type was derived from its other keywords.
     TypeAssumed,
-    /// The property was optional and nullable. It became required, and `null` stands for an absent
+    /// The property was optional and nullable. It is required now, and `null` stands for an absent
     /// property.
     NullForAbsent,
-    /// The property was optional and nullable. `null` is no longer allowed, so the property must be
-    /// absent instead.
+    /// The property was optional and nullable. It is still optional, but `null` is not allowed any
+    /// more.
     AbsentForNull,
-    /// Some values that are valid for the original schema are no longer allowed.
+    /// Some values that are valid for the original schema are not allowed any more.
     Narrowed,
     /// The text of the keyword, such as a long `description`, was shortened.
     Shortened,
-    /// The subschema is recursive, too deep or too large, so it was replaced by a schema for any
-    /// value of its type.
+    /// The subschema is recursive, too deep or too large. It was replaced by a schema for any value
+    /// of its type.
     Unexpanded,
-    /// The keyword has no counterpart in strict mode, so the whole schema is sent without strict
-    /// mode.
+    /// The keyword has no counterpart in strict mode. The whole schema is sent without strict mode.
     NotStrict {
-        /// The reason why the keyword has no counterpart, as text.
+        /// The reason why the keyword has no counterpart in strict mode.
         reason: String,
     },
 }

@@ -1,23 +1,24 @@
-//! Constraints that a provider does not support, written as text into descriptions.
+//! Constraints that a provider does not support, as text in descriptions.
 
 use serde_json::{Map, Value};
 
 use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, is_assertion};
 
-/// The maximum length of the text of one constraint, in bytes. Longer constraints are dropped.
+/// The maximum length of a constraint as text, in bytes. Longer constraints are dropped.
 const MAX_NOTE_BYTES: usize = 200;
 
-/// Constraints, such as `minLength: 1`, to append to the description of a schema.
+/// Constraints as text, such as `minLength: 1`. They are appended to the description of a schema.
 #[derive(Default)]
 pub(super) struct DescriptionNotes(Vec<String>);
 
 impl DescriptionNotes {
-    /// Adds the constraint `keyword: value` as a note if it is short and contains no references.
-    /// Returns the change to report: the constraint is described or dropped.
+    /// Adds the text `keyword: value` to the notes if it is short and contains no references.
+    /// Returns a change of the kind `Described`, or `Dropped` if the text was not added.
     pub(super) fn add(&mut self, at: &str, keyword: &str, value: &Value) -> SchemaChange {
         let text = format!("{keyword}: {value}");
-        // A model cannot read a reference in a note, because its target is not in the note.
+        // A model cannot resolve a reference in a note, because the note does not contain its
+        // target.
         let is_short = text.len() <= MAX_NOTE_BYTES && !text.contains("\"$ref\"");
         self.0.extend(is_short.then_some(text));
         SchemaChange::new(
@@ -41,8 +42,8 @@ impl DescriptionNotes {
     }
 }
 
-/// Returns the annotations of `flat`: its `title`, and its `description` with `notes`. Other
-/// annotations, such as `default`, become notes and are added to `changes`.
+/// Returns the annotations of a derived schema: the `title` of `flat`, and its `description` with
+/// `notes`. Other annotations, such as `default`, are added to the notes and reported in `changes`.
 pub(super) fn annotations(
     flat: &FlatSchema<'_>,
     mut notes: DescriptionNotes,
@@ -60,7 +61,8 @@ pub(super) fn annotations(
     annotations
 }
 
-/// Returns `true` if `keyword` describes the schema itself and not its values, such as `$id`.
+/// Returns `true` if `keyword` is about the schema itself and not about its values, for example
+/// `$id`.
 pub(super) fn is_schema_metadata(keyword: &str) -> bool {
     matches!(keyword, "$schema" | "$id" | "$comment" | "$anchor" | "$dynamicAnchor" | "$vocabulary")
 }

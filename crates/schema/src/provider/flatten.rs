@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::super::reference::{Reference, join};
 use super::change::{SchemaChange, SchemaChangeKind};
 
-/// The maximum number of subschemas that are read for a provider schema. A subschema counts once
-/// per reference to it.
+/// The maximum number of subschemas that are read to derive one provider schema. A subschema counts
+/// once per reference to it.
 const MAX_SUBSCHEMAS: usize = 20_000;
 
-/// The maximum number of subschemas that are read if references are inlined. Further references are
-/// dropped.
+/// The maximum number of subschemas that are read by a derivation that inlines references. Further
+/// references are dropped.
 const MAX_INLINED_SUBSCHEMAS: usize = 12_000;
 
 /// Assertions: the keywords that restrict the valid values. All other keywords are annotations.
@@ -62,13 +62,13 @@ const ASSERTIONS: [&str; 42] = [
     "uniqueItems",
 ];
 
-/// Keywords with a meaning that depends on the properties declared beside them. For example,
-/// `additionalProperties` applies to all other properties.
+/// Keywords that depend on the properties declared beside them. For example, `additionalProperties`
+/// applies to all undeclared properties.
 const PROPERTY_DEPENDENT_KEYWORDS: [&str; 3] =
     ["additionalProperties", "unevaluatedProperties", "patternProperties"];
 
-/// Keywords with a meaning that depends on the tuple items declared beside them. For example,
-/// `items` of draft 2020-12 applies to all items after the tuple.
+/// Keywords that depend on the tuple items declared beside them. For example, `items` of draft
+/// 2020-12 applies to all items after the tuple.
 const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
 /// A keyword or a declared property of a schema, with its value.
@@ -76,13 +76,12 @@ const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "uneval
 pub(super) struct Entry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
-    /// For a keyword, the JSON pointer of the schema that contains it. For a property, the JSON
-    /// pointer of the property's schema.
+    /// The JSON pointer of the schema that contains the keyword, or of the property's schema.
     pub(super) at: Rc<str>,
 }
 
 /// A subschema merged with its `allOf`. It is either a reference with annotations only, or a schema
-/// without a reference.
+/// without references.
 #[derive(Clone, Default)]
 pub(super) struct FlatSchema<'s> {
     pub(super) at: Rc<str>,
@@ -90,20 +89,20 @@ pub(super) struct FlatSchema<'s> {
     pub(super) keywords: Vec<Entry<'s>>,
     pub(super) properties: Vec<Entry<'s>>,
     pub(super) required: Vec<&'s str>,
-    /// The JSON pointers of all reference targets merged into this schema.
+    /// The JSON pointers of all reference targets that were merged into this schema.
     pub(super) targets: Vec<Rc<str>>,
 }
 
-/// A converter for the subschemas of the document `root`. It merges a subschema with its `allOf`
-/// and with the target of its `$ref`.
+/// Merges subschemas of the document `root` with their `allOf` and with the targets of their
+/// references.
 pub(super) struct Flattener<'s> {
     root: &'s Value,
     /// Set if the document uses draft-07, which ignores all keywords beside a `$ref`.
     is_draft_7: bool,
-    /// The number of subschemas that may still be read.
+    /// The number of subschemas that may still be read for this provider schema.
     budget: Cell<usize>,
-    /// The changes for keywords that were dropped because they cannot be merged exactly. `None` if
-    /// the converter fails for such keywords.
+    /// The changes for dropped keywords, which could not be merged exactly. `None` in an exact
+    /// flattener, which fails for these keywords.
     dropped: Option<RefCell<Vec<SchemaChange>>>,
 }
 
@@ -112,7 +111,7 @@ pub(crate) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
 
-/// Returns `true` if `schema` is an object without assertions other than `required`.
+/// Returns `true` if `schema` is a JSON object with no assertions, or only with `required`.
 pub(super) fn is_requirement(schema: &Value) -> bool {
     let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
@@ -126,8 +125,8 @@ impl<'s> Flattener<'s> {
         Self { root, is_draft_7, budget: Cell::new(MAX_SUBSCHEMAS), dropped: None }
     }
 
-    /// Creates a flattener that drops keywords if they cannot be merged exactly. The first
-    /// occurrence of a keyword is kept.
+    /// Creates a flattener that drops keywords if they cannot be merged exactly. If a keyword or a
+    /// property occurs with different values, the first is kept.
     pub(super) fn lossy(root: &'s Value) -> Self {
         Self {
             budget: Cell::new(MAX_INLINED_SUBSCHEMAS),
@@ -136,15 +135,15 @@ impl<'s> Flattener<'s> {
         }
     }
 
-    /// Removes and returns the changes for the keywords that were dropped since the previous call.
-    /// An exact flattener drops none.
+    /// Removes and returns the changes for the keywords dropped since the previous call. The list
+    /// of an exact flattener is always empty.
     pub(super) fn changes(&self) -> Vec<SchemaChange> {
         self.dropped.as_ref().map(RefCell::take).unwrap_or_default()
     }
 
-    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf`. Its
-    /// `$ref` is merged too, unless all other keywords are annotations. In this case, the reference
-    /// is kept.
+    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf`. The
+    /// target of its `$ref` is merged too, except if all other keywords are annotations: then the
+    /// `$ref` is kept.
     pub(super) fn flatten(&self, at: &str, schema: &'s Value) -> Result<FlatSchema<'s>, SchemaChange> {
         let properties = schema.get("properties").and_then(Value::as_object).map_or(0, serde_json::Map::len);
         self.spend(at, 1 + properties / 8).or_else(|change| self.drop_or_fail(|| change, None))?;
@@ -183,8 +182,8 @@ impl<'s> Flattener<'s> {
         Ok(flat)
     }
 
-    /// Merges `other` into `flat`. Both apply to the same value. `keyword` is the keyword that
-    /// combines them; it is named in the error of an exact flattener.
+    /// Merges `other` into `flat`, a schema for the same value. The two were combined by `keyword`,
+    /// which the error of an exact flattener names.
     pub(super) fn merge(
         &self,
         flat: &mut FlatSchema<'s>,
@@ -198,8 +197,8 @@ impl<'s> Flattener<'s> {
                 lost,
             )
         };
-        // Keywords for all other properties or items, such as `additionalProperties`, would apply
-        // to a different set after the merge.
+        // `additionalProperties` and similar keywords apply to all undeclared properties or items.
+        // After the merge, they would apply to a different set.
         let [outside, inside] = [flat.dependent_keywords(&other), other.dependent_keywords(flat)];
         for entry in outside.iter().chain(&inside) {
             conflict(Some((&entry.at, entry.name)))?;
@@ -235,8 +234,9 @@ impl<'s> Flattener<'s> {
         self.resolve_reference(self.flatten(at, schema)?)
     }
 
-    /// Returns the JSON pointer of the target of `reference`, and the target. If the target is only
-    /// a `$ref`, this `$ref` is followed.
+    /// Returns the JSON pointer of the target of `reference`, and the target itself. A target with
+    /// `$ref` as its only keyword is followed further. Fails if a reference is an anchor or has no
+    /// target.
     pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
         let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
@@ -266,8 +266,8 @@ impl<'s> Flattener<'s> {
         Ok(described)
     }
 
-    /// Subtracts `cost` from the budget. Fails for the subschema at the JSON pointer `at` if the
-    /// budget is used up.
+    /// Subtracts `cost` from the budget. If the budget is used up, fails with a change for the
+    /// subschema at the JSON pointer `at`.
     fn spend(&self, at: &str, cost: usize) -> Result<(), SchemaChange> {
         let left = self.budget.get().checked_sub(cost);
         self.budget.set(left.ok_or_else(|| {
@@ -276,8 +276,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Fails with `obstacle` if this flattener is exact. If it is lossy, records `lost`, the JSON
-    /// pointer and the name of a dropped keyword.
+    /// Fails with `obstacle` if this flattener is exact. A lossy flattener succeeds, and records
+    /// `lost` as a dropped keyword: a JSON pointer and the keyword's name.
     fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,
@@ -315,7 +315,8 @@ impl<'s> FlatSchema<'s> {
         self.keywords.iter().find(|it| it.name == name)
     }
 
-    /// Removes and returns the keyword `name`, or returns `None` if this schema does not have it.
+    /// Removes and returns the keyword `name`. Returns `None` if this schema does not have the
+    /// keyword.
     pub(super) fn take(&mut self, name: &str) -> Option<Entry<'s>> {
         let index = self.keywords.iter().position(|it| it.name == name)?;
         Some(self.keywords.remove(index))
@@ -338,7 +339,8 @@ impl<'s> FlatSchema<'s> {
         self.properties.iter().find(|it| it.name == name)
     }
 
-    /// Returns the keywords of this schema whose meaning would change in a merge with `other`.
+    /// Returns the keywords of this schema that would apply to a different set of properties or
+    /// items after a merge with `other`.
     fn dependent_keywords(&self, other: &Self) -> Vec<Entry<'s>> {
         let mut names = Vec::new();
         if other.properties.iter().any(|it| self.property(it.name).is_none()) {

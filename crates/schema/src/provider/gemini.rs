@@ -1,4 +1,4 @@
-//! Derivation of schemas for Gemini's API, in the subset of OpenAPI 3.0 that it calls `Schema`.
+//! Derivation of schemas for Gemini's API, in its subset of OpenAPI 3.0.
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ const FORMATS: [(&str, &str); 5] = [
     ("number", "double"),
 ];
 
-/// Derives the schema for Gemini from `root`, and the list of changes.
+/// Returns the schema that is derived from `root` for Gemini, and the list of changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut flat = inline.read("", root);
@@ -29,8 +29,8 @@ pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     (Value::Object(output), inline.into_changes())
 }
 
-/// Merges the alternatives of the root `flat` into one object with the properties of all
-/// alternatives. A property is required if all alternatives require it.
+/// Merges the alternatives of unions at the root `flat` into one object with the properties of all
+/// alternatives. A property becomes required if all alternatives of a union require it.
 fn flatten_root<'s>(inline: &mut Inliner<'s>, flat: &mut FlatSchema<'s>) {
     let mut notes = Vec::new();
     while let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
@@ -76,8 +76,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     let mut notes = DescriptionNotes::default();
     if let Some(union) = flat.take("anyOf").or_else(|| flat.take("oneOf")) {
         let alternatives = alternatives(&union);
-        // Each alternative needs a type in Gemini's API, so alternatives that consist only of
-        // `required` become a note in the description.
+        // In Gemini's API, each alternative needs a type. Alternatives that only contain `required`
+        // have none, so their union becomes a note in the description.
         if !alternatives.iter().all(|(_, it)| is_requirement(it)) {
             return derive_any_of(inline, flat, &union, alternatives);
         }
@@ -100,7 +100,7 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
             vec!["object"]
         }
     };
-    // `number` includes `integer`, and `null` is expressed by `nullable`.
+    // `integer` is omitted beside `number`, which includes it. `nullable` replaces `null`.
     let is_sent = |name: &&str| *name != "null" && !(*name == "integer" && names.contains(&"number"));
     let output_types: Vec<_> = names.iter().copied().filter(is_sent).collect();
     let mut output = match output_types.as_slice() {
@@ -123,13 +123,13 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, mut flat: FlatSchema<'s>) -> Map<St
     output
 }
 
-/// Returns `true` if the declared type of `flat` is `object`.
+/// Returns `true` if `flat` declares the single type `object`.
 fn is_object(flat: &FlatSchema<'_>) -> bool {
     flat.keyword("type").is_some_and(|it| it.value == "object")
 }
 
-/// Derives a schema from the alternatives of `union`. Each alternative is merged with the
-/// assertions in `flat`, because they apply to all alternatives. A `null` alternative becomes
+/// Derives a schema for a union with the given `alternatives`. Each alternative is merged with the
+/// assertions of `flat`, because they apply to all alternatives. A `null` alternative becomes
 /// `nullable`.
 fn derive_any_of<'s>(
     inline: &mut Inliner<'s>,
@@ -138,7 +138,7 @@ fn derive_any_of<'s>(
     alternatives: Vec<(String, &'s Value)>,
 ) -> Map<String, Value> {
     let (nulls, mut others): (Vec<_>, Vec<_>) = alternatives.into_iter().partition(|(_, it)| is_null(it));
-    // An alternative `false` accepts no value, so it can be omitted.
+    // The alternative `false` accepts no value, so it can be omitted.
     others.retain(|(_, it)| *it != &Value::Bool(false));
     let mut is_nullable = !nulls.is_empty();
     let mut output = if others.len() > 1 {
@@ -170,7 +170,8 @@ fn derive_any_of<'s>(
     output
 }
 
-/// Returns `true` if `schema` accepts only `null`, and contains no other assertions.
+/// Returns `true` if `schema` accepts `null` and no other value, and has no assertions besides
+/// `type` and `const`.
 fn is_null(schema: &Value) -> bool {
     let allows_null = |(name, value): (&String, &Value)| match name.as_str() {
         "type" => value == "null",
@@ -192,8 +193,8 @@ fn null_schema(inline: &mut Inliner<'_>, flat: &FlatSchema<'_>) -> Map<String, V
     output
 }
 
-/// Derives the schema for a value of any type from `flat`. Gemini requires a type, so the result is
-/// an `anyOf` of several types.
+/// Derives a schema for values of any type from `flat`. Gemini requires a type, so the derived
+/// schema is an `anyOf` of several types.
 fn any_value_schema<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -212,7 +213,7 @@ fn any_value_schema<'s>(
     output
 }
 
-/// Derives the form of `flat` for values of the single type `name`.
+/// Derives the schema for those values of `flat` that have the type `name`.
 fn derive_single_type<'s>(
     inline: &mut Inliner<'s>,
     flat: &FlatSchema<'s>,
@@ -244,16 +245,16 @@ fn derive_single_type<'s>(
     output
 }
 
-/// The treatment of a keyword in a Gemini schema for a single type.
+/// The treatment of a keyword in the derivation of a Gemini schema with a single type.
 enum KeywordAction {
     /// The keyword is copied to the Gemini schema.
     Keep,
-    /// The keyword is omitted without a report, because it has no effect, or because other code
+    /// The keyword is omitted and not reported. Either it has no effect, or another function
     /// derives it.
     Skip,
-    /// The keyword is omitted, and reported as [`SchemaChangeKind::Dropped`].
+    /// The keyword is omitted, and is reported as [`SchemaChangeKind::Dropped`].
     Drop,
-    /// The keyword is moved to the description.
+    /// The keyword becomes a note in the description, or is dropped if it is too long.
     Describe,
 }
 
@@ -268,8 +269,8 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
             match entry.value {
                 Value::Bool(true) => KeywordAction::Skip,
-                // No note is added: models seldom write undeclared properties, and the note would
-                // distract them.
+                // Models seldom write undeclared properties, and a note about them would be a
+                // distraction.
                 Value::Bool(false) => KeywordAction::Drop,
                 _ => KeywordAction::Describe,
             }
@@ -278,8 +279,9 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
     }
 }
 
-/// Adds the values of `enum` or `const` to `rules`. Gemini supports only non-empty strings. Other
-/// values are omitted; if there are no non-empty strings, the keyword is moved to the description.
+/// Adds the values of `enum` or `const` to `rules`. Gemini supports only non-empty strings, so
+/// other values are omitted. Without any non-empty string, the keyword becomes a note in the
+/// description.
 fn add_enum(
     inline: &mut Inliner<'_>,
     flat: &FlatSchema<'_>,
@@ -305,8 +307,8 @@ fn add_enum(
     rules.insert("enum".to_owned(), json!(texts));
 }
 
-/// Derives the `items` of the array schema `flat`, which Gemini requires. The items of a tuple
-/// become alternatives, because Gemini has no tuples.
+/// Derives `items` for the array schema `flat`, because Gemini requires this keyword. Gemini has no
+/// tuples, so the items of a tuple become alternatives.
 fn items_schema<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Value {
     let tuple =
         flat.keyword("prefixItems").or_else(|| flat.keyword("items").filter(|it| it.value.is_array()));
@@ -345,7 +347,7 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
         }
         let schema = inline.derive_schema(&property.at, property.value);
         match properties.get_mut(property.name) {
-            // Several alternatives of the root may declare a property with this name.
+            // A property may occur twice, because several alternatives of the root declare it.
             Some(Value::Object(known)) => {
                 inline.report(&property.at, "type", SchemaChangeKind::AnyOf);
                 *known = union_of(std::mem::take(known), schema);
@@ -353,7 +355,8 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
             _ => drop(properties.insert(property.name.to_owned(), Value::Object(schema))),
         }
     }
-    // Gemini rejects names in `required` that are not declared.
+    // Gemini rejects undeclared names in `required`, so these properties are declared with any
+    // value.
     for name in &flat.required {
         if !properties.contains_key(*name) {
             inline.report(&flat.at, "required", SchemaChangeKind::Narrowed);
@@ -368,8 +371,8 @@ fn fill_object<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>, output: &mut
     }
 }
 
-/// Appends the alternative `part` to `each`. Alternatives must not be nested, so the alternatives
-/// of an `anyOf` in `part` are appended instead, each with the annotations of `part`.
+/// Appends the alternative `part` to `each`. Alternatives must not be nested: if `part` is an
+/// `anyOf`, its alternatives are appended instead, each with the other keywords of `part`.
 fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     let Some(Value::Array(parts)) = part.shift_remove("anyOf") else {
         each.push(Value::Object(part));
@@ -385,8 +388,7 @@ fn push_alternative(mut part: Map<String, Value>, each: &mut Vec<Value>) {
     }
 }
 
-/// Returns a schema for the values that `one` or `other` accepts. Two enums are merged into one
-/// enum.
+/// Returns a schema for all values that `one` or `other` accepts. Two enums are merged into one.
 fn union_of(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Map<String, Value> {
     if one == other {
         return one;

@@ -1,5 +1,4 @@
-//! Derivation of a schema without references and `allOf`: both are merged into the schema that
-//! contains them.
+//! Derivation of schemas without `$ref` and `allOf`. Both are merged into the schema around them.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -9,26 +8,26 @@ use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, Flattener, is_assertion};
 use super::json_types::types;
 
-/// The maximum nesting of subschemas in the derived schema. Deeper subschemas are reduced to their
-/// type, because models do not write values with more levels.
+/// The maximum nesting of subschemas in a derived schema. Models do not write values with more
+/// levels, so deeper subschemas are reduced to their type.
 const MAX_NESTING: usize = 16;
 
-/// The maximum size of the derived schema. The unit is one subschema, or 32 bytes of text in a
-/// subschema. Only a schema that inlines the same reference targets many times reaches this size.
+/// The maximum size of a derived schema. A subschema counts as 1, and so do 32 bytes of text in it.
+/// A schema reaches this size only by inlining the same reference targets many times.
 const MAX_SIZE: usize = 16_000;
 
-/// A function that derives one subschema. It calls [`Inliner::derive_schema`] or [`Inliner::emit`]
-/// for the nested subschemas.
+/// A function that derives one subschema for a provider. It calls [`Inliner::derive_schema`] or
+/// [`Inliner::emit`] for nested subschemas.
 pub(super) type Derive = for<'s> fn(&mut Inliner<'s>, FlatSchema<'s>) -> Map<String, Value>;
 
 /// The state of a derivation that inlines all references. Unsupported keywords are dropped and
-/// added to `changes`.
+/// reported in `changes`.
 pub(super) struct Inliner<'s> {
     pub(super) changes: Vec<SchemaChange>,
     flattener: Flattener<'s>,
     derive: Derive,
-    /// The JSON pointers of the reference targets that contain the current subschema. A reference
-    /// to any of these targets is recursive.
+    /// The JSON pointers of the reference targets around the current subschema. A reference to one
+    /// of these targets is recursive.
     enclosing_targets: Vec<Rc<str>>,
     nesting: usize,
     /// The part of [`MAX_SIZE`] that is still available.
@@ -48,14 +47,14 @@ impl<'s> Inliner<'s> {
         }
     }
 
-    /// Returns the derived form of `schema`, the subschema at the JSON pointer `at`.
+    /// Derives a schema from `schema`, the subschema at the JSON pointer `at`.
     pub(super) fn derive_schema(&mut self, at: &str, schema: &'s Value) -> Map<String, Value> {
         let flat = self.read(at, schema);
         self.emit(flat)
     }
 
-    /// Returns the derived form of `flat`, a subschema that is already merged with its reference
-    /// and its `allOf`.
+    /// Derives a schema from `flat`, a subschema that is already merged with its `allOf` and with
+    /// the target of its `$ref`.
     pub(super) fn emit(&mut self, mut flat: FlatSchema<'s>) -> Map<String, Value> {
         let targets = std::mem::take(&mut flat.targets);
         if targets.iter().any(|target| self.enclosing_targets.contains(target)) {
@@ -75,8 +74,8 @@ impl<'s> Inliner<'s> {
         output
     }
 
-    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf` and its
-    /// reference.
+    /// Returns `schema`, the subschema at the JSON pointer `at`, merged with its `allOf` and with
+    /// the target of its `$ref`.
     pub(super) fn read(&mut self, at: &str, schema: &'s Value) -> FlatSchema<'s> {
         let flat = self.flattener.resolve(at, schema);
         self.changes.extend(self.flattener.changes());
@@ -86,8 +85,8 @@ impl<'s> Inliner<'s> {
         })
     }
 
-    /// Merges `other` into `flat`. Both apply to the same value. `keyword` is the keyword that
-    /// combines them; it is named in the reported changes.
+    /// Merges `other` into `flat`, a schema for the same value. The two were combined by `keyword`,
+    /// which is named in a change if the merge is too large.
     pub(super) fn merge(&mut self, flat: &mut FlatSchema<'s>, other: FlatSchema<'s>, keyword: &str) {
         let size = |it: &FlatSchema<'_>| it.properties.len() + it.keywords.len() + 1;
         if !self.spend(size(flat) * size(&other) / 64) {
@@ -99,21 +98,21 @@ impl<'s> Inliner<'s> {
         self.changes.extend(merged.err());
     }
 
-    /// Returns the reported changes without duplicates. A subschema that is inlined twice reports
-    /// its changes twice.
+    /// Returns the reported changes without duplicates, because a subschema that is inlined twice
+    /// reports its changes twice.
     pub(super) fn into_changes(self) -> Vec<SchemaChange> {
         let mut known = HashSet::new();
         self.changes.into_iter().filter(|change| known.insert(change.clone())).collect()
     }
 
-    /// Subtracts `cost` from the remaining size. Returns `false` if the maximum size is exceeded.
+    /// Subtracts `cost` from the remaining size. Returns `false` if less than `cost` remains.
     fn spend(&mut self, cost: usize) -> bool {
         let left = self.remaining_size.checked_sub(cost);
         self.remaining_size = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Reports all assertions of `flat` that are lost because the subschema is reduced to its type.
+    /// Reports the assertions of `flat` that are lost when `flat` is reduced to its type.
     fn report_unexpanded(&mut self, flat: &FlatSchema<'s>) {
         let rules = flat.keywords.iter().filter(|it| is_assertion(it.name) && it.name != "type");
         self.changes.extend(rules.map(|it| SchemaChange::new(&it.at, it.name, SchemaChangeKind::Unexpanded)));
@@ -131,15 +130,15 @@ impl<'s> Inliner<'s> {
     }
 }
 
-/// Returns a schema for strings, numbers, booleans and objects. It stands for any value in schemas
-/// for providers that require a type.
+/// Returns a schema for strings, numbers, booleans and objects. Gemini requires a type, so this
+/// schema stands for any value.
 pub(super) fn any_value() -> Value {
     let each = ["string", "number", "boolean", "object"].map(|name| json!({"type": name}));
     json!({"anyOf": each})
 }
 
-/// Returns a schema for any value of the type of `flat`. It replaces a subschema that is not
-/// inlined.
+/// Returns a schema for any value of the same type as `flat`. It replaces a subschema that is not
+/// expanded.
 fn any_of_its_type(flat: &FlatSchema<'_>) -> Map<String, Value> {
     let described = flat.keyword("description").map(|it| (it.name.to_owned(), it.value.clone()));
     let mut output: Map<_, _> = described.into_iter().collect();
@@ -159,7 +158,7 @@ fn any_of_type(name: &str) -> Value {
     if name == "array" { json!({"type": name, "items": any_value()}) } else { json!({"type": name}) }
 }
 
-/// Returns the size of `flat` without its nested subschemas, in the unit of [`MAX_SIZE`].
+/// Returns the size of `flat` without nested subschemas, in the unit of [`MAX_SIZE`].
 fn size_of(flat: &FlatSchema<'_>) -> usize {
     let is_text = |name: &str| {
         matches!(name, "enum" | "const" | "default" | "examples" | "description" | "title" | "pattern")

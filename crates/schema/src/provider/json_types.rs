@@ -5,15 +5,15 @@ use serde_json::Value;
 use super::change::SchemaChange;
 use super::flatten::FlatSchema;
 
-/// The JSON types that a schema allows.
+/// The JSON types that a schema allows, declared or assumed.
 pub(super) struct Types<'s> {
     pub(super) names: Vec<&'s str>,
-    /// Set if the schema declares no types, so they were derived from its other keywords.
+    /// Set if the schema does not declare types, so that `names` was derived from other keywords.
     pub(super) is_assumed: bool,
 }
 
-/// Returns the types of the values that are valid for `flat`. Fails if the types cannot be
-/// determined, or if no value is valid.
+/// Returns the types of the values that are valid for `flat`. Fails if the types cannot be derived,
+/// or if no value is valid.
 pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange> {
     let declared: Option<Vec<&str>> = match flat.keyword("type").map(|it| it.value) {
         Some(Value::String(name)) => Some(vec![name]),
@@ -39,8 +39,8 @@ pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange
     Ok(Types { names, is_assumed: false })
 }
 
-/// Returns the values that `enum` or `const` of `flat` allows, or `None` if `flat` has neither. If
-/// it has both, only values in both are returned.
+/// Returns the values in the `enum` or `const` of `flat`, or `None` if `flat` has neither. If
+/// `flat` has both, returns the `const` value if the `enum` contains it, and no value otherwise.
 pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
     match flat.keyword("const") {
@@ -52,7 +52,7 @@ pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     }
 }
 
-/// Returns `true` if `value` has the JSON Schema type `name`.
+/// Returns `true` if `value` has the JSON Schema type `name`. `3.0` is an `integer` and a `number`.
 pub(super) fn is_of(value: &Value, name: &str) -> bool {
     let is_whole = || value.as_f64().is_some_and(|number| number.fract() == 0.0);
     match name {
@@ -62,8 +62,8 @@ pub(super) fn is_of(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Returns the JSON Schema types of `values` without duplicates. If any number has a fraction, the
-/// type of all numbers is `number`; if none has, it is `integer`.
+/// Returns the JSON Schema types of `values` without duplicates. If at least one number has a
+/// fraction, all numbers count as `number`, otherwise as `integer`.
 fn distinct_types(values: &[&Value]) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     let has_fraction = values.iter().any(|value| value.is_number() && !is_of(value, "integer"));
@@ -90,8 +90,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the JSON Schema type that the keywords of `flat` constrain, or `None` if they constrain
-/// different types or none.
+/// Returns the only JSON Schema type that the keywords of `flat` constrain. Returns `None` if they
+/// constrain no type or several types.
 fn assumed_type(flat: &FlatSchema<'_>) -> Option<&'static str> {
     let is_object = !flat.properties.is_empty() || !flat.required.is_empty();
     let mut subjects = flat.keywords.iter().filter_map(|it| constrained_type(it.name));
@@ -99,8 +99,8 @@ fn assumed_type(flat: &FlatSchema<'_>) -> Option<&'static str> {
     subjects.all(|it| it == first).then_some(first)
 }
 
-/// Returns the JSON Schema type that `keyword` constrains, or `None` if it does not depend on the
-/// type. Values of other types are always valid for this keyword.
+/// Returns the JSON Schema type that `keyword` constrains. The keyword has no effect on values of
+/// other types. Returns `None` for a keyword that applies to all types, such as `enum`.
 pub(super) fn constrained_type(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

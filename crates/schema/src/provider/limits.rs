@@ -6,28 +6,29 @@ use serde_json::{Map, Value};
 
 use super::change::SchemaChange;
 
-/// The maximum number of properties of all objects together.
+/// The maximum number of properties in all objects of a schema.
 const MAX_PROPERTIES: usize = 5_000;
 
-/// The maximum number of nested objects and arrays, including the root.
+/// The maximum nesting of objects and arrays, including the root.
 const MAX_LEVELS: usize = 10;
 
-/// The maximum number of values of all enums together.
+/// The maximum number of values in all enums of a schema.
 const MAX_ENUM_VALUES: usize = 1_000;
 
-/// The maximum total number of characters in the names of properties and definitions, in enum
-/// values and in constants.
+/// The maximum number of characters in all property names, definition names, enum values and
+/// constants of a schema.
 const MAX_CHARACTERS: usize = 120_000;
 
-/// The number of values above which an enum must also stay within [`MAX_LARGE_ENUM_CHARACTERS`].
+/// The maximum number of values in an enum without a limit of its own. A larger enum must stay
+/// within [`MAX_LARGE_ENUM_CHARACTERS`].
 const LARGE_ENUM_VALUES: usize = 250;
 
-/// The maximum total number of characters in the values of an enum with more than
-/// [`LARGE_ENUM_VALUES`] values.
+/// The maximum number of characters in all values of an enum with more than [`LARGE_ENUM_VALUES`]
+/// values.
 const MAX_LARGE_ENUM_CHARACTERS: usize = 15_000;
 
 /// Checks the strict schema `root` against the size limits. Fails with a change that names the
-/// exceeded limit.
+/// first exceeded limit.
 pub(super) fn check(root: &Value) -> Result<(), SchemaChange> {
     let mut size = Size::default();
     size.add(root);
@@ -82,12 +83,12 @@ impl Size {
     }
 }
 
-/// A computation of the maximum nesting of objects and arrays. A recursive reference is followed
-/// once.
+/// Computes the maximum nesting of objects and arrays in a strict schema. A recursive reference is
+/// followed once.
 struct Depth<'s> {
     root: &'s Value,
-    /// The nesting of each definition in `$defs`, by name. It is 0 while it is being computed,
-    /// which ends a recursion.
+    /// The nesting of each definition in `$defs`, by the name of the definition. The value is 0
+    /// during its computation, so a recursive reference adds no levels.
     known: HashMap<&'s str, usize>,
 }
 
@@ -117,7 +118,7 @@ fn character_count(value: &Value) -> usize {
     value.as_str().map_or(0, |text| text.chars().count())
 }
 
-/// Returns the nested subschemas of the strict schema `schema`, except those in `$defs`.
+/// Returns the direct subschemas of the strict schema `schema`, except those in `$defs`.
 fn children(schema: &Value) -> impl Iterator<Item = &Value> {
     let properties = members(schema, "properties").into_iter().flat_map(Map::values);
     let alternatives = schema.get("anyOf").and_then(Value::as_array);

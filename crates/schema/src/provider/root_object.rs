@@ -1,4 +1,4 @@
-//! Derivation of the root that OpenAI accepts without `strict: true`: an object without
+//! Derivation of the root schema that OpenAI accepts without `strict: true`: an object without
 //! alternatives.
 
 use serde_json::{Map, Value, json};
@@ -14,8 +14,8 @@ use super::flatten::is_assertion;
 /// keywords.
 const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
-/// Derives the schema for OpenAI from `root`, and appends the differences to `changes`. A boolean
-/// `root` and a `root` without [`REJECTED_KEYWORDS`] are returned unchanged.
+/// Returns the schema that is derived from `root` for OpenAI, and appends its changes to `changes`.
+/// A boolean `root`, and a `root` without [`REJECTED_KEYWORDS`], is not changed.
 pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     let as_given = |changes| ProviderSchema { value: root.clone(), is_strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };
@@ -34,7 +34,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     union.drop_additional_properties(members, &mut value);
     std::mem::take(&mut union.notes).describe(&mut value);
     let value = Value::Object(value);
-    // This fails if a reference points into a keyword that was removed.
+    // There is no graph if a remaining reference points into a keyword that was removed.
     if preflight::graph(&value).is_some() {
         return ProviderSchema { value, is_strict: false, changes: union.changes };
     }
@@ -46,11 +46,11 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     }
 }
 
-/// The object schema in progress, with the properties of all alternatives of the root.
+/// The object under construction, with the properties of all alternatives of the root.
 struct Union<'s> {
     root: &'s Value,
     changes: Vec<SchemaChange>,
-    /// The properties, each with its distinct schemas from all alternatives.
+    /// The properties, each with all distinct schemas that the alternatives declare for it.
     properties: Vec<(&'s str, Vec<&'s Value>)>,
     required: Vec<&'s str>,
     notes: DescriptionNotes,
@@ -58,7 +58,8 @@ struct Union<'s> {
 
 impl<'s> Union<'s> {
     /// Adds the keywords of `schema`, a part of the root at the JSON pointer `at`. `is_certain` is
-    /// set outside of alternatives; only there, `required` applies to the whole object.
+    /// `false` in alternatives: their `required` is ignored, because it does not apply to the whole
+    /// object.
     fn add(&mut self, at: &str, schema: &'s Map<String, Value>, is_certain: bool) {
         for (keyword, value) in schema {
             match (keyword.as_str(), value) {
@@ -83,8 +84,8 @@ impl<'s> Union<'s> {
                     }
                     self.add_all(&join(at, keyword), alternatives, false);
                 }
-                // Other keywords of the root are copied later, and the type of the root is always
-                // `object`.
+                // The type of the derived root is always `object`. Other keywords of the root are
+                // copied later.
                 ("type", types) if !is_object(types) => {
                     self.changes.push(SchemaChange::new(at, keyword, SchemaChangeKind::Dropped));
                 }
@@ -106,8 +107,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Adds the keywords of the target of `reference`. The preflight has already rejected
-    /// unresolved and recursive references.
+    /// Adds the keywords of the target of `reference`. The preflight has already rejected infinite
+    /// recursion and references without a target.
     fn add_target(&mut self, reference: &str, is_certain: bool) {
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else {
             self.changes.push(SchemaChange::new("", "$ref", SchemaChangeKind::Dropped));
@@ -137,8 +138,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Drops `additionalProperties` from `output` if alternatives added properties that `root` does
-    /// not declare.
+    /// Removes `additionalProperties` from `output` if there are properties that `root` itself does
+    /// not declare. The keyword would apply to fewer properties than in `root`.
     fn drop_additional_properties(&mut self, root: &Map<String, Value>, output: &mut Map<String, Value>) {
         let own = root.get("properties").and_then(Value::as_object);
         let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));
@@ -149,7 +150,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Returns a copy of `root` with the collected properties and without [`REJECTED_KEYWORDS`].
+    /// Returns a copy of `root` with the properties of all alternatives, and without
+    /// [`REJECTED_KEYWORDS`].
     fn build_object(&self, root: &Map<String, Value>) -> Map<String, Value> {
         let property = |(name, schemas): &(&str, Vec<&Value>)| {
             let schema =

@@ -1,4 +1,5 @@
-//! Reduced schemas for small models, with inlined references and useful keywords only.
+//! Derivation of reduced schemas for small models, with inlined references and without keywords
+//! that models do not need.
 
 use serde_json::{Map, Value, json};
 
@@ -8,14 +9,15 @@ use super::description_notes::is_schema_metadata;
 use super::flatten::{Entry, FlatSchema};
 use super::inline::Inliner;
 
-/// The maximum length of a description, in bytes. Longer descriptions are cut.
+/// The maximum length of a description in the reduced schema, in bytes. Longer descriptions are
+/// cut.
 const MAX_DESCRIPTION_BYTES: usize = 300;
 
-/// The text appended to a description that is cut within a sentence.
+/// The text appended to a description that is cut in the middle of a sentence.
 const ELLIPSIS: &str = "…";
 
-/// Keywords that are copied unchanged, because they help small models or because constrained
-/// decoding enforces them.
+/// Keywords that are copied unchanged. They help small models, or constrained decoding enforces
+/// them.
 const KEPT_KEYWORDS: [&str; 17] = [
     "type",
     "enum",
@@ -36,11 +38,12 @@ const KEPT_KEYWORDS: [&str; 17] = [
     "uniqueItems",
 ];
 
-/// Derives the reduced form of `root`, and the list of changes.
+/// Returns the reduced schema that is derived from `root` for small models, and the list of
+/// changes.
 pub(super) fn derive(root: &Value) -> (Value, Vec<SchemaChange>) {
     let mut inline = Inliner::new(root, derive_flat);
     let mut output = inline.derive_schema("", root);
-    // The schema of a tool without arguments keeps its empty `properties`.
+    // An object root always has `properties`, even for a tool without arguments.
     if !["anyOf", "oneOf"].iter().any(|union| output.contains_key(*union)) {
         output.entry("properties").or_insert_with(|| json!({}));
     }
@@ -51,8 +54,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
     let mut output = Map::new();
     for entry in &flat.keywords {
         if let Some(value) = derive_keyword(inline, entry) {
-            // Draft-07 uses `items` for tuples. The derived schema has no `$schema`, so it needs
-            // the keyword of draft 2020-12.
+            // Draft-07 declares tuples in `items`. The derived schema has no `$schema`, so it needs
+            // `prefixItems`, the keyword of draft 2020-12.
             let is_tuple = entry.name == "items" && value.is_array();
             output.insert(if is_tuple { "prefixItems" } else { entry.name }.to_owned(), value);
         }
@@ -67,7 +70,8 @@ fn derive_flat<'s>(inline: &mut Inliner<'s>, flat: FlatSchema<'s>) -> Map<String
     output
 }
 
-/// Derives the value of the keyword `entry`. Returns `None` if the keyword is omitted.
+/// Derives the value of the keyword `entry` for the reduced schema. Returns `None` if the keyword
+/// is omitted.
 fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Value> {
     let at = join(&entry.at, entry.name);
     match (entry.name, entry.value) {
@@ -81,7 +85,7 @@ fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Val
             )
         }
         ("items" | "additionalProperties", Value::Object(_)) => {
-            // An empty schema allows any value, as does a missing keyword.
+            // An empty schema allows any value, and so does a schema without the keyword.
             Some(inline.derive_schema(&at, entry.value)).filter(|it| !it.is_empty()).map(Value::Object)
         }
         ("items" | "additionalProperties", Value::Bool(true)) => None,
@@ -94,7 +98,7 @@ fn derive_keyword<'s>(inline: &mut Inliner<'s>, entry: &Entry<'s>) -> Option<Val
     }
 }
 
-/// Returns `true` if `entry` is a `format` for the width of a number, such as `int64`.
+/// Returns `true` if `entry` is a `format` that only states the width of a number, such as `int64`.
 fn is_machine_format(entry: &Entry<'_>) -> bool {
     let kinds = ["int", "uint", "float", "double"];
     entry.name == "format"
@@ -102,7 +106,7 @@ fn is_machine_format(entry: &Entry<'_>) -> bool {
 }
 
 /// Shortens the description `text` to [`MAX_DESCRIPTION_BYTES`], at the end of a sentence if
-/// possible. Reports the change.
+/// possible. Reports a change if the text was too long.
 fn shorten_description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) -> Value {
     if text.len() <= MAX_DESCRIPTION_BYTES {
         return Value::from(text);
@@ -111,7 +115,7 @@ fn shorten_description(inline: &mut Inliner<'_>, entry: &Entry<'_>, text: &str) 
     let start =
         text.get(..text.floor_char_boundary(MAX_DESCRIPTION_BYTES - ELLIPSIS.len())).unwrap_or_default();
     let ends = [". ", ".\n", "\n\n"].map(|end| start.rfind(end).map(|at| at + 1));
-    // A full stop near the beginning is usually part of an abbreviation.
+    // A full stop in the first third usually belongs to an abbreviation.
     let end = ends.into_iter().flatten().max().filter(|end| *end > MAX_DESCRIPTION_BYTES / 3);
     let whole = end.and_then(|end| start.get(..end)).map(str::trim_end);
     Value::from(whole.map_or_else(|| format!("{start}{ELLIPSIS}"), str::to_owned))
@@ -134,8 +138,8 @@ fn derive_properties<'s>(inline: &mut Inliner<'s>, flat: &FlatSchema<'s>) -> Map
     properties
 }
 
-/// Removes `null` from the values that `schema` allows, unless it is the only one. Returns `true`
-/// if `null` was removed.
+/// Removes `null` from the types, alternatives and values that `schema` allows, unless only `null`
+/// is allowed. Returns `true` if `null` was removed.
 fn remove_null(schema: &mut Map<String, Value>) -> bool {
     let is_null = |it: &Value| it == &json!({"type": "null"}) || it == "null";
     let options = schema.get("enum").and_then(Value::as_array);
@@ -163,8 +167,8 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list of types or alternatives under `key` by its only element `only`. If `only` is
-/// an object with a keyword that `schema` has too, except `description`, the list is kept.
+/// Replaces the list under `key`, with `only` as its single type or alternative, by `only`. The
+/// list is kept if `only` is an object with a keyword that `schema` also has, except `description`.
 fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

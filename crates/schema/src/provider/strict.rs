@@ -13,12 +13,12 @@ use super::flatten::{Entry, FlatSchema, Flattener, is_requirement};
 use super::json_types::{Types, types};
 use super::limits;
 
-/// The maximum nesting of subschemas during the derivation. OpenAI's limit is 10 levels of objects,
-/// but `anyOf` nests without adding a level.
+/// The maximum nesting of subschemas in a derivation. It is higher than OpenAI's limit of 10 levels
+/// of objects, because `anyOf` nests without adding a level.
 const MAX_NESTING: usize = 32;
 
-/// Derives the strict form of `root`, and the list of changes. If there is no strict form, fails
-/// with the change that prevents it.
+/// Returns the strict schema that is derived from `root`, and the list of changes. If `root` has no
+/// strict form, fails with the change that prevents it.
 pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaChange> {
     let mut strict = Strict::new(root);
     let mut output = strict.derive_root(root)?;
@@ -34,16 +34,17 @@ pub(super) fn derive(root: &Value) -> Result<(Value, Vec<SchemaChange>), SchemaC
     Ok((output, strict.changes))
 }
 
-/// The state of a derivation. Each reference target becomes a definition in `$defs`.
+/// The state of the derivation of a strict schema. Each reference target becomes a definition in
+/// `$defs`.
 struct Strict<'s> {
     flattener: Flattener<'s>,
     changes: Vec<SchemaChange>,
-    /// The names of the definitions, by the JSON pointers of the original subschemas.
+    /// The names of the definitions, by the JSON pointers of their original subschemas.
     names: HashMap<String, String>,
-    /// The definition names that are already in use.
+    /// All definition names in use. A new definition needs a different name.
     taken: HashSet<String>,
-    /// The definitions that are referenced but not derived yet: name, JSON pointer and original
-    /// subschema.
+    /// The definitions that are referenced but not derived yet: the name, the JSON pointer and the
+    /// original subschema of each.
     open: VecDeque<(String, String, &'s Value)>,
     nesting: usize,
 }
@@ -103,8 +104,8 @@ impl<'s> Strict<'s> {
         if names.len() == 1 || names.iter().all(|name| !matches!(*name, "object" | "array")) {
             return self.without_alternatives(&flat, &names, notes, false);
         }
-        // Each keyword constrains values of one type only, so one alternative per type accepts the
-        // same values.
+        // Each assertion constrains one type only, so an `anyOf` with one alternative per type
+        // accepts the same values.
         let mut output = annotations(&flat, notes, &mut self.changes);
         let bare = flat.assertions_only();
         let alternatives = names
@@ -115,8 +116,8 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Derives the strict form of `flat`, which is a reference. Strict mode allows no other
-    /// keywords beside a `$ref`, so a reference with annotations becomes an `anyOf` with one
+    /// Derives the strict form of `flat`, a `$ref` with annotations at most. Strict mode allows no
+    /// keywords beside a `$ref`, so a `$ref` with annotations becomes an `anyOf` with one
     /// alternative.
     fn derive_reference(
         &mut self,
@@ -136,8 +137,8 @@ impl<'s> Strict<'s> {
     }
 
     /// Returns the name of the definition for `target`, the reference target at the JSON pointer
-    /// `pointer`. The first call schedules the derivation of the definition. The name is the last
-    /// token of `pointer`, made unique.
+    /// `pointer`. The name is the last token of `pointer`, made unique. The first call for a target
+    /// schedules the derivation of its definition.
     fn definition_name(&mut self, pointer: String, target: &'s Value) -> String {
         if let Some(name) = self.names.get(&pointer) {
             return name.clone();
@@ -157,11 +158,12 @@ impl<'s> Strict<'s> {
         name
     }
 
-    /// Removes `anyOf` or `oneOf` from `flat`, and returns it with its alternatives. Returns `None`
-    /// if `flat` has neither.
+    /// Removes `anyOf` or `oneOf` from `flat`, and returns the keyword and its alternatives.
+    /// Returns `None` if `flat` has neither.
     ///
-    /// If all alternatives consist of `required` only, `anyOf` becomes one of the `notes` instead,
-    /// because a strict schema requires all properties anyway. A `oneOf` of this kind is an error.
+    /// An `anyOf` whose alternatives only contain `required` becomes one of the `notes`, because a
+    /// strict schema requires all properties anyway. A `oneOf` of this kind is an error, and so is
+    /// a `oneOf` beside `anyOf`.
     fn take_union(
         &mut self,
         flat: &mut FlatSchema<'s>,
@@ -182,8 +184,8 @@ impl<'s> Strict<'s> {
         Ok(None)
     }
 
-    /// Derives an `anyOf` from the alternatives of `union`. Each alternative is merged with the
-    /// assertions in `flat`, because they apply to all alternatives.
+    /// Derives an `anyOf` for the `alternatives` of `union`. Each alternative is merged with the
+    /// assertions of `flat`, because they apply to all alternatives.
     fn derive_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -210,12 +212,13 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Moves the keyword `entry` to the description.
+    /// Adds the keyword `entry` to `notes`, the constraints for the description, and reports the
+    /// change.
     fn describe(&mut self, entry: &Entry<'s>, notes: &mut DescriptionNotes) {
         self.changes.push(notes.add(&entry.at, entry.name, entry.value));
     }
 
-    /// Reports the type of `flat` as a change if it was derived from other keywords.
+    /// Reports a change if the type of `flat` was derived from other keywords (`is_assumed`).
     fn note_assumed(&mut self, flat: &FlatSchema<'s>, is_assumed: bool) {
         if is_assumed {
             self.changes.push(SchemaChange::new(&flat.at, "type", SchemaChangeKind::TypeAssumed));

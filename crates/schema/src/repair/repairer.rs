@@ -1,4 +1,4 @@
-//! Repairs of nested values, derived from their validation errors.
+//! Repair of nested values, based on their validation errors.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
@@ -8,32 +8,32 @@ use super::super::validator::ERROR_BUDGET;
 use super::super::{Schema, text};
 use super::{Repair, RepairKind};
 
-/// The maximum number of validations for the repair of one value. Each attempt to repair an
+/// The maximum number of validations in the repair of one value. Each attempt to repair an
 /// alternative of a union takes at least one validation.
 const MAX_ATTEMPTS: usize = 100;
 
-/// A search for the repairs that make one value valid.
+/// A search for changes that make a value valid.
 pub(super) struct Repairer<'s> {
     schema: &'s Schema,
     attempts: usize,
-    /// The remaining cost budget of all validations together, in the unit of `Cost`.
+    /// The remaining budget for all validations in total, in the unit of `Cost`.
     budget: u64,
 }
 
-/// A single change that may make the value valid.
+/// A change to the string or `null` at `pointer` that may repair a validation error.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// Replaces a string by the JSON value that it contains.
+    /// Replace the string by `parsed`, the JSON value that it contains.
     Read { pointer: String, parsed: Value },
-    /// Removes a property with the value `null`.
+    /// Remove the property, because its value is `null`.
     Drop { pointer: String },
 }
 
-/// A possible way to repair one validation error.
+/// A way to repair one validation error.
 enum Remedy<'e> {
     Fix(Fix),
-    /// A union (`anyOf` or `oneOf`) without a valid alternative. `alternatives` contains the errors
-    /// of each alternative. All errors of one alternative must be repaired.
+    /// Repair all errors of one alternative of a union (`anyOf` or `oneOf`). `alternatives`
+    /// contains the errors of each alternative for the value at `pointer`.
     Union {
         pointer: &'e str,
         alternatives: &'e [Vec<ValidationError<'static>>],
@@ -45,8 +45,9 @@ impl<'s> Repairer<'s> {
         Self { schema, attempts: MAX_ATTEMPTS, budget: ERROR_BUDGET }
     }
 
-    /// Repairs all errors of `value` at or below the JSON pointer `scope`. Returns the repaired
-    /// value and its repairs, or `None` if an error cannot be repaired.
+    /// Repairs the errors of `value` at or below the JSON pointer `scope`. Returns the repaired
+    /// value and its repairs. Returns `None` if an error cannot be repaired, or if the limits of
+    /// this search are exceeded.
     pub(super) fn repair(&mut self, value: Value, scope: &str) -> Option<(Value, Vec<Repair>)> {
         self.attempts = self.attempts.checked_sub(1)?;
         if self.schema.is_too_deep(&value) {
@@ -65,9 +66,9 @@ impl<'s> Repairer<'s> {
         self.apply_and_repair(value.clone(), scope, fixes)
     }
 
-    /// Repairs the first union in `remedies`, using its first alternative that can be repaired.
-    /// Then repairs the remaining errors at or below `scope`. Returns the repaired value and its
-    /// repairs, or `None` if no alternative can be repaired.
+    /// Repairs the first union in `remedies` with its first alternative that can be repaired, and
+    /// then the remaining errors at or below `scope`. Returns the repaired value and its repairs,
+    /// or `None` if no alternative can be repaired.
     fn repair_union(
         &mut self,
         value: &Value,
@@ -88,8 +89,9 @@ impl<'s> Repairer<'s> {
         None
     }
 
-    /// Applies `fixes` to `value`, then repairs the remaining errors at or below `scope`. Returns
-    /// the repaired value and its repairs, or `None` if an error cannot be repaired.
+    /// Applies `fixes` to `value`, and then repairs the remaining errors at or below `scope`.
+    /// Returns the repaired value and its repairs. Returns `None` if an error cannot be repaired,
+    /// or if `fixes` change nothing.
     fn apply_and_repair(
         &mut self,
         mut value: Value,
@@ -122,7 +124,7 @@ impl<'e> Remedy<'e> {
     }
 }
 
-/// Returns the remedy for `error`, or `None` if it cannot be repaired.
+/// Returns the remedy for `error`, or `None` if the error cannot be repaired.
 fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remedy<'e>> {
     let pointer = error.instance_path().as_str();
     match (value.pointer(pointer)?, error.kind()) {
@@ -140,8 +142,9 @@ fn remedy_for<'e>(value: &Value, error: &'e ValidationError<'_>) -> Option<Remed
     }
 }
 
-/// Returns the fixes for `errors`, all errors of one alternative, or `None` if an error cannot be
-/// repaired. For a nested union, the fixes of its first repairable alternative are used.
+/// Returns the fixes for `errors`, the errors of one alternative. For a nested union, returns the
+/// fixes of its first alternative that can be repaired. Returns `None` if an error cannot be
+/// repaired.
 fn fixes_for(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> {
     let mut all = Vec::new();
     for error in errors {
@@ -155,8 +158,8 @@ fn fixes_for(value: &Value, errors: &[ValidationError<'_>]) -> Option<Vec<Fix>> 
     Some(all)
 }
 
-/// Applies `fix` to `value` and returns the repair. Returns `None` if the same fix was already
-/// applied, which happens if two keywords need it.
+/// Applies `fix` to `value` and returns the repair. Returns `None` if the fix was already applied,
+/// for example because two keywords require the same fix.
 fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     match fix {
         Fix::Read { pointer, parsed } => {
@@ -174,8 +177,8 @@ fn apply(value: &mut Value, fix: Fix) -> Option<Repair> {
     }
 }
 
-/// Parses `text` as JSON. Returns `None` if it is not JSON, if the result is again a string, or if
-/// it is an integer that would lose precision.
+/// Parses `text` as JSON. Returns `None` if it is not valid JSON, if it contains another string, or
+/// if it is an integer too large for 64 bits, which would lose precision.
 fn parse_non_string(text: &str) -> Option<Value> {
     let text = text.trim();
     let parsed = serde_json::from_str(text).ok().filter(|parsed: &Value| !parsed.is_string())?;
@@ -183,8 +186,8 @@ fn parse_non_string(text: &str) -> Option<Value> {
     (!(is_whole && parsed.is_f64())).then_some(parsed)
 }
 
-/// Returns `true` if `value` satisfies the failed keyword `kind`. Only `type`, `enum` and `const`
-/// are evaluated; the result is `false` for other keywords.
+/// Returns `true` if `value` would satisfy the failed keyword `kind`. Only `type`, `enum` and
+/// `const` are evaluated. Returns `false` for any other keyword.
 fn satisfies_keyword(value: &Value, kind: &Kind) -> bool {
     match kind {
         Kind::Type { kind: TypeKind::Single(wanted) } => has_type(value, JsonTypeSet::from(*wanted)),
@@ -205,7 +208,7 @@ fn is_member(value: &Value, pointer: &str) -> bool {
     parent.is_some_and(Value::is_object)
 }
 
-/// Returns `true` if the JSON pointer `pointer` is at or below `scope`.
+/// Returns `true` if the JSON pointer `pointer` is equal to `scope` or below it.
 fn is_within(scope: &str, pointer: &str) -> bool {
     pointer.strip_prefix(scope).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

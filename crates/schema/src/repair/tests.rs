@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use super::super::Schema;
 use super::{Repair, RepairPolicy, repair};
 
-/// Repairs `value` under the default policy, and checks the repaired value and the repairs. The
-/// strict policy must not change `value`.
+/// Repairs `value` under the default policy, and compares the repaired value and the repairs with
+/// `expected`. Also checks that the strict policy does not change `value`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: &Value, value: Value, expected: Expect) {
     let schema = Schema::new(schema.clone()).unwrap();
@@ -17,8 +17,7 @@ fn check(schema: &Value, value: Value, expected: Expect) {
     expected.assert_eq(&format!("{repaired}{lines}"));
 }
 
-/// Checks that the invalid `value` is returned unchanged and without repairs, because no repair is
-/// possible.
+/// Checks that the invalid `value` is returned unchanged and without repairs.
 fn check_not_repaired(schema: &Value, value: Value) {
     let schema = Schema::new(schema.clone()).unwrap();
     assert!(!schema.is_valid(&value), "{value}");
@@ -32,14 +31,14 @@ fn check_valid(schema: &Value, value: Value) {
     assert_eq!(repair(&schema, value.clone(), RepairPolicy::Default), (value, Vec::new()));
 }
 
-/// Returns the schema of an object with the required property `name`.
+/// Returns the schema of an object with the required property `name`, described by `schema`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn object_with(name: &str, schema: Value) -> Value {
     json!({"type": "object", "properties": {name: schema}, "required": [name]})
 }
 
-/// Behaviour B13: the default policy repairs `"3"` to 3 for an integer, the strict policy rejects
-/// it; `3.0` is an integer, `true` is not.
+/// Behaviour B13: for an integer, the default policy repairs `"3"` to 3, and the strict policy
+/// rejects it. `3.0` is an integer, but `true` is not.
 #[test]
 fn string_is_parsed_for_a_number() {
     let integer = object_with("x", json!({"type": "integer"}));
@@ -121,8 +120,8 @@ fn string_is_parsed_for_other_types() {
     check_not_repaired(&object_with("x", json!({"type": "string", "minLength": 2})), json!({"x": "3"}));
 }
 
-/// A string that contains a JSON object is parsed first. Then the strings in this object must be
-/// repaired too.
+/// A string with a JSON object is parsed first. Strings inside this object must then be repaired
+/// too.
 #[test]
 fn parsed_strings_are_repaired_recursively() {
     let schema = object_with("filter", object_with("limit", json!({"type": "integer"})));
@@ -163,7 +162,7 @@ fn value_is_repaired_completely_or_not_at_all() {
 }
 
 /// Behaviour B15: arguments inside a string or a wrapper object are unwrapped, and the repair is
-/// recorded; a valid call is never changed.
+/// recorded. A valid call is never changed.
 #[test]
 fn wrapped_arguments_are_unwrapped() {
     let integer = object_with("x", json!({"type": "integer"}));

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// The maximum time of a check in these tests. It is much longer than a bounded check takes, and
-/// much shorter than an unbounded check takes, even on a slow machine.
+/// The time limit for a check in these tests. On a slow machine, a check with a budget still takes
+/// much less time, and a check without a budget much more.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Validates and repairs `value`, and panics if this takes longer than [`TIMEOUT`]. Returns the
-/// violations as text, or `valid`.
+/// text of the violations, or `valid`.
 fn validate_in_time(schema: Value, value: &Value) -> String {
     let schema = Schema::new(schema).unwrap();
     let started = Instant::now();
@@ -59,8 +59,8 @@ fn errors_of_untagged_nested_unions_are_bounded() {
     );
 }
 
-/// Each definition refers twice to the next definition, so the cost doubles with each level of the
-/// value, although the schema is not recursive. The check must stop when its budget is used up.
+/// Each definition refers twice to the next definition. The schema is not recursive, but the cost
+/// doubles with each level of the value. The check must stop when its budget is used up.
 #[test]
 fn doubled_references_per_value_level_exceed_the_budget() {
     let mut definitions = Map::new();
@@ -193,8 +193,8 @@ fn long_names_are_shortened() {
     assert!(violations.to_string().len() <= 4_096);
 }
 
-/// The displayed text has at most 4 KiB, even for 20 long violations. It ends with the number of
-/// omitted violations.
+/// The text of a value's violations has at most 4 KiB, even for 20 long violations. It ends with
+/// the number of omitted violations.
 #[test]
 fn text_of_violations_is_bounded() {
     let names: Vec<_> = (0..20).map(|number| format!("{number:0>300}")).collect();
@@ -207,8 +207,9 @@ fn text_of_violations_is_bounded() {
     assert!(text.ends_with(&format!("\nand {} more", 20 - shown)), "{text}");
 }
 
-/// The validator uses stack space for each subschema on the path to the innermost value, so a long
-/// chain of references reduces the allowed depth of a value. No check may overflow the stack.
+/// The validator uses stack space for each subschema on the path to the innermost value, and a
+/// chain of references adds many subschemas per level. The allowed depth of a value must therefore
+/// decrease with the length of the chain.
 #[test]
 fn long_reference_chains_do_not_exhaust_the_stack() {
     let chain = |length: usize| {
@@ -230,8 +231,8 @@ fn long_reference_chains_do_not_exhaust_the_stack() {
 }
 
 /// Behaviour S3: the compiler follows nested references recursively, and each reference may lead to
-/// the deepest part of the document. Schemas that would overflow the stack in a debug build must be
-/// rejected.
+/// the deepest part of the document. A schema that would overflow the stack in a debug build must
+/// be rejected.
 #[test]
 fn deep_parts_with_references_to_each_other_are_rejected() {
     let linked = |definitions: usize, depth: usize| {
@@ -252,8 +253,8 @@ fn deep_parts_with_references_to_each_other_are_rejected() {
     }
 }
 
-/// The validator with a budget must ignore the same keywords as the original validator: those that
-/// only the other dialect defines.
+/// Each dialect has keywords that the other dialect ignores. The validator with a budget must
+/// ignore the same keywords as the original validator.
 #[test]
 fn metered_validator_ignores_keywords_of_the_other_dialect() {
     let no_schema = json!({"properties": {"a": 1}});

@@ -1,13 +1,13 @@
-//! Property tests of the internals of this crate, with generated schemas and values. The property
-//! tests of the public API are in the package `fuzz`.
+//! Property tests of this crate's internals, with generated schemas and values. The property tests
+//! of the public API are in the package `fuzz`.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::super::*;
 
-/// Generates JSON with few different keys and values, and with much nesting. It is often a schema,
-/// or a value that a generated schema accepts.
+/// Generates deeply nested JSON with few different keys and values. Many of the generated values
+/// are schemas, or are valid for a generated schema.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

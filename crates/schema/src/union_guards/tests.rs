@@ -143,8 +143,7 @@ fn all_violations_of_an_optional_object_are_listed() {
     .assert_eq(&violations.to_string());
 }
 
-/// Messages must describe the original schema, and never mention the `if`, `then` and `else` of a
-/// guard.
+/// Messages must describe the original schema, without the `if`, `then` and `else` of a guard.
 #[test]
 fn guards_do_not_appear_in_messages() {
     let point = json!({"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x", "y"]});

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use haft_schema::Schema;
 use haft_testing::example;
 
-/// Returns various schemas. Each of them accepts at least one value.
+/// Returns schemas of various kinds. Each schema accepts at least one value.
 fn schemas() -> Vec<Value> {
     let object = |properties: Value| {
         let required: Vec<_> = properties.as_object().unwrap().keys().cloned().collect();
@@ -47,8 +47,8 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// If a schema is incompatible with a consumer, no value of the schema may be valid for the
-/// consumer. Each schema must be compatible with itself.
+/// If a schema is incompatible with a consumer, its values must be invalid for the consumer. Each
+/// schema must be compatible with itself.
 #[test]
 fn values_of_incompatible_schemas_are_invalid() {
     let schemas: Vec<_> = schemas().into_iter().map(|value| Schema::new(value).unwrap()).collect();
@@ -67,8 +67,8 @@ fn values_of_incompatible_schemas_are_invalid() {
         for consumed in &schemas {
             if let Some(incompatibility) = produced.incompatibility(consumed, None) {
                 incompatibilities += 1;
-                // The value is also tested with the members that the consumer expects, if the
-                // producer allows additional members.
+                // If the producer allows additional members, also test the value with the members
+                // that the consumer expects.
                 let more = example(consumed).map_or_else(|_| value.clone(), |it| both(value.clone(), &it));
                 for value in [&value, &more].into_iter().filter(|it| produced.is_valid(it)) {
                     assert!(

@@ -10,7 +10,8 @@ use expect_test::{Expect, expect};
 use haft_schema::{Schema, SchemaChangeKind, SchemaLimits, SchemaTarget};
 use serde_json::{Map, Value, json};
 
-/// Checks the schema that is derived for OpenAI's strict mode, and the reported changes.
+/// Compares the schema that is derived from `schema` for OpenAI's strict mode, and the reported
+/// changes, with `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "keeps the callers short")]
 fn check(schema: Value, expected: Expect) {
     check_target(SchemaTarget::OpenAiStrict, schema, &expected);
@@ -29,8 +30,8 @@ fn check_target(target: SchemaTarget, schema: Value, expected: &Expect) {
     Schema::new(derived.value).unwrap();
 }
 
-/// Behaviour S4: in strict mode all properties are required, so `null` stands for an absent
-/// optional property.
+/// Behaviour S4: strict mode requires all properties, so `null` stands for an absent optional
+/// property.
 #[test]
 fn optional_properties_become_required_and_nullable() {
     check(
@@ -50,7 +51,7 @@ fn optional_properties_become_required_and_nullable() {
 }
 
 /// Behaviour S4: a schema with alternatives at the root cannot be strict. The alternatives are
-/// merged into one object with all properties.
+/// merged into one object with all their properties.
 #[test]
 fn root_with_alternatives_becomes_one_object() {
     check(
@@ -74,8 +75,8 @@ fn root_with_alternatives_becomes_one_object() {
     );
 }
 
-/// The most common use of `anyOf` at the root is to require at least one of several properties.
-/// Strict mode requires all properties, so the `anyOf` must become a note in the description.
+/// Most schemas with `anyOf` at the root use it to require at least one of several properties.
+/// Strict mode requires all properties, so this `anyOf` must become a note in the description.
 #[test]
 fn alternatives_of_required_become_a_note() {
     check(
@@ -99,8 +100,8 @@ fn alternatives_of_required_become_a_note() {
     );
 }
 
-/// Behaviour S4: `allOf` is merged into the enclosing schema. If this would change the meaning, the
-/// schema is sent without strict mode, and the reason is reported.
+/// Behaviour S4: `allOf` is merged into the schema around it. If the merge would change the
+/// meaning, the schema is sent without strict mode, and the reason is reported.
 #[test]
 fn all_of_is_merged_if_that_is_exact() {
     check(
@@ -162,8 +163,8 @@ fn one_of_becomes_any_of() {
     );
 }
 
-/// Behaviour S4: objects with arbitrary keys and values without a type have no strict form. The
-/// schema is sent without strict mode, and the reason is reported.
+/// Behaviour S4: objects with arbitrary keys and values without a type have no strict form. A
+/// schema with them is sent without strict mode, and the reason is reported.
 #[test]
 fn maps_and_untyped_values_are_not_strict() {
     check(
@@ -272,7 +273,8 @@ fn recursive_references_are_kept() {
     );
 }
 
-/// Behaviour S4: a schema exactly at a size limit of strict mode is strict; a larger schema is not.
+/// Behaviour S4: a schema at a size limit of strict mode is strict. A schema above the limit is
+/// not.
 #[test]
 fn strict_limits_are_checked() {
     let obstacle = |schema: Value| {
@@ -311,8 +313,8 @@ fn strict_limits_are_checked() {
     );
 }
 
-/// A small schema can double in size with each level when its references are expanded. The
-/// derivation must stop early.
+/// A small schema can double in size with each level of references that is expanded. The derivation
+/// of a strict schema must stop early.
 #[test]
 fn schema_bomb_is_not_strict() {
     let level = |level: usize| {

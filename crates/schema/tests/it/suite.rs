@@ -1,16 +1,17 @@
 //! Tests with the official JSON-Schema-Test-Suite.
 //!
-//! For each schema of the suite that compiles, the validation of every value must have the result
-//! that the suite lists. The snapshots list the schemas that are rejected on purpose, by the
-//! reason:
+//! The suite lists the result of each validation. For each of its schemas that compiles, all
+//! results must be equal. The snapshots list the schemas that are rejected on purpose, grouped by
+//! the reason:
 //!
 //! - `RemoteReference`: a reference to another document, or to a part of the same document by the
-//!   URI of its `$id`. Only `#`, `#/...` and `#name` are followed. So nothing is fetched, and
+//!   URI of its `$id`. Only `#`, `#/...` and `#name` are followed. Nothing is fetched, and
 //!   references have the same meaning everywhere.
-//! - `NestedId`: an `$id` below the root of a document with references, because it changes their
-//!   meaning. An `$id` in data, such as a value of an `enum`, is rejected too.
-//! - `DuplicateAnchor`: two equal anchors, which are distinguished only by nested `$id`s or by the
-//!   dynamic scope of `$dynamicRef`.
+//! - `NestedId`: an `$id` below the root of a document with references, because the `$id` changes
+//!   the meaning of the references. An `$id` in data, such as a value of an `enum`, is rejected
+//!   too.
+//! - `DuplicateAnchor`: two equal anchors, distinguished only by nested `$id`s or by the dynamic
+//!   scope of `$dynamicRef`.
 //! - `UnknownDialect`: a `$schema` other than draft 2020-12 and draft-07.
 
 use std::{collections::BTreeMap, fs, path::Path};
@@ -20,7 +21,7 @@ use haft_schema::{RepairPolicy, Schema, SchemaFault, repair};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The files of the suite that are skipped, with the reason.
+/// The skipped files of the suite, and the reason for each.
 const SKIPPED: [(&str, &str); 3] = [
     ("format", "formats are assertions here, not annotations; the folder `format` tests them"),
     ("idn-email", "not validated: requires Unicode tables"),
@@ -42,8 +43,8 @@ struct Test {
     valid: bool,
 }
 
-/// The results of the suite: the rejected schemas by reason, the values that were validated
-/// incorrectly, and the number of values that were validated correctly.
+/// The results of the suite: the rejected schemas by reason, the values with a wrong result, and
+/// the number of values with the right result.
 #[derive(Default)]
 struct Report {
     rejected: BTreeMap<String, Vec<String>>,

@@ -1,4 +1,4 @@
-//! The keywords that OpenAI's strict mode supports.
+//! The treatment of each keyword in OpenAI's strict mode.
 
 use super::super::super::preflight::pattern::backtracks;
 use super::super::flatten::Entry;
@@ -8,26 +8,27 @@ use super::super::json_types::constrained_type;
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
-/// The treatment of a keyword in a strict schema.
+/// The treatment of a keyword in the derivation of a strict schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeywordAction {
     /// The keyword is copied to the strict schema.
     Keep,
-    /// The keyword is omitted without a report, because it has no effect on the given types, or
-    /// because other code derives it.
+    /// The keyword is omitted and not reported. Either it has no effect on the types of the schema,
+    /// or another function derives it.
     Skip,
-    /// The keyword is moved to the description. The derived schema then allows more values than the
-    /// original, never fewer.
+    /// The keyword becomes a note in the description. Without the keyword, the strict schema allows
+    /// more values than the original, but never fewer.
     Describe,
-    /// The keyword has no strict form and cannot be omitted without changing the meaning of the
-    /// schema, so the schema has no strict form.
+    /// The whole schema is rejected for strict mode. The keyword has no strict form, and its
+    /// omission would change the meaning of the schema.
     Reject,
 }
 
 /// Returns the treatment of the keyword `entry` in a schema for values of the given `types`.
 ///
-/// If `has_optional` is set, absent optional properties are sent as `null`. `maxProperties` and
-/// `dependentRequired` would count these properties, so they are rejected.
+/// `has_optional` is set if the schema has optional properties. In strict mode, an absent optional
+/// property is sent as `null`. `maxProperties` and `dependentRequired` would count this property,
+/// so they are rejected.
 pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bool) -> KeywordAction {
     let is_about = |name: &str| types.contains(&name) || (name == "number" && types.contains(&"integer"));
     if constrained_type(entry.name).is_some_and(|name| !is_about(name)) {
@@ -37,7 +38,7 @@ pub(super) fn keyword_action(entry: &Entry<'_>, types: &[&str], has_optional: bo
     match entry.name {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minItems"
         | "maxItems" => KeywordAction::Keep,
-        // The regular expressions of strict mode have no look-around.
+        // Strict mode does not support look-around in regular expressions.
         "pattern" if !backtracks(text) => KeywordAction::Keep,
         "format" if FORMATS.contains(&text) => KeywordAction::Keep,
         "not" if types.iter().any(|name| matches!(*name, "object" | "array")) => KeywordAction::Reject,

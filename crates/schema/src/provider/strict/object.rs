@@ -1,4 +1,4 @@
-//! Derivation of strict schemas without alternatives.
+//! Derivation of strict schemas from schemas without alternatives.
 
 use serde_json::{Map, Value, json};
 
@@ -11,8 +11,8 @@ use super::Strict;
 use super::keywords::{KeywordAction, keyword_action};
 
 impl<'s> Strict<'s> {
-    /// Derives the strict form of `flat`, a schema without alternatives. `types` contains one type,
-    /// or several scalar types.
+    /// Derives the strict form of `flat`, a schema without alternatives. `types` contains a single
+    /// type, or several scalar types.
     pub(super) fn without_alternatives(
         &mut self,
         flat: &FlatSchema<'s>,
@@ -91,9 +91,9 @@ impl<'s> Strict<'s> {
     }
 }
 
-/// Fails if `flat` deliberately allows or requires undeclared properties. An object without
-/// declared properties counts as a map, except at the root, where it is the schema of a tool
-/// without arguments.
+/// Fails if `flat` allows undeclared properties explicitly, or requires an undeclared property.
+/// Also fails for an object without declared properties, because it is probably a map. At the root,
+/// this object is allowed: it is the schema of a tool without arguments.
 fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaChange> {
     const ANY_NAME: &str = "its properties may have any name";
     let others = ["additionalProperties", "unevaluatedProperties"].map(|name| flat.keyword(name));
@@ -115,8 +115,8 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
     Ok(())
 }
 
-/// Adds `enum` or `const` to `output`, without the values of other types than `types`. They are
-/// invalid anyway.
+/// Adds `enum` or `const` to `output`, without values of other types than `types`, which are
+/// invalid anyway. Fails if a value is an object or an array.
 fn add_enum(
     flat: &FlatSchema<'_>,
     types: &[&str],
@@ -134,8 +134,8 @@ fn add_enum(
     Ok(())
 }
 
-/// Returns `true` if the strict form `schema` accepts `null`. References are not followed, because
-/// adding `null` a second time does no harm.
+/// Returns `true` if the strict schema `schema` accepts `null`. References are not followed: a
+/// `null` behind a reference is not found, and a second `null` does no harm.
 fn accepts_null(schema: &Map<String, Value>) -> bool {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
         return alternatives.iter().filter_map(Value::as_object).any(accepts_null);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 const CASES: u32 = 200;
 
-/// Generates a schema that usually has a strict form.
+/// Generates a schema that has a strict form in most cases.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string"})),
@@ -49,8 +49,8 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns keywords with their values. They distinguish between a property with the value `null`
-/// and an absent property.
+/// Returns keywords and their values. Each keyword treats a property with the value `null`
+/// differently from an absent property.
 fn null_sensitive_keywords() -> Vec<(&'static str, Value)> {
     vec![
         ("anyOf", json!([{"required": ["a"]}, {"required": ["b"]}])),
@@ -75,8 +75,8 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
         let properties: Map<_, _> =
             properties.into_iter().map(|(name, part, _)| (name.to_owned(), part)).collect();
         let mut schema = json!({"type": "object", "properties": properties, "required": required});
-        // Most real schemas do not contain `additionalProperties`, so it is usually absent in these
-        // schemas too.
+        // Most real schemas do not contain `additionalProperties`, so the keyword is usually
+        // omitted here too.
         if others == Some(false) {
             schema["additionalProperties"] = json!(false);
         }
@@ -84,8 +84,8 @@ fn object(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = V
     })
 }
 
-/// A generator of values for a schema, as a model would write them. The objects for the parts of an
-/// `allOf` are merged, and `not` is ignored, so a value may be invalid.
+/// A generator of values for a schema, similar to the arguments written by a model. It merges the
+/// objects for the parts of an `allOf` and ignores `not`, so a generated value may be invalid.
 struct Writer<'s> {
     root: &'s Value,
     choices: std::iter::Cycle<std::slice::Iter<'s, Index>>,
@@ -151,8 +151,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the ways to write `value` for the strict schema `schema`, with `null` for absent
-/// properties. The list may be empty.
+/// Returns the forms in which a model can write `value` for the strict schema `schema`, with `null`
+/// for absent properties. The list may be empty.
 fn strict_forms(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_forms(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -201,7 +201,8 @@ fn close_objects(schema: &Value) -> Value {
     }
 }
 
-/// Combines each of `values` with each of `forms` by `add`. Returns at most 50 combinations.
+/// Combines each of `values` with each of `forms`, by calling `add`. Returns at most 50
+/// combinations.
 fn combine(values: &[Value], forms: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, form) in values.iter().flat_map(|value| forms.iter().map(move |form| (value, form))).take(50)
@@ -294,7 +295,7 @@ proptest! {
     }
 }
 
-/// Returns the reason why Gemini would reject `schema`, or `None` if it would accept it.
+/// Returns the reason for which Gemini would reject `schema`, or `None` if Gemini would accept it.
 fn gemini_error(schema: &Value) -> Option<String> {
     const ALWAYS: [&str; 5] = ["title", "description", "nullable", "type", "anyOf"];
     let about = |name: &str| match name {

@@ -1,4 +1,4 @@
-//! Tests of the targets to which every schema can be reduced, such as Gemini and small models.
+//! Tests of the targets with a derived form for every schema, such as Gemini and small models.
 
 use expect_test::expect;
 use haft_schema::{
@@ -9,8 +9,8 @@ use serde_json::{Map, json};
 
 use super::check_target;
 
-/// Returns the schema of an order, as it is derived from a Pydantic model or from a Rust type with
-/// `Option`.
+/// Returns the schema of an order, in the form that Pydantic or a Rust type with `Option`
+/// generates.
 fn order() -> serde_json::Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -67,8 +67,8 @@ fn schema_of_a_typical_order() {
     );
 }
 
-/// A recursive `$ref` is inlined once. The reference inside its target becomes a schema for any
-/// value of its type.
+/// A recursive `$ref` is inlined once. The same `$ref` inside the inlined schema becomes a schema
+/// for any value of its type.
 #[test]
 fn recursive_tree_is_inlined_once() {
     let tree = json!({
@@ -112,7 +112,8 @@ fn recursive_tree_is_inlined_once() {
     );
 }
 
-/// Alternatives with a constant tag, as serde generates them for enums, must remain alternatives.
+/// serde generates alternatives with a constant tag for an enum. These alternatives must not be
+/// merged.
 #[test]
 fn tagged_alternatives_are_kept() {
     let shape = json!({
@@ -206,8 +207,8 @@ fn keywords_rejected_by_gemini_are_replaced() {
     );
 }
 
-/// If two parts of an `allOf` contain the same keyword with different values, the first value is
-/// kept and the second is reported as dropped.
+/// If two parts of an `allOf` contain the same keyword with different values, the first value must
+/// be kept, and the second must be reported as dropped.
 #[test]
 fn first_of_conflicting_keywords_is_kept() {
     let parts = json!({
@@ -245,8 +246,8 @@ fn first_of_conflicting_keywords_is_kept() {
     );
 }
 
-/// A keyword such as `additionalProperties` depends on the properties declared beside it. Its
-/// meaning would change when an `allOf` is merged, so it must be dropped.
+/// A keyword such as `additionalProperties` depends on the properties declared beside it. A merge
+/// of an `allOf` would change its meaning, so the keyword must be dropped.
 #[test]
 fn keywords_that_depend_on_siblings_are_dropped() {
     let remainder = json!({"allOf": [{"properties": {"a": {}}}], "additionalProperties": {"type": "string"}});
@@ -310,8 +311,8 @@ fn contradictions_are_dropped_or_replaced() {
     );
 }
 
-/// Assertions such as `not` have no effect in a schema of the type `null`. They must be dropped and
-/// reported.
+/// In a schema of the type `null`, assertions such as `not` have no effect. They must be dropped
+/// and reported.
 #[test]
 fn assertions_about_null_are_dropped() {
     let rule = json!({"properties": {"a": {"type": "null", "not": {"const": 1}}}});
@@ -324,8 +325,8 @@ fn assertions_about_null_are_dropped() {
     );
 }
 
-/// A schema and a part of its `allOf` may require the same property. It must be listed once,
-/// because JSON Schema forbids duplicate names in `required`.
+/// A schema and a part of its `allOf` may require the same property. `required` must contain it
+/// once, because JSON Schema forbids duplicates.
 #[test]
 fn property_required_by_several_parts_is_listed_once() {
     let parts = json!({"properties": {"a": {}}, "required": ["a"], "allOf": [{"required": ["a"]}]});
@@ -336,8 +337,8 @@ fn property_required_by_several_parts_is_listed_once() {
     );
 }
 
-/// Behaviour S2: a small schema that references the same subschema many times is not expanded
-/// without bound.
+/// Behaviour S2: the expansion of a small schema with many references to the same subschema is
+/// bounded.
 #[test]
 fn size_of_inlined_schemas_is_bounded() {
     let mut doubled = json!({"type": "string"});
@@ -363,8 +364,8 @@ fn size_of_inlined_schemas_is_bounded() {
     }
 }
 
-/// For small models, a long description is cut after a whole sentence if possible. Otherwise it is
-/// cut within a sentence and ends with an ellipsis.
+/// For small models, a long description is cut after a whole sentence if possible. If it is cut
+/// within a sentence, it ends with an ellipsis.
 #[test]
 fn descriptions_for_small_models_are_shortened() {
     let long = format!(

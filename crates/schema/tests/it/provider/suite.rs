@@ -7,7 +7,8 @@ use expect_test::expect;
 use haft_schema::{RepairPolicy, Schema, SchemaTarget, repair};
 use serde_json::{Value, json};
 
-/// The number of schemas, of schemas with a strict form, and of strict forms without any change.
+/// The number of tested schemas, of schemas with a strict form, and of strict forms without any
+/// change.
 #[derive(Default)]
 struct Count {
     all: usize,
@@ -18,8 +19,8 @@ struct Count {
 impl Count {
     fn add(&mut self, case: &Value) {
         let argument = &case["schema"];
-        // Schemas with references are skipped. References start at the root of the schema, but here
-        // the tested schema is nested in an argument.
+        // References start at the root of a schema, but the tested schema is nested in an argument.
+        // Schemas with references are therefore skipped.
         if argument.to_string().contains("Ref\"") || argument.to_string().contains("$ref\"") {
             return;
         }
