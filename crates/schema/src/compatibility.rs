@@ -23,9 +23,8 @@ pub struct Incompatibility {
 }
 
 impl Schema {
-    /// Compares this schema, the output of a producer, with `consumer`, the input schema of its
-    /// consumer. If `property` is given, the produced value becomes this property of the consumer's
-    /// input.
+    /// Compares this schema, the output schema of a producer, with the input schema `consumer`. If
+    /// `property` is given, the produced value becomes this property of the consumed object.
     ///
     /// Returns the first location where no produced value can be valid. Returns `None` if a
     /// produced value may be valid, if `consumer` does not declare `property`, or if the comparison
@@ -61,15 +60,15 @@ impl Schema {
     }
 }
 
-/// The state of a comparison: the root schemas of the producer and the consumer, and the remaining
-/// budget.
+/// The state of a comparison: the root schemas of the producer and the consumer, and the number of
+/// pairs that may still be compared.
 struct Comparison<'s> {
     produced: &'s Value,
     consumed: &'s Value,
     /// Set if the producer never writes undeclared properties, because its schema was derived from
     /// a Rust type.
     is_closed: bool,
-    /// The number of pairs of subschemas that may still be compared. It starts at [`MAX_PAIRS`].
+    /// The number of pairs of subschemas that may still be compared, initially [`MAX_PAIRS`].
     remaining_pairs: usize,
 }
 

@@ -29,8 +29,8 @@ impl Schema {
     /// Returns a copy of the schema with rewritten references, for the location `place` in a larger
     /// document, such as `#/$defs/tree`.
     ///
-    /// This is necessary because a JSON pointer reference starts at the root of the document (JSON
-    /// Schema Core 2020-12, section 8.2.3).
+    /// References must be rewritten because a JSON pointer reference starts at the root of the
+    /// document (JSON Schema Core 2020-12, section 8.2.3).
     ///
     /// # Examples
     ///

@@ -27,7 +27,7 @@ pub enum SchemaFault {
     /// [`SchemaLimits::nodes`](crate::SchemaLimits::nodes). Contains this limit.
     #[error("more than {0} values")]
     TooManyNodes(usize),
-    /// The number of subschemas for one value exceeds
+    /// The number of subschemas that apply to one value exceeds
     /// [`SchemaLimits::expansion`](crate::SchemaLimits::expansion), or a chain of these subschemas
     /// is too long for the stack of the validator. Contains the exceeded limit.
     #[error("its references expand to more than {0} subschemas for one value")]

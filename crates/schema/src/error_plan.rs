@@ -25,7 +25,7 @@ pub(super) enum ErrorPlan {
     None,
 }
 
-/// Decides which errors of `value` the validator may list. Subtracts the cost of the walk from
+/// Decides which errors of `value` the validator may list. Subtracts the cost of this decision from
 /// `budget`.
 pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan {
     let Some(graph) = preflight::graph(schema) else { return ErrorPlan::None };
@@ -94,8 +94,8 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Returns the parts of `value` to which a subschema at `location` applies. Returns nothing for
-/// property names, which [`Walk::visit_names`] handles.
+/// Returns the parts of `value` to which a subschema at `location` applies. The iterator is empty
+/// for property names, which [`Walk::visit_names`] visits.
 fn values_at<'v>(
     location: InstanceLocation<'_>,
     value: &'v Value,

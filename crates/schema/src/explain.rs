@@ -1,4 +1,4 @@
-//! Conversion of validation errors to [`Violation`]s, the text with which a model corrects its
+//! Conversion of validation errors to [`Violation`]s. A model reads their text and corrects its
 //! call.
 
 #[cfg(test)]
@@ -67,8 +67,7 @@ pub(super) fn too_costly(value: &Value) -> Violation {
     Violation::mismatch("", expected, text::received(value))
 }
 
-/// Creates a violation without details for the invalid `value`. It is used if its errors cannot be
-/// listed.
+/// Creates a violation without details, for an invalid `value` with errors that cannot be listed.
 pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
@@ -117,8 +116,8 @@ impl Explainer<'_> {
                     self.declared_schema(error, name).map(|schema| text::schema(self.schema, schema));
                 Violation::missing(pointer, name, described.as_deref())
             }
-            // The only custom error is the one of `SchemaValidator::AnyObject`. It does not contain
-            // the invalid value, which is always the root.
+            // `SchemaValidator::AnyObject` creates the only custom error. The error does not
+            // contain the invalid value, which is always the root.
             Kind::Custom { message, .. } => {
                 Violation::mismatch(pointer, message.clone(), text::received(self.value))
             }

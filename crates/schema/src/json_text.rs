@@ -34,7 +34,7 @@ struct Inner {
     value: OnceLock<Result<Arc<Value>, NotJson>>,
 }
 
-/// The error that [`JsonText::value`] returns for a text that is not valid JSON.
+/// The error that [`JsonText::value`] returns for a text that cannot be parsed as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON: {0}")]
 pub struct NotJson(String);

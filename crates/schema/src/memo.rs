@@ -10,16 +10,15 @@ use std::{
 /// call.
 const MAX_TYPES: usize = 8;
 
-/// A memo next to an immutable value. It stores data computed from this value, at most one entry
-/// per Rust type.
+/// A cache of data computed from an immutable value, with at most one entry per Rust type.
 ///
 /// A model adapter stores its encoding of a tool list, a message or a schema here. An unchanged
 /// value is then encoded once, and not for each model request. Each computed type has its own
 /// entry, so adapters do not evict the entries of other adapters. The first eight types are stored;
 /// values of further types are computed at each call.
 ///
-/// All memos are equal, so a memo does not affect comparisons of the value next to it. It is never
-/// serialized.
+/// A memo is a field of the immutable value. It does not affect comparisons of this value, because
+/// all memos are equal. It is never serialized.
 ///
 /// # Examples
 ///
@@ -50,8 +49,8 @@ impl TypeMemo {
             let Some(entry) = slot.0.get() else {
                 let value = Arc::new(compute());
                 let entry = Entry { value: value.clone(), next: Self::default() };
-                // `set` fails if another thread stored its entry first. Then this value was
-                // computed in vain, which is the only cost.
+                // `set` fails if another thread stored its entry first. The only cost is one
+                // superfluous computation.
                 let _ = slot.0.set(Arc::new(entry));
                 return value;
             };

@@ -19,8 +19,8 @@ pub(super) use self::measure::{drop_iteratively, exceeds_size};
 pub(super) use self::subschema::{InstanceLocation, subschemas};
 use super::error::{SchemaError, SchemaFault};
 
-/// The maximum nesting of objects and arrays in a valid value: 100 levels. The limit is necessary
-/// because the parser of `serde_json` accepts deeper values, up to 128 levels.
+/// The maximum nesting of objects and arrays in a valid value: 100 levels. The parser of
+/// `serde_json` accepts 128 levels, so each valid value can be parsed again from its JSON text.
 pub const VALUE_DEPTH: usize = 100;
 
 /// Limits for a schema, checked before it is compiled.
@@ -59,8 +59,8 @@ impl Default for SchemaLimits {
     }
 }
 
-/// Checks `schema` against `limits`, and rejects references and recursion that are not safe to
-/// compile. Returns the dialect of `schema`.
+/// Checks `schema` against `limits`, and rejects invalid references and infinite recursion. Returns
+/// the dialect of `schema`.
 pub(super) fn inspect(schema: &Value, limits: &SchemaLimits) -> Result<Draft, SchemaError> {
     let survey = measure::survey(schema, limits)?;
     let draft = draft_of(schema, "")?.unwrap_or(Draft::Draft202012);

@@ -27,8 +27,8 @@ pub enum SchemaTarget {
     ///
     /// All of JSON Schema is allowed below the root. The root must have the type `object`, and must
     /// not contain `anyOf`, `oneOf`, `allOf`, `enum`, `const` or `not`. OpenAI does not document
-    /// this rule. Its source is an [error
-    /// response](https://github.com/langchain-ai/langchainjs/issues/9804) of the API.
+    /// this rule. Its source is an
+    /// [error response](https://github.com/langchain-ai/langchainjs/issues/9804) of the API.
     OpenAi,
     /// OpenAI's Structured Outputs (`strict: true`): the arguments written by the model are always
     /// valid for the derived schema.
@@ -104,7 +104,7 @@ impl Schema {
     ///
     /// Arguments must still be validated against the original schema. If a constraint is lost in
     /// the derived schema, invalid calls become more likely, but they are still rejected. The
-    /// result is deterministic and not cached.
+    /// derivation is deterministic. The derived schema is not cached.
     ///
     /// # Examples
     ///

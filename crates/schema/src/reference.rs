@@ -36,8 +36,8 @@ pub(crate) fn follow<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     steps(root, schema).last().map_or(schema, |(_, target)| target)
 }
 
-/// Returns the JSON pointer of the schema at which the references of `root` end, as in [`follow`].
-/// It is empty if `root` has no `$ref`.
+/// Returns the JSON pointer of the schema that [`follow`] returns for `root`. The pointer is empty
+/// if `root` has no `$ref` to follow.
 pub(crate) fn root_target(root: &Value) -> String {
     steps(root, root).last().map_or_else(String::new, |(pointer, _)| pointer)
 }

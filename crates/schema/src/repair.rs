@@ -13,8 +13,8 @@ use self::repairer::Repairer;
 use super::Schema;
 use super::error::PointerDisplay;
 
-/// Keys of the wrapper objects in which some models nest the arguments, as in `{"arguments": {"x":
-/// 1}}`.
+/// Keys of the wrapper objects in which some models nest the arguments, as in
+/// `{"arguments": {"x": 1}}`.
 const WRAPPER_KEYS: [&str; 4] = ["args", "arguments", "input", "parameters"];
 
 /// The maximum number of nested wrapper objects, such as `{"args": …}`, that a repair removes.
@@ -126,7 +126,7 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
 }
 
 /// Removes one layer around the arguments `value`. Returns the value inside the layer and the kind
-/// of this repair. The layer is a string with a JSON object, or an object with one of the
+/// of the repair. The layer is a string with a JSON object, or an object with one of the
 /// [`WRAPPER_KEYS`] as its single key. Empty arguments are replaced by `{}`. Returns `None` if
 /// there is no layer.
 fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {

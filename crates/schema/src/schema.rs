@@ -55,9 +55,9 @@ pub struct Property<'s> {
 pub(crate) struct Inner {
     value: Value,
     pub(crate) validator: SchemaValidator,
-    /// Set if valid objects contain only declared properties, even without `additionalProperties:
-    /// false`. [`Schema::from_output_type`] sets this flag, because a Rust type serializes only its
-    /// fields.
+    /// Set if valid objects contain only declared properties, even without
+    /// `additionalProperties: false`. [`Schema::from_output_type`] sets this flag, because a Rust
+    /// type serializes only its fields.
     pub(crate) is_closed: bool,
     pub(crate) secret_members: OnceLock<SecretMembers>,
     memo: TypeMemo,
@@ -134,7 +134,8 @@ impl Schema {
     /// The same errors as [`Schema::from_type`].
     pub fn from_output_type<T: JsonSchema + ?Sized>() -> Result<Self, SchemaError> {
         let mut schema = Self::new(derive::output::<T>())?;
-        // Comparisons ignore this flag for schemas that explicitly allow other properties.
+        // [`Schema::incompatibility`] ignores `is_closed` if the schema explicitly allows other
+        // properties.
         if let Some(inner) = Arc::get_mut(&mut schema.0) {
             inner.is_closed = true;
         }

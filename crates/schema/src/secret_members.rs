@@ -34,8 +34,8 @@ fn secrets_of_schema(schema: &Value) -> SecretMembers {
     }
 }
 
-/// Returns `true` if `value` contains a JSON object with a secret marker. This is a quick check:
-/// the object may be a subschema, but also data such as a `default`.
+/// Returns `true` if `value` contains a JSON object with a secret marker. The object may be a
+/// subschema, but also data such as a `default`, so this is only a quick check.
 fn has_marker(value: &Value) -> bool {
     match value {
         Value::Object(members) => is_marked(value) || members.values().any(has_marker),

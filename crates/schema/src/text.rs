@@ -82,8 +82,8 @@ pub(super) fn shortened(text: &str, bytes: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}…"))
 }
 
-/// Formats `number` and the noun `thing`, in the singular or the plural, for example `1 item` or `3
-/// items`.
+/// Formats `number` and the noun `thing`, in the singular or the plural, for example `1 item` or
+/// `3 items`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     let things = match (number, thing.strip_suffix('y')) {
         (1, _) => return format!("1 {thing}"),

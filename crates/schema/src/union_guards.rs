@@ -97,9 +97,9 @@ fn signature(root: &Value, schema: &Map<String, Value>, is_one_of_several: bool)
     (!signature.is_empty()).then_some(Value::Object(signature))
 }
 
-/// Returns the `const` schema for a property with the given `schema` if this schema lists exactly
-/// one allowed value. The value then identifies the alternative of the union. Returns `None` for
-/// any other schema.
+/// Returns a `const` schema if `schema`, the schema of a property, allows exactly one value in
+/// `const` or `enum`. This value identifies an alternative of a union. Returns `None` for any other
+/// schema.
 fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     let schema = reference::follow(root, schema);
     let only = schema.get("enum").and_then(Value::as_array).filter(|values| values.len() == 1);
@@ -107,7 +107,8 @@ fn tag_schema(root: &Value, schema: &Value) -> Option<Value> {
     Some(json!({"const": value}))
 }
 
-/// Returns `reference`, changed if its target moved into the `then` of a guard.
+/// Rewrites `reference` for a schema with guards: inserts `/then` after each guarded alternative in
+/// its path.
 fn rewrite_reference(reference: &str, alternatives: &BTreeMap<String, Value>) -> String {
     let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return reference.to_owned() };
     let mut place = String::new();

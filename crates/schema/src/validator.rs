@@ -18,8 +18,8 @@ use crate::VALUE_DEPTH;
 /// takes about a hundred times the memory of a JSON value.
 const MAX_LISTED_VALUES: usize = 10_000;
 
-/// The maximum estimated cost of a check by the original validator, in the unit of [`Cost`]. A
-/// check with a higher estimate, or without an estimate, is run by the validator with a budget.
+/// The maximum estimated cost of a check without a budget, in the unit of [`Cost`]. If the estimate
+/// is higher, or the cost cannot be estimated, the validator with a budget checks the value.
 const UNMETERED_COST: u64 = 50_000_000;
 
 /// The budget of a check by [`metered_validator`], in the unit of [`Cost`]. It corresponds to a

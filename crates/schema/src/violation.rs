@@ -15,8 +15,8 @@ const MAX_TEXT_BYTES: usize = 4_000;
 
 /// A violation of a schema at one location in a value.
 ///
-/// `Display` writes a line for a model to read, for example `/x: expected integer, received string
-/// "abc"`.
+/// `Display` writes a line for a model to read, for example
+/// `/x: expected integer, received string "abc"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Violation {
     /// The JSON pointer of the invalid value. The pointer of the root is empty, and displayed as
@@ -101,7 +101,7 @@ impl Violations {
         Self { listed, omitted }
     }
 
-    /// Returns the listed violations, at most 20, in the order of the validator's errors.
+    /// Returns the listed violations, at most 20, in the order of the validation errors.
     pub fn as_slice(&self) -> &[Violation] {
         &self.listed
     }

@@ -25,9 +25,9 @@ enum Nearness {
 }
 
 impl Explainer<'_> {
-    /// Explains `error` with the errors of the most similar alternative. If several alternatives
-    /// are equally similar, lists their tags. If the tags do not differ, or no alternative is
-    /// similar, describes all alternatives.
+    /// Explains `error` with the errors of the most similar alternative, if there is exactly one.
+    /// If several alternatives differ from the value in their tags, lists the allowed tags. In all
+    /// other cases, describes all alternatives.
     pub(super) fn explain_union(
         &self,
         error: &ValidationError<'_>,

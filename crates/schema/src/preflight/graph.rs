@@ -170,8 +170,7 @@ impl<'s> Graph<'s> {
         self.nodes.iter().flat_map(|node| &node.edges).filter(|edge| edge.reference.is_some()).count()
     }
 
-    /// Returns the maximum nesting of subschemas in the document, without the targets of
-    /// references.
+    /// Returns the maximum nesting of subschemas in the document. References are not followed.
     fn max_nesting(&self) -> usize {
         let depths =
             self.fold_depth_first(|edge| edge.reference.is_none(), u64::max, |_| 1).unwrap_or_default();

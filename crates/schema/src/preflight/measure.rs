@@ -104,7 +104,8 @@ pub fn exceeds_depth(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Returns `true` if `value` contains more than `limit` values, counted over all levels of nesting.
+/// Returns `true` if `value` contains more than `limit` nested values in total. Values of all
+/// levels are counted.
 pub(crate) fn exceeds_size(value: &Value, limit: usize) -> bool {
     let mut counted = 0;
     let mut open = vec![value];

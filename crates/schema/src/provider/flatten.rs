@@ -76,7 +76,8 @@ const TUPLE_DEPENDENT_KEYWORDS: [&str; 3] = ["items", "additionalItems", "uneval
 pub(super) struct Entry<'s> {
     pub(super) name: &'s str,
     pub(super) value: &'s Value,
-    /// The JSON pointer of the schema that contains the keyword, or of the property's schema.
+    /// For a keyword, the JSON pointer of the schema that contains it. For a property, the JSON
+    /// pointer of the property's schema.
     pub(super) at: Rc<str>,
 }
 
@@ -93,8 +94,8 @@ pub(super) struct FlatSchema<'s> {
     pub(super) targets: Vec<Rc<str>>,
 }
 
-/// Merges subschemas of the document `root` with their `allOf` and with the targets of their
-/// references.
+/// A converter for the subschemas of the document `root`. It merges a subschema with its `allOf`
+/// and with the target of its `$ref`.
 pub(super) struct Flattener<'s> {
     root: &'s Value,
     /// Set if the document uses draft-07, which ignores all keywords beside a `$ref`.
@@ -111,7 +112,7 @@ pub(crate) fn is_assertion(keyword: &str) -> bool {
     ASSERTIONS.contains(&keyword)
 }
 
-/// Returns `true` if `schema` is a JSON object with no assertions, or only with `required`.
+/// Returns `true` if `schema` is a JSON object without assertions, except `required`.
 pub(super) fn is_requirement(schema: &Value) -> bool {
     let mut keywords = schema.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
     schema.is_object() && keywords.all(|name| name == "required" || !is_assertion(name))
@@ -182,8 +183,8 @@ impl<'s> Flattener<'s> {
         Ok(flat)
     }
 
-    /// Merges `other` into `flat`, a schema for the same value. The two were combined by `keyword`,
-    /// which the error of an exact flattener names.
+    /// Merges `other` into `flat`. Both apply to the same value, because `keyword` combines them.
+    /// The error of an exact flattener names `keyword`.
     pub(super) fn merge(
         &self,
         flat: &mut FlatSchema<'s>,
@@ -234,9 +235,9 @@ impl<'s> Flattener<'s> {
         self.resolve_reference(self.flatten(at, schema)?)
     }
 
-    /// Returns the JSON pointer of the target of `reference`, and the target itself. A target with
-    /// `$ref` as its only keyword is followed further. Fails if a reference is an anchor or has no
-    /// target.
+    /// Returns the JSON pointer of the target of `reference`, and the target itself. If a target
+    /// contains only a `$ref`, this `$ref` is followed, too. Fails if a reference is an anchor or
+    /// has no target.
     pub(super) fn target(&self, at: &str, reference: &str) -> Result<(String, &'s Value), SchemaChange> {
         let unknown = || SchemaChange::not_strict(at, "$ref", "it refers to an anchor");
         let Some(Reference::Pointer(pointer)) = Reference::parse(reference) else { return Err(unknown()) };
@@ -276,8 +277,8 @@ impl<'s> Flattener<'s> {
         Ok(())
     }
 
-    /// Fails with `obstacle` if this flattener is exact. A lossy flattener succeeds, and records
-    /// `lost` as a dropped keyword: a JSON pointer and the keyword's name.
+    /// Fails with `obstacle` if this flattener is exact. A lossy flattener succeeds. It records
+    /// `lost`, the JSON pointer and the name of a dropped keyword, if there is one.
     fn drop_or_fail(
         &self,
         obstacle: impl FnOnce() -> SchemaChange,

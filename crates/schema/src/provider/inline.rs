@@ -85,8 +85,8 @@ impl<'s> Inliner<'s> {
         })
     }
 
-    /// Merges `other` into `flat`, a schema for the same value. The two were combined by `keyword`,
-    /// which is named in a change if the merge is too large.
+    /// Merges `other` into `flat`. Both apply to the same value, because `keyword` combines them. A
+    /// merge that is too large is skipped, and reported as a change of `keyword`.
     pub(super) fn merge(&mut self, flat: &mut FlatSchema<'s>, other: FlatSchema<'s>, keyword: &str) {
         let size = |it: &FlatSchema<'_>| it.properties.len() + it.keywords.len() + 1;
         if !self.spend(size(flat) * size(&other) / 64) {

@@ -15,7 +15,7 @@ use super::flatten::is_assertion;
 const REJECTED_KEYWORDS: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
 
 /// Returns the schema that is derived from `root` for OpenAI, and appends its changes to `changes`.
-/// A boolean `root`, and a `root` without [`REJECTED_KEYWORDS`], is not changed.
+/// A boolean `root`, and a `root` without any of the [`REJECTED_KEYWORDS`], is returned unchanged.
 pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema {
     let as_given = |changes| ProviderSchema { value: root.clone(), is_strict: false, changes };
     let Value::Object(members) = root else { return as_given(changes) };
@@ -34,7 +34,7 @@ pub(super) fn derive(root: &Value, changes: Vec<SchemaChange>) -> ProviderSchema
     union.drop_additional_properties(members, &mut value);
     std::mem::take(&mut union.notes).describe(&mut value);
     let value = Value::Object(value);
-    // There is no graph if a remaining reference points into a keyword that was removed.
+    // The graph cannot be built if a remaining reference points into a removed keyword.
     if preflight::graph(&value).is_some() {
         return ProviderSchema { value, is_strict: false, changes: union.changes };
     }
@@ -138,8 +138,8 @@ impl<'s> Union<'s> {
         }
     }
 
-    /// Removes `additionalProperties` from `output` if there are properties that `root` itself does
-    /// not declare. The keyword would apply to fewer properties than in `root`.
+    /// Removes `additionalProperties` from `output` if alternatives add properties that `root` does
+    /// not declare. Beside these properties, the keyword would apply to fewer names than in `root`.
     fn drop_additional_properties(&mut self, root: &Map<String, Value>, output: &mut Map<String, Value>) {
         let own = root.get("properties").and_then(Value::as_object);
         let is_own = |name: &str| own.is_some_and(|own| own.contains_key(name));

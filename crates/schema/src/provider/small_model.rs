@@ -167,8 +167,8 @@ fn remove_null(schema: &mut Map<String, Value>) -> bool {
     true
 }
 
-/// Replaces the list under `key`, with `only` as its single type or alternative, by `only`. The
-/// list is kept if `only` is an object with a keyword that `schema` also has, except `description`.
+/// Replaces the list of types or alternatives under `key` by `only`, its single element. The list
+/// is kept if `only` is an object and shares a keyword other than `description` with `schema`.
 fn replace_list(schema: &mut Map<String, Value>, key: &str, only: Value) {
     match only {
         Value::Object(only) => {

@@ -116,7 +116,7 @@ impl<'s> Strict<'s> {
         Ok(output)
     }
 
-    /// Derives the strict form of `flat`, a `$ref` with annotations at most. Strict mode allows no
+    /// Derives the strict form of `flat`, a `$ref` that may have annotations. Strict mode allows no
     /// keywords beside a `$ref`, so a `$ref` with annotations becomes an `anyOf` with one
     /// alternative.
     fn derive_reference(

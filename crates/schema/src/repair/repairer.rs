@@ -20,19 +20,19 @@ pub(super) struct Repairer<'s> {
     budget: u64,
 }
 
-/// A change to the string or `null` at `pointer` that may repair a validation error.
+/// A single change that may repair a validation error.
 #[derive(Debug, Clone, PartialEq)]
 enum Fix {
-    /// Replace the string by `parsed`, the JSON value that it contains.
+    /// Replaces the string at `pointer` by `parsed`, the JSON value that it contains.
     Read { pointer: String, parsed: Value },
-    /// Remove the property, because its value is `null`.
+    /// Removes the property at `pointer`, because its value is `null`.
     Drop { pointer: String },
 }
 
 /// A way to repair one validation error.
 enum Remedy<'e> {
     Fix(Fix),
-    /// Repair all errors of one alternative of a union (`anyOf` or `oneOf`). `alternatives`
+    /// Repairs all errors of one alternative of a union (`anyOf` or `oneOf`). `alternatives`
     /// contains the errors of each alternative for the value at `pointer`.
     Union {
         pointer: &'e str,

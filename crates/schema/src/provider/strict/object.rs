@@ -115,8 +115,8 @@ fn reject_undeclared(flat: &FlatSchema<'_>, is_root: bool) -> Result<(), SchemaC
     Ok(())
 }
 
-/// Adds `enum` or `const` to `output`, without values of other types than `types`, which are
-/// invalid anyway. Fails if a value is an object or an array.
+/// Adds `enum` or `const` to `output`. Values with types that are not in `types` are omitted,
+/// because they are invalid anyway. Fails if a value is an object or an array.
 fn add_enum(
     flat: &FlatSchema<'_>,
     types: &[&str],
@@ -134,8 +134,8 @@ fn add_enum(
     Ok(())
 }
 
-/// Returns `true` if the strict schema `schema` accepts `null`. References are not followed: a
-/// `null` behind a reference is not found, and a second `null` does no harm.
+/// Returns `true` if the strict schema `schema` accepts `null`. References are not followed: if the
+/// target of a reference accepts `null`, a second `null` does no harm.
 fn accepts_null(schema: &Map<String, Value>) -> bool {
     if let Some(alternatives) = schema.get("anyOf").and_then(Value::as_array) {
         return alternatives.iter().filter_map(Value::as_object).any(accepts_null);
