@@ -18,7 +18,7 @@ pub struct Incompatibility {
     /// The JSON pointer of the location in the consumed value, such as `/x`. The pointer of the
     /// root is empty.
     pub pointer: String,
-    /// The reason, for example `expected integer, produced string`.
+    /// The reason for the incompatibility, for example `expected integer, produced string`.
     pub reason: String,
 }
 

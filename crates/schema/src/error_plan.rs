@@ -124,7 +124,7 @@ fn skipped_branch<'s>(keywords: &'s Map<String, Value>, value: &Value) -> Option
 /// all other keywords.
 fn rejects(schema: &Value, value: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema == &Value::Bool(false) };
-    // Draft-07 ignores all keywords beside a `$ref`.
+    // Draft-07 ignores all keywords beside a `$ref`, so they do not reject `value`.
     if keywords.contains_key("$ref") {
         return false;
     }

@@ -269,8 +269,8 @@ fn keyword_action(entry: &Entry<'_>, name: &str) -> KeywordAction {
         "additionalProperties" | "unevaluatedProperties" | "additionalItems" | "unevaluatedItems" => {
             match entry.value {
                 Value::Bool(true) => KeywordAction::Skip,
-                // Models seldom write undeclared properties, and a note about them would be a
-                // distraction.
+                // No note is added: models seldom write undeclared properties, and the note would
+                // be a distraction.
                 Value::Bool(false) => KeywordAction::Drop,
                 _ => KeywordAction::Describe,
             }

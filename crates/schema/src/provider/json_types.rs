@@ -40,7 +40,8 @@ pub(super) fn types<'s>(flat: &FlatSchema<'s>) -> Result<Types<'s>, SchemaChange
 }
 
 /// Returns the values in the `enum` or `const` of `flat`, or `None` if `flat` has neither. If
-/// `flat` has both, returns the `const` value if the `enum` contains it, and no value otherwise.
+/// `flat` has both, returns the `const` value if the `enum` contains it, and an empty list
+/// otherwise.
 pub(super) fn constants<'s>(flat: &FlatSchema<'s>) -> Option<Vec<&'s Value>> {
     let options = flat.keyword("enum").and_then(|it| it.value.as_array()).map(|it| it.iter().collect());
     match flat.keyword("const") {

@@ -1,7 +1,7 @@
 //! Tests with the official JSON-Schema-Test-Suite.
 //!
-//! The suite lists the result of each validation. For each of its schemas that compiles, all
-//! results must be equal. The snapshots list the schemas that are rejected on purpose, grouped by
+//! The suite lists the result of each validation. If a schema compiles, all its validations must
+//! have the listed result. The snapshots list the schemas that are rejected on purpose, grouped by
 //! the reason:
 //!
 //! - `RemoteReference`: a reference to another document, or to a part of the same document by the

@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// Returns the reason for which Gemini would reject `schema`, or `None` if Gemini would accept it.
+/// Returns the reason why Gemini would reject `schema`, or `None` if Gemini would accept it.
 fn gemini_error(schema: &Value) -> Option<String> {
     const ALWAYS: [&str; 5] = ["title", "description", "nullable", "type", "anyOf"];
     let about = |name: &str| match name {

@@ -1,4 +1,5 @@
-//! Tests of the targets with a derived form for every schema, such as Gemini and small models.
+//! Tests of the targets that can represent every schema at least approximately: Gemini and small
+//! models.
 
 use expect_test::expect;
 use haft_schema::{
