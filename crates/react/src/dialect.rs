@@ -22,7 +22,7 @@ pub use native::NativeCalls;
 pub use reply::Reply;
 pub use text::TextReact;
 
-/// The tool name `finish`. Most dialects reserve this name: a call of `finish` ends the run, and
+/// The tool name `finish`. Most dialects reserve this name: a call to `finish` ends the run, and
 /// the arguments of the call are the answer.
 pub const FINISH: &str = "finish";
 
@@ -116,11 +116,11 @@ impl ReplyDelta {
     }
 }
 
-/// Removes all calls of [`FINISH`] from `message`.
+/// Removes all calls to [`FINISH`] from `message`.
 ///
-/// Returns the arguments of the first [`FINISH`] call, or `None` if there is no such call or the
-/// reply also calls other tools. In the latter case the other calls are executed, and the model can
-/// finish in a later reply.
+/// Returns the arguments of the first [`FINISH`] call, or `None` if there is no such call or if the
+/// reply also calls other tools. The other calls are then executed, and the model can finish in a
+/// later reply.
 fn take_finish(message: &mut AssistantMessage) -> Option<JsonText> {
     let calls = mem::take(&mut message.tool_calls);
     let (finish, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.name == FINISH);

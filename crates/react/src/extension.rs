@@ -48,12 +48,12 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// - From first to last: [`instructions`](Self::instructions),
 ///   [`dynamic_instructions`](Self::dynamic_instructions), then [`prepare`](Self::prepare). Each
 ///   `prepare` hook receives the request that the previous hook returned.
-/// - The first is the outermost: [`adapt_model`](Self::adapt_model),
+/// - From the outermost to the innermost: [`adapt_model`](Self::adapt_model),
 ///   [`adapt_tools`](Self::adapt_tools), [`around_calls`](Self::around_calls).
 /// - From last to first: [`after_reply`](Self::after_reply).
 /// - From first to last: [`output_validator`](Self::output_validator). Each validator receives the
 ///   output that the previous validator returned.
-/// - The lowest limit of each kind applies: [`limits`](Self::limits).
+/// - In any order: [`limits`](Self::limits). The lowest limit of each kind applies.
 ///
 /// The same order applies to several hooks of one kind within an extension.
 ///
@@ -151,11 +151,11 @@ impl Extension {
         self
     }
 
-    /// Adds a hook around each call of the tools that [`adapt_tools`](Self::adapt_tools) adapts.
+    /// Adds a hook around each call to the tools that [`adapt_tools`](Self::adapt_tools) adapts.
     ///
     /// The hook receives validated arguments. If it changes the arguments, they are not validated
-    /// again. It runs within the timeout of the tool, and a panic of the hook is handled like a
-    /// panic of the tool. If the tool suspends its call, the hook runs again when the call is
+    /// again. The hook runs within the timeout of the tool, and its panics are handled like panics
+    /// of the tool. If the tool suspends its call, the hook runs again when the call is
     /// resumed. If a decision provides the result of the call, the hook does not run.
     ///
     /// # Examples

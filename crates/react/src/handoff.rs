@@ -29,8 +29,8 @@ use transfer::{HandoffSlot, Transfer};
 /// A group of agents that can hand off the conversation to one another. An agent has one tool
 /// `transfer_to_NAME` for each agent to which it can hand off.
 ///
-/// - A new conversation starts with the agent of the first route. A later question in the same
-///   conversation goes to the agent that handled the previous question last.
+/// - A run starts with the agent of the last hand-off in the conversation, or with the agent of the
+///   first route if there was no hand-off.
 /// - After a hand-off, the next agent continues the same run, with its conversation, limits and
 ///   usage.
 /// - If a reply contains a hand-off and other calls, the other calls are executed first. If a reply
@@ -84,8 +84,8 @@ pub enum HandoffContext {
     /// The whole conversation, including the steps of the previous agents.
     #[default]
     Everything,
-    /// The earlier conversation, the input of this run, and the reason of the hand-off. The steps
-    /// of the previous agents in this run are omitted.
+    /// The conversation before this run, the input of this run, and the reason for the hand-off.
+    /// The steps of the previous agents in this run are omitted.
     Question,
 }
 
@@ -104,7 +104,7 @@ pub enum HandoffError {
         /// The error that occurred when the hand-off tools were added to the agent.
         source: AgentBuildError,
     },
-    /// The agent with this name takes named inputs. A hand-off cannot provide them.
+    /// The agent with this name takes named inputs, which a hand-off cannot provide.
     #[error("cannot hand off to {0:?}: the agent has named inputs, which a conversation does not provide")]
     Inputs(String),
 }
@@ -116,7 +116,7 @@ struct HandoffState {
     agent: String,
     /// The number of hand-offs in this run so far.
     count: u32,
-    /// The state of a suspended run, as saved by the current agent. Null while the run is active.
+    /// The checkpoint of the current agent in a suspended run. Null while the run is active.
     #[serde(default)]
     checkpoint: Value,
 }
@@ -211,8 +211,9 @@ impl Handoffs {
         self.0.agents.get(name).ok_or_else(unknown)
     }
 
-    /// Starts a run with the agent that handled the conversation last, or resumes a suspended run.
-    /// Returns the hand-off state and the run.
+    /// Resumes a suspended run, or starts a run with the agent of the last hand-off in the
+    /// conversation. If no hand-off is recorded, or the agent no longer exists, the first agent
+    /// starts. Returns the hand-off state and the run.
     fn begin(&self, mut input: RunInput) -> Result<(HandoffState, Run), AgentError> {
         let handoff = match &mut input.start {
             RunStart::New { transcript, .. } => {

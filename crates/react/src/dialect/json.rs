@@ -28,7 +28,7 @@ pub(super) use stream_parser::StringScanner;
 /// thought, a tool name and the arguments.
 ///
 /// By default, replies are constrained to a JSON schema with one alternative per tool and one for
-/// the answer, a call of [`FINISH`]. The parser also accepts common deviations: code fences, text
+/// the answer, a call to [`FINISH`]. The parser also accepts common deviations: code fences, text
 /// around the object, and other key names.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonReact {
@@ -81,7 +81,7 @@ impl Dialect for JsonReact {
     }
 }
 
-/// The [`StepFormat`] of a step as one JSON object.
+/// The [`StepFormat`] of [`JsonReact`]: each step is one JSON object.
 struct JsonFormat;
 
 impl StepFormat for JsonFormat {
@@ -109,7 +109,7 @@ impl StepFormat for JsonFormat {
     }
 }
 
-/// The keys of the JSON object of a step.
+/// The keys of a step in JSON.
 mod key {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const TOOL_NAME: &str = "tool_name";

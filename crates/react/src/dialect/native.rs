@@ -16,8 +16,8 @@ use crate::dialect::Reply;
 /// The dialect of models whose API supports function calling.
 ///
 /// A reply without tool calls is the answer. If [outputs](Prompt::outputs) are declared, the model
-/// request has an additional tool [`FINISH`], and the arguments of its call are the answer. A call
-/// of [`FINISH`] ends the run and is never executed.
+/// request has an additional tool [`FINISH`], and the arguments of a call to it are the answer. A
+/// call to [`FINISH`] ends the run and is never executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NativeCalls;
 
@@ -36,8 +36,8 @@ impl Dialect for NativeCalls {
             (Some(outputs), ToolChoice::None) => {
                 (FinishTools::cached(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
             }
-            // A call of `FINISH` would also satisfy the API, although a real tool is required. The
-            // tool is therefore not offered.
+            // If `FINISH` were offered, the API would also accept a call to it in place of the
+            // required call to a real tool.
             (Some(outputs), ToolChoice::Required) => {
                 (FinishTools::cached(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
             }
@@ -78,8 +78,8 @@ impl Dialect for NativeCalls {
     }
 }
 
-/// The tool lists of a model request with declared outputs: with [`FINISH`], without it, and with
-/// [`FINISH`] only. They are cached with the original tool list.
+/// The tool lists for model requests with declared outputs: with [`FINISH`], without [`FINISH`],
+/// and with [`FINISH`] only. All three are cached with the original tool list.
 struct FinishTools {
     outputs: Schema,
     with_finish: ToolList,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     /// The parsed message, with tool calls or an answer. If `problem` is set, the message contains
-    /// the original text of the reply.
+    /// the unparsed text of the reply.
     pub message: AssistantMessage,
     /// The reason why the model stopped generating.
     pub finish_reason: FinishReason,
@@ -24,7 +24,7 @@ pub struct Reply {
     pub problem: Option<String>,
 }
 
-/// Converts a response whose text is not parsed, as in native function calling.
+/// Converts a response without parsing its text, as needed for native function calling.
 impl From<ChatResponse> for Reply {
     fn from(response: ChatResponse) -> Self {
         let ChatResponse { message, finish_reason, usage, .. } = response;

@@ -65,7 +65,7 @@ pub(super) enum StepAction {
     Answer(String),
 }
 
-/// Converts `prompt` to a model request that asks for steps in the format `F`.
+/// Converts `prompt` to a model request. The instructions in the request describe the format `F`.
 pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     let step_prompt = StepPrompt::<F>::cached(prompt);
     let choice = if prompt.must_answer { &ToolChoice::None } else { prompt.tool_choice };
@@ -86,11 +86,12 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
 /// the transcript: a tool call or an answer.
 pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
-    // A refusal contains no step. The run itself handles an empty reply.
+    // A refusal contains no step. Empty replies are handled by the run.
     if reply.message.refusal.is_some() || reply.message.is_empty() {
         return reply;
     }
-    // Some servers convert a call in the text to a native tool call.
+    // Some servers convert a call in the text to a native tool call. The text then contains no step
+    // to parse.
     if !reply.message.tool_calls.is_empty() {
         if let Some(arguments) = take_finish(&mut reply.message) {
             set_finish_answer::<F>(&mut reply, Value::String(arguments.to_string()), outputs);
@@ -146,9 +147,11 @@ fn set_answer<F: StepFormat>(reply: &mut Reply, answer: Option<Content>) {
     }
 }
 
-/// Returns the answer as text, or `None` if there is no answer or it is blank. The answer is the
-/// argument [`ANSWER`] or the only argument. If `arguments` is not an object, it is the answer as a
-/// whole.
+/// Extracts the answer from the arguments of a [`FINISH`] call, as text. Returns `None` if there is
+/// no answer or it is blank.
+///
+/// In an object, the answer is the member [`ANSWER`] or the only member. A string is parsed first
+/// if it contains a JSON object. Any other value is itself the answer.
 fn answer_text(arguments: Value) -> Option<String> {
     match arguments {
         Value::Object(mut arguments) => match arguments.shift_remove(ANSWER) {

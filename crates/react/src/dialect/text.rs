@@ -51,8 +51,8 @@ impl Dialect for TextReact {
     fn build_request(&self, prompt: &Prompt<'_>) -> ChatRequest {
         let mut request = step::request::<TextFormat>(prompt);
         let stop = &mut request.settings.stop;
-        // The caller's stop sequences have precedence over the sequences of this dialect. If the
-        // latter do not fit, the parser still ignores an observation that the model makes up.
+        // The caller's stop sequences have precedence. If there is no room for the sequences of
+        // this dialect, the parser still ignores an observation that the model makes up.
         let free = MAX_STOP_SEQUENCES.saturating_sub(stop.len());
         stop.extend(STOP_SEQUENCES.into_iter().take(free).map(str::to_owned));
         request
@@ -71,7 +71,7 @@ impl Dialect for TextReact {
     }
 }
 
-/// The [`StepFormat`] of a step as three lines of text.
+/// The [`StepFormat`] of [`TextReact`]: each step is three lines of text.
 struct TextFormat;
 
 impl StepFormat for TextFormat {

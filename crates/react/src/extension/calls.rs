@@ -8,8 +8,8 @@ use haft_core::{
 };
 use serde_json::Value;
 
-/// The rest of a tool call: the inner hooks and the tool. A hook [around
-/// calls](super::Extension::around_calls) receives it as its second argument.
+/// The rest of a tool call: the inner hooks and the tool. It is the second argument of the hooks
+/// that [`Extension::around_calls`](super::Extension::around_calls) adds.
 #[derive(Clone)]
 pub struct NextCall {
     tool: Arc<dyn Tool>,

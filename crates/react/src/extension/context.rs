@@ -36,8 +36,8 @@ pub struct StepContext {
     pub usage: Usage,
     /// The transcript of the conversation so far, including earlier runs.
     pub transcript: Transcript,
-    /// The saved entries of the extension. All hooks of the builder share the entries of the empty
-    /// extension name.
+    /// The saved entries of the extension that added the hook. The hooks of the agent builder share
+    /// the entries of the extension named `""`.
     pub entries: Entries,
 }
 

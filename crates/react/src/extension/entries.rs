@@ -95,8 +95,8 @@ impl Entries {
     /// result of `change`. If the entry is not set, `change` receives the default value of `T`.
     ///
     /// The update is atomic: parallel updates do not overwrite each other. If `change` panics, the
-    /// entry keeps its value. `change` can read entries, but it must not change any: this would
-    /// deadlock.
+    /// entry keeps its value. `change` can read entries. It must not set, update or remove an
+    /// entry, because a nested change deadlocks.
     ///
     /// # Errors
     ///

@@ -29,8 +29,8 @@ struct ExtensionError {
 }
 
 impl HookError {
-    /// Merges the two possible errors of a hook, its own error and the [`HookError`], into the
-    /// error that ends the run.
+    /// Returns the result of a hook. An error of the hook itself and a [`HookError`] are both
+    /// converted to the error that ends the run.
     pub(super) fn flatten<T>(
         result: Result<Result<T, BoxError>, Self>,
         extension: &str,
@@ -41,8 +41,8 @@ impl HookError {
     }
 }
 
-/// Adds the name of the extension to `source`. The hooks of the builder have an empty extension
-/// name, and their errors are returned unchanged.
+/// Adds the name of the extension to `source`. Returns `source` unchanged if the name is empty,
+/// since hooks of the agent builder belong to no extension.
 pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) -> BoxError {
     match extension {
         "" => source.into(),
@@ -50,8 +50,8 @@ pub(super) fn with_extension_name(extension: &str, source: impl Into<BoxError>) 
     }
 }
 
-/// Runs `hook` in its own task, on the runtime for tool calls. Even if the hook panics or blocks
-/// its thread, the driver continues.
+/// Runs `hook` in a task of its own, on the runtime for tool calls. The driver continues even if
+/// the hook panics or blocks its thread.
 pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     timeout: Duration,
     cx: &StepContext,

@@ -14,12 +14,12 @@ use super::{
 };
 use crate::{Output, OutputError, dialect::Reply, extension::request::PreparedLists};
 
-/// The extensions of an agent, in the order in which they were added. The first, `own`, contains
-/// the hooks of the builder.
+/// The extensions of an agent, in the order in which they were added. `own` comes first and
+/// contains the hooks of the agent builder.
 pub(crate) struct Extensions {
     pub(crate) own: Extension,
     added: Vec<Extension>,
-    /// The maximum duration of one execution of a hook.
+    /// The maximum duration of each call to a hook.
     pub(crate) timeout: Duration,
     pub(crate) prepared: PreparedLists,
 }
@@ -44,7 +44,7 @@ impl Extensions {
         [&self.own].into_iter().chain(&self.added)
     }
 
-    /// Returns the first extension name that is empty or used twice, or `None` if all names are
+    /// Returns the first extension name that is empty or already in use, or `None` if all names are
     /// valid.
     pub(crate) fn invalid_name(&self) -> Option<&str> {
         let mut names = BTreeSet::new();

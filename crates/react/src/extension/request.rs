@@ -67,7 +67,7 @@ impl StepRequest {
     }
 
     /// Hides the tool named `name` from the model. If the model calls it nevertheless, the call
-    /// fails like a call of an unknown tool.
+    /// fails like a call to an unknown tool.
     pub fn hide_tool(&mut self, name: &str) {
         self.retain_tools(|tool| *tool.name() != *name);
     }
@@ -131,8 +131,8 @@ impl StepRequest {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Returns the original name of the first tool in `names` that a hook has renamed, or `None` if
-    /// no such tool was renamed. `all` is the original tool list.
+    /// Returns the original name of the first tool that a hook has renamed although its name is in
+    /// `names`. Returns `None` if there is no such tool. `all` is the original tool list.
     pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
         let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
         let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {
@@ -141,8 +141,8 @@ impl StepRequest {
         tools.find(is_renamed).map(|(name, _)| name)
     }
 
-    /// Returns the tool list of the request, from the cache `cached` if possible. `all` is the
-    /// original tool list.
+    /// Returns the tool list of the request: `all`, if no hook changed a definition, or a changed
+    /// copy. Changed copies are cached in `cached`.
     pub(crate) fn list(&self, all: &ToolList, cached: &PreparedLists) -> ToolList {
         let is_same = |(tool, prepared): (&Arc<dyn Tool>, &Option<ToolDefinition>)| {
             prepared.as_ref() == Some(tool.definition())
@@ -170,8 +170,8 @@ impl fmt::Debug for StepRequest {
 /// The maximum number of tool lists in a [`PreparedLists`] cache.
 const MAX_CACHED_LISTS: usize = 8;
 
-/// An LRU cache of tool lists that a `prepare` hook has changed. If an equal list is reused, its
-/// cached rendering is reused too.
+/// An LRU cache of tool lists that a `prepare` hook has changed. Reusing an equal list also reuses
+/// the rendering that is cached with the list.
 #[derive(Default)]
 pub(crate) struct PreparedLists(Mutex<VecDeque<PreparedList>>);
 

@@ -96,12 +96,11 @@ impl HandoffSlot {
     }
 }
 
-/// Returns the result of the hand-off call in the last step, or `None` if there is no successful
-/// call or its hand-off is completed. If the step has several such calls, returns the first
-/// successful result.
+/// Returns the first successful hand-off result of the last step. The run must continue with the
+/// agent to which this call hands off.
 ///
-/// Also returns `None` if the step contains the result of a stop tool, because that result ends the
-/// run.
+/// Returns `None` if there is no such result, if the hand-off is already recorded, or if the step
+/// contains the result of a stop tool, which ends the run.
 pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;
@@ -138,8 +137,8 @@ pub(super) fn handoff_target(message: &Message) -> Option<&str> {
     message.metadata_value(HANDOFF_TARGET).filter(|_| is_hint(message))?.as_str()
 }
 
-/// Returns the reason of a hand-off by the agent `from`, as a text. The reason is an argument of
-/// the hand-off call, and `result` is the result of that call.
+/// Returns the reason for a hand-off by the agent `from`, as a text. `result` is the result of the
+/// hand-off call, and the reason is an argument of the same call in `transcript`.
 pub(super) fn handoff_reason(from: &str, transcript: &Transcript, result: &ToolResult) -> String {
     let mut calls = transcript.messages().iter().rev().flat_map(|message| message.tool_calls());
     let call = calls.find(|call| call.id == result.call_id);

@@ -7,10 +7,11 @@ use serde_json::{Map, json};
 /// Returns the JSON schema of the arguments of `tool`, for use in a step schema whose `$defs` are
 /// `definitions`.
 ///
-/// A `$ref` is resolved from the root of its document. If the input schema contains references, it
-/// is therefore added to `definitions` with rebased references, and the result is a `$ref` to it. A
-/// schema with anchors cannot be embedded and is replaced by `{"type": "object"}`. This is safe,
-/// because the pipeline validates the arguments against the original schema before the tool runs.
+/// A `$ref` is resolved from the root of its document. A schema with references is therefore moved
+/// to `definitions`, its references are rebased, and this function returns a `$ref` to it.
+///
+/// Returns `{"type": "object"}` if the schema has anchors or references that do not resolve. The
+/// pipeline still validates the arguments against the original schema before the tool runs.
 pub(super) fn embed(tool: &ToolDefinition, definitions: &mut Map<String, Value>) -> Value {
     let pointer = format!("#/$defs/{}", tool.name());
     let mut embedded = tool.input_schema().embedded_at(&pointer);
@@ -43,8 +44,8 @@ fn close_empty(root: &mut Map<String, Value>) {
     }
 }
 
-/// Returns a JSON schema document that contains only the embedded schema of `tool`. It is used to
-/// check that all references resolve.
+/// Returns a JSON schema document with `embedded`, the schema of `tool`, as its only definition.
+/// The document is compiled to check that all references in `embedded` resolve.
 fn standalone_document(tool: &ToolDefinition, embedded: &Value) -> Value {
     json!({"$ref": format!("#/$defs/{}", tool.name()), "$defs": {tool.name().as_str(): embedded}})
 }

@@ -6,11 +6,11 @@ use serde_json::{Map, json};
 
 use super::{embed::embed, key};
 
-/// Returns the response format of a step that calls one of `tools`. Each tool is an alternative of
-/// the JSON schema.
+/// Returns the response format of a step that calls one of `tools`. The JSON schema has one
+/// alternative per tool.
 ///
-/// Falls back to any JSON object if the combined schema is not valid, for example because it is too
-/// large.
+/// Returns [`ResponseFormat::JsonObject`] if the combined schema is invalid, for example because it
+/// is too large.
 pub(super) fn step_format(tools: &[&ToolDefinition]) -> ResponseFormat {
     let mut definitions = Map::new();
     let alternatives: Vec<_> =

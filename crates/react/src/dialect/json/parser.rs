@@ -17,8 +17,9 @@ type Object = Map<String, Value>;
 /// The maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_CANDIDATES: usize = 64;
 
-/// Keys of the thought, the tool name and the arguments. The first key of each list is the key in
-/// the instructions. Models that ignore the instructions use the other keys.
+/// The accepted keys of the thought; the next two lists are for the tool name and the arguments.
+/// The instructions specify the first key of each list. Models that ignore the instructions often
+/// use one of the other keys.
 const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const TOOL_ARGS_KEYS: [&str; 6] =
@@ -94,8 +95,8 @@ pub(crate) fn json_object(text: &str, is_match: impl Fn(&Object) -> bool) -> Opt
     None
 }
 
-/// Returns `true` if the `{` at the start of `text` is followed by a key in quotes. In prose, it
-/// usually is not.
+/// Returns `true` if the `{` at the start of `text` is followed by a key in quotes. In prose, a `{`
+/// is rarely followed by a quoted key.
 fn begins_object(text: &str) -> bool {
     text.get(1..).is_some_and(|text| text.trim_start().starts_with('"'))
 }

@@ -57,8 +57,8 @@ fn answer_is_parsed_in_all_known_spellings() {
     );
 }
 
-/// Some servers convert a call in the text to a native tool call. A native call of `finish` must
-/// then end the run, too.
+/// Some servers convert a call in the text to a native tool call. A native call to `finish` must
+/// therefore end the run, too.
 #[test]
 fn finish_is_accepted_as_a_native_call() {
     let call = |name: &str| ToolCall::new("a", name, r#"{"answer":"42"}"#);
@@ -70,8 +70,8 @@ fn finish_is_accepted_as_a_native_call() {
     assert_eq!(parse_reply(vec![call("add"), call("finish")]).tool_calls, [call("add")]);
 }
 
-/// The model may reply with the outputs alone, without a step around them. This must work even if
-/// an output field has the name of a step key, such as `name`.
+/// A reply may consist of the outputs alone, without a step around them. The parser must accept
+/// such a reply even if an output field has the name of a step key, such as `name`.
 #[test]
 fn bare_outputs_are_the_answer() {
     let outputs =
@@ -93,7 +93,7 @@ fn text_without_a_step_has_a_problem() {
         r#"{"thought":"x","tool_name":"log","tool_args":{"action":"delete_all"}"#,
         "{\"thought\":\"a\nb\",\"tool_name\":\"submit\",\"tool_args\":{\"answer\":\"42\"}}",
         r#"{"thought":"x","tool_args":{"action":"delete_all"}}"#,
-        // `finish` without a usable answer.
+        // Calls to `finish` without a usable answer.
         r#"{"tool_name":"finish"}"#,
         r#"{"tool_name":"finish","tool_args":{"answer":" "}}"#,
         r#"{"tool_name":"finish","tool_args":{"a":1,"b":2}}"#,
@@ -101,7 +101,7 @@ fn text_without_a_step_has_a_problem() {
         let reply = JsonReact::new().parse_reply(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // The run itself handles an empty reply, so it is not a problem of the dialect.
+    // Empty replies are handled by the run, so the dialect reports no problem.
     assert_eq!(JsonReact::new().parse_reply(ChatResponse::new(""), None).problem, None);
 }
 
@@ -140,8 +140,8 @@ fn check_arguments(arguments: Value, expected: &Expect) {
     expected.assert_eq(&format!("{args} {}", root.get("$defs").unwrap_or(&Value::Null)));
 }
 
-/// A tool without parameters must not prevent OpenAI's strict mode, which requires
-/// `additionalProperties: false` in each object of the step schema.
+/// OpenAI's strict mode requires `additionalProperties: false` in each object of the step schema.
+/// The empty arguments of a tool without parameters are such an object.
 #[test]
 fn step_with_a_tool_without_parameters_is_strict() {
     let strict = |arguments| step_schema(arguments).wrapped_in_object("value");

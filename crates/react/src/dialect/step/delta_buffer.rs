@@ -8,22 +8,23 @@ use super::{super::ReplyDelta, StepFormat, parse_reply};
 
 const SEPARATOR: &str = "\n\n";
 
-/// Joins the reasoning that the server sends in a separate field with the thought of the step.
+/// Joins `reasoning`, which the server sends in a separate field, and the `thought` of the step.
 pub(super) fn join_reasoning(reasoning: &str, thought: &str) -> String {
     [reasoning, thought].join(SEPARATOR)
 }
 
-/// A buffer for the thought and the answer of one streamed reply.
+/// The thought and the answer of one streamed reply. Both are buffered until they are emitted.
 #[derive(Default)]
 pub(in super::super) struct DeltaBuffer {
     thought: TextBuffer,
     answer: TextBuffer,
-    /// Set after the first text of the step's thought. Reasoning that arrives later is dropped.
+    /// Set after the first text of the step's thought. Reasoning that arrives after this text is
+    /// dropped.
     has_step_thought: bool,
 }
 
 impl DeltaBuffer {
-    /// Appends reasoning that the server sends in a separate field.
+    /// Appends reasoning that the server sends in a separate field to the thought.
     pub(in super::super) fn push_reasoning(&mut self, text: &str) {
         // The complete reply contains the reasoning before the thought. Reasoning that arrives
         // after the thought would be emitted in the wrong order, so it is dropped.
@@ -48,8 +49,8 @@ impl DeltaBuffer {
         self.answer.push(text);
     }
 
-    /// Appends the text of the complete reply that was not streamed, for example because the keys
-    /// of the step were in an unusual order.
+    /// Appends the text of the complete reply that could not be streamed, for example because the
+    /// keys of the step were in an unusual order. Does nothing if the reply is rejected.
     pub(in super::super) fn complete<F: StepFormat>(
         &mut self,
         response: &ChatResponse,
@@ -76,7 +77,7 @@ impl DeltaBuffer {
     }
 }
 
-/// A text with the part that is not emitted yet.
+/// The text received so far, and its last part, which was not emitted yet.
 #[derive(Default)]
 struct TextBuffer {
     all: String,
@@ -89,8 +90,8 @@ impl TextBuffer {
         self.pending.push_str(text);
     }
 
-    /// Appends the rest of `all`, a complete text that starts with the text so far. Does nothing if
-    /// it starts differently.
+    /// Appends the missing end of the complete text `all`. Does nothing if `all` does not start
+    /// with the text received so far.
     fn complete(&mut self, all: &str) {
         if let Some(rest) = all.strip_prefix(self.all.as_str()) {
             self.push(rest);

@@ -23,11 +23,12 @@ use super::{
 pub(super) struct StepPrompt<F> {
     format: PhantomData<F>,
     outputs: Option<Schema>,
-    /// The rules, tools and examples. In the system message they follow the instructions.
+    /// The part of the system message that follows the instructions: rules, tools and examples.
     rules: Arc<str>,
-    /// The instructions of the first model request with this tool list.
+    /// The instructions in `system_message`, or `None` if it contains only the rules.
     instructions: Option<Arc<Message>>,
-    /// The system message of the first model request with this tool list.
+    /// The system message of the first model request with this tool list. It is reused while the
+    /// instructions are equal.
     system_message: Arc<Message>,
     any_step: ResponseFormat,
     finish_step: ResponseFormat,
@@ -66,8 +67,8 @@ impl<F: StepFormat> StepPrompt<F> {
         }
     }
 
-    /// Returns the system message, which consists of the instructions and the rules. It is taken
-    /// from a cache if possible.
+    /// Returns the system message, which consists of the instructions and the rules. Equal
+    /// instructions share one cached message.
     pub(super) fn system_message(&self, prompt: &Prompt<'_>) -> Arc<Message> {
         match prompt.instructions {
             instructions if self.instructions.as_ref() == instructions => Arc::clone(&self.system_message),

@@ -1,9 +1,9 @@
-//! Scanner that streams the answer from the incomplete arguments of a `finish` call.
+//! Streams the answer from the incomplete arguments of a `finish` call.
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// The start of arguments whose answer can be streamed, without whitespace: the first key is
-/// `answer`.
+/// Arguments whose answer can be streamed start with this text, apart from whitespace: their first
+/// key is `answer`.
 const PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for the arguments of a `finish` call. It supports valid JSON whose first key is
@@ -11,9 +11,9 @@ const PREFIX: &str = "{\"answer\":\"";
 /// reply.
 #[derive(Default)]
 pub(super) struct AnswerScanner {
-    /// The number of bytes at the start of the arguments that were scanned.
+    /// The length of the arguments that were already scanned, in bytes. The next scan starts there.
     scanned: usize,
-    /// The number of bytes of [`PREFIX`] that matched so far.
+    /// The number of bytes of [`PREFIX`] that the arguments have matched so far.
     matched: usize,
     strings: StringScanner,
     is_escaped: bool,

@@ -1,7 +1,7 @@
 //! Parses labels such as `Thought:` and `Action Input:` in the spellings that models use.
 
-/// The maximum length of a label with the markup around it, in bytes. A longer start of a line is
-/// content, not a label.
+/// The maximum length of a label with the markup around it, in bytes. A line without a colon or
+/// closing brackets within this length does not start with a label.
 const MAX_LABEL_LEN: usize = 48;
 
 /// A section of a step: the text that follows a label.
@@ -59,8 +59,8 @@ pub(super) struct Label {
     pub(super) section: Section,
     /// Set for a DSPy marker, such as `[[ ## answer ## ]]`.
     pub(super) is_bracketed: bool,
-    /// Set if the label is bracketed or starts with a capital letter. Ordinary words and JSON keys
-    /// rarely do.
+    /// Set if the label is bracketed or starts with a capital letter, unlike most ordinary words
+    /// and JSON keys.
     pub(super) is_marked: bool,
 }
 

@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 64;
 
 pub(super) type Object = Map<String, Value>;
 
-/// An object that was parsed, and the text that follows it.
+/// A parsed object, and the text that follows it.
 pub(super) struct ParsedObject<'t> {
     pub(super) object: Object,
     /// Set if all closing brackets were found. If it is unset, the object may be truncated.
@@ -36,7 +36,7 @@ pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
 }
 
 /// Parses Python keyword arguments, such as `x=17, y="a"`. Returns `None` if there are none, or if
-/// other text than punctuation follows.
+/// they are followed by text other than whitespace, backticks, `;` and `.`.
 pub(super) fn parse_keywords(text: &str) -> Option<ParsedObject<'_>> {
     let mut parser = LenientParser { rest: text, is_complete: true };
     let object = parser.parse_members(MAX_DEPTH, ')', &['='])?;
@@ -76,9 +76,9 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Parses the members of an object up to the bracket `end`. At the end of the text, `end` may
-    /// be missing after a member. `equals` contains the accepted separators between a key and its
-    /// value.
+    /// Parses the members of an object up to the closing bracket `end`. After a complete member,
+    /// the text may also end without `end`. `equals` contains the characters that are accepted
+    /// between a key and its value.
     fn parse_members(&mut self, depth: usize, end: char, equals: &[char]) -> Option<Object> {
         let mut members = Map::new();
         loop {

@@ -18,7 +18,7 @@ impl Nesting {
             '{' => self.depth += 1,
             '[' if self.is_open() => self.depth += 1,
             '}' | ']' => self.depth = self.depth.saturating_sub(1),
-            // Outside an object, a quote may be an apostrophe.
+            // An apostrophe outside an object does not start a string.
             '"' | '\'' if self.is_open() => self.strings.open(character),
             _ => {}
         }

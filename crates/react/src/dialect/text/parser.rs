@@ -31,7 +31,8 @@ pub(super) fn parse_step(text: &str, is_complete: bool, outputs: Option<&Schema>
     }
     if reader.sections.actions.is_empty() && reader.sections.answer.trim().is_empty() {
         let text = after_thinking(text);
-        // An object in the middle of a thought is only mentioned, as in `I must not send {…}`.
+        // After a thought, the object must start a line. An object within a line belongs to the
+        // thought, as in `I must not send {…}`.
         let text = if thought.is_some() { skip_to_object(text)? } else { text };
         let step = json::parse_step(text, outputs)?;
         return Some(ParsedStep { thought: thought.or(step.thought), ..step });
@@ -141,7 +142,7 @@ impl StepReader<'_> {
     }
 
     /// Returns the action that ends the run. The answer is taken from the members of `object`, or
-    /// from `text` if there is no object or it has no answer.
+    /// from `text` if there is no object or if the object contains no answer.
     fn answer_from(&self, text: &str, object: Option<Object>) -> Option<StepAction> {
         if self.outputs.is_some() {
             let object = object.or_else(|| self.parse_arguments(text));

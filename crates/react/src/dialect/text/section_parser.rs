@@ -20,7 +20,8 @@ pub(super) struct StepSections {
     pub(super) actions: Vec<String>,
     pub(super) arguments: String,
     pub(super) answer: String,
-    /// Set if an answer is directly followed by a tool call, so the step could be either.
+    /// Set if an answer is directly followed by a tool call, so that the step could end the run or
+    /// call the tool.
     pub(super) is_ambiguous: bool,
 }
 
@@ -34,8 +35,8 @@ pub(super) struct SectionParser {
     nesting: Nesting,
     think_tags: ThinkTagParser,
     ambiguity: Ambiguity,
-    /// The text from an ambiguous label inside the answer on. It is added to the answer, unless the
-    /// label turns out to start the next step.
+    /// The text of an answer from an ambiguous label on. It is part of the answer, unless the label
+    /// turns out to start the next step.
     ambiguous_text: String,
 }
 
@@ -50,8 +51,8 @@ enum Position {
     AfterLabel,
     /// Inside the text of a section.
     Content,
-    /// After the end of the step. All further text is ignored: it could only follow from an
-    /// observation, and the tool has not run yet.
+    /// After the end of the step. The rest of the reply is ignored: the model made it up, because
+    /// the tool has not run yet.
     Over,
 }
 
@@ -92,8 +93,8 @@ impl SectionParser {
         self.push_split(&split);
     }
 
-    /// Parses text without `<think>` tags. The reasoning from inside the tags is added to the
-    /// thought.
+    /// Parses a chunk after `<think>` tags were removed from it. The reasoning inside the tags is
+    /// added to the thought.
     fn push_split(&mut self, split: &ThinkSplit) {
         self.sections.thought.push_str(&split.reasoning);
         for character in split.text.chars() {

@@ -15,9 +15,9 @@ use super::{
 pub(super) struct TextStreamParser {
     sections: SectionParser,
     deltas: DeltaBuffer,
-    /// The number of bytes of the thought that were emitted.
+    /// The length of the emitted part of the thought, in bytes.
     thought_len: usize,
-    /// The number of bytes of the answer section that were emitted.
+    /// The length of the emitted part of the answer section, in bytes.
     answer_len: usize,
     answer_argument: AnswerScanner,
     /// The schema of the answer, if the answer is structured. In this case no answer text is
@@ -45,7 +45,7 @@ impl TextStreamParser {
         }
         match sections.actions.as_slice() {
             // The answer section may be a JSON object that contains the answer, or a code fence
-            // around such an object.
+            // around such an object. Its text is not streamed.
             [] if sections.answer.trim_start().starts_with(['{', '`']) => {}
             [] => self.deltas.push_answer(new_text(&sections.answer, &mut self.answer_len)),
             [action] if is_finish(action) => {

@@ -109,8 +109,8 @@ fn call_inside_a_thought_is_not_executed() {
     }
 }
 
-/// Labels, code fences and brackets inside argument values must not be parsed: they belong to the
-/// values.
+/// Labels, code fences and brackets inside argument values are part of the values, and must not be
+/// parsed.
 #[test]
 fn argument_values_are_unchanged() {
     let text = json!({"text": "Thought: no\nAction: sub\n```sh\nls {a}\n```", "n": [1.5, {"q": "it's"}], "none": null});
@@ -146,8 +146,8 @@ Arguments: {"pattern": "\d+\s\\"}"#,
     );
 }
 
-/// Truncated arguments are passed on unchanged. The call then fails validation, and the model can
-/// repeat it.
+/// Truncated arguments become the arguments of the call unchanged. The call then fails validation,
+/// and the model can repeat it.
 #[test]
 fn truncated_arguments_are_not_completed() {
     for cut in [
@@ -267,6 +267,6 @@ fn text_without_a_step_has_a_problem() {
         let reply = TextReact.parse_reply(ChatResponse::new(text), None);
         assert!(reply.problem.is_some() && reply.message.text() == text, "{text}");
     }
-    // The run itself handles an empty reply, so it is not a problem of the dialect.
+    // Empty replies are handled by the run, so the dialect reports no problem.
     assert_eq!(TextReact.parse_reply(ChatResponse::new(""), None).problem, None);
 }

@@ -4,9 +4,9 @@ use haft_core::text::surrogates;
 
 /// An incremental scanner for the string values of a JSON object.
 ///
-/// It emits each decoded character together with the keys on the path to its value. Text before and
-/// after the first object is skipped. Invalid JSON causes no error, but the emitted text may be
-/// wrong.
+/// The scanner returns each decoded character of a value, with the path of keys to the value. Text
+/// before and after the first object is skipped. Invalid JSON causes no error, but the returned
+/// characters may be wrong.
 #[derive(Default)]
 pub(in super::super::super) struct StringScanner {
     /// The keys on the path to the current value. An array element has an empty key.
@@ -50,8 +50,8 @@ enum Escape {
 }
 
 impl StringScanner {
-    /// Scans one character of the JSON text. If it completes a character of a string value, returns
-    /// the path of the value and that character. Otherwise returns `None`.
+    /// Scans one character of the JSON text. If a decoded character of a string value is complete,
+    /// returns the path to the value and the decoded character. Otherwise returns `None`.
     pub(in super::super::super) fn push(&mut self, character: char) -> Option<(&[String], char)> {
         match self.state {
             ScanState::Before if character == '{' => self.enter(true),
