@@ -1,5 +1,5 @@
-//! A queue for tool calls from synchronous code. The calls are executed later, and their results
-//! then replace placeholders.
+//! A queue for tool calls from synchronous code. Pushing a call returns a placeholder at once. The
+//! calls are executed later, and their results then replace the placeholders.
 //!
 //! This module uses only public items of [`run`](crate::run).
 //! [`Run::add_calls`](crate::Run::add_calls) executes the calls in an agent. [`Placeholders`]
@@ -49,8 +49,8 @@ pub use results::{QueuedOutcome, QueuedResults};
 ///
 /// In an agent, a run has a queue if a tool takes a [`QueueHandle`] as state (see
 /// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can
-/// then push calls of the agent's tools. They are executed before the next model request, and the
-/// model receives their results.
+/// then push calls to the agent's tools. The pushed calls are executed before the next model request,
+/// and the model receives their results.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
@@ -86,9 +86,10 @@ pub use results::{QueuedOutcome, QueuedResults};
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     pushed: Arc<PushedCalls>,
-    /// Pushed calls that [`next_batch`](Self::next_batch) has not returned yet.
+    /// Pushed calls that are not in `open` yet.
     waiting: Vec<ToolCall>,
-    /// The calls that [`next_batch`](Self::next_batch) has returned, with their results so far.
+    /// The calls that [`next_batch`](Self::next_batch) selected for execution, with their results
+    /// so far.
     open: Option<OpenCalls>,
     results: QueuedResults,
 }
@@ -188,19 +189,19 @@ impl PendingQueue {
         open.finish(id, result).map(|_| ())
     }
 
-    /// Records that a call is suspended and waits for a decision.
+    /// Records that the call in `pending` is suspended and waits for a decision.
     ///
     /// # Errors
     ///
-    /// Fails if no call with this id is in progress.
+    /// Fails if no call with the id of this call is in progress.
     pub fn on_pending(&mut self, pending: PendingCall) -> Result<(), RunError> {
         let PendingCall { call, pending } = pending;
         let open = self.open.as_mut().ok_or_else(|| RunError::NotUnderWay(call.id.clone()))?;
         open.suspend(&call.id, pending)
     }
 
-    /// Records the decision for the suspended call `id`, or for a call `id` inside a suspended
-    /// call. [`next_batch`](Self::next_batch) then returns the suspended call again.
+    /// Records the decision for the suspended call `id`, which may be nested inside another
+    /// suspended call. [`next_batch`](Self::next_batch) then returns the outer call again.
     ///
     /// # Errors
     ///
@@ -224,7 +225,8 @@ impl PendingQueue {
         }
     }
 
-    /// Cancels all calls that have no result yet.
+    /// Cancels all calls without a result. Their results are then failures of the kind
+    /// [`Cancelled`](FailureKind::Cancelled).
     pub fn cancel(&mut self) {
         self.close(FailureKind::Cancelled, "cancelled");
         self.waiting.extend(self.pushed.take());
@@ -232,8 +234,8 @@ impl PendingQueue {
         self.results.extend(open.close(FailureKind::Cancelled, "cancelled", Timestamp::now()));
     }
 
-    /// Closes the handles of the queue and returns the calls that were not handed out yet. A driver
-    /// can [add](crate::Run::add_calls) these calls to its run.
+    /// Closes the handles of the queue, and returns the calls that were not selected for execution
+    /// yet. A driver can [add](crate::Run::add_calls) these calls to its run.
     pub fn into_calls(mut self) -> Vec<ToolCall> {
         self.waiting.extend(self.pushed.close());
         self.waiting

@@ -73,7 +73,7 @@ struct RouterInner {
     fallback: Option<Arc<dyn Agent>>,
 }
 
-/// The state of a router in a suspended run: the selected route, and the state of its agent.
+/// The state of a router in a suspended run.
 #[derive(Serialize, Deserialize)]
 struct RouterState {
     /// The name of the selected route, or `None` for the fallback agent.
@@ -125,9 +125,8 @@ impl Router {
         &self.0.table
     }
 
-    /// Classifies a new task and dispatches it, or restores the dispatch of a suspended run.
-    /// Returns the event that reports the decision, or `None` for a suspended run, and the
-    /// dispatch.
+    /// Classifies a new task, or restores the route of a suspended run. Returns the [`Dispatch`],
+    /// and the event that reports the decision. The event is `None` for a suspended run.
     async fn route(&self, mut input: RunInput) -> Result<(Option<RunEvent>, Dispatch), AgentError> {
         match &mut input.start {
             RunStart::New { messages, transcript } => {
@@ -184,8 +183,9 @@ impl Router {
         Agent::stream(self, input.into())
     }
 
-    /// Selects the agent of the chosen route, or, without a route, the fallback agent or a
-    /// clarifying question. Returns the event that reports the decision, and the dispatch.
+    /// Selects the agent of the chosen route. Without a route, selects the fallback agent, or a
+    /// clarifying question if there is no fallback agent. Returns the event that reports the
+    /// decision, and the [`Dispatch`].
     fn dispatch(
         &self,
         choice: RouteChoice,
@@ -235,15 +235,15 @@ enum Dispatch {
     Question(Box<RunAnswer>),
 }
 
-/// The route of a run, or `None` for the fallback agent, with the usage of the classifier.
+/// The selected route of a run, and the usage of the classifier.
 struct RouteInfo {
     route: Option<String>,
     usage: Usage,
 }
 
 impl RouteInfo {
-    /// Adds the usage of the classifier and the name of the route to an answer, or saves both in a
-    /// suspended run.
+    /// Adds the usage of the classifier to an answer, and the name of the route, if any. In a
+    /// suspended run, both are saved for its continuation.
     fn add_to_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Suspended(suspended) => {

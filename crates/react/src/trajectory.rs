@@ -138,7 +138,7 @@ impl Serialize for Trajectory {
     }
 }
 
-/// Formats each step as four lines.
+/// Formats each step as four lines: thought, tool name, arguments and observation.
 impl fmt::Display for Trajectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.steps.iter().enumerate() {

@@ -21,8 +21,8 @@ impl CallQueues {
         Self(quota.map(queues).unwrap_or_default())
     }
 
-    /// Returns the state that each call receives, by call id. The state contains a [`QueueHandle`]
-    /// that pushes calls of `tools`.
+    /// Returns the state for each call, by call id. The state contains the [`QueueHandle`] of the
+    /// call, which accepts calls to `tools`.
     pub(crate) fn states(
         &self,
         tools: impl FnOnce() -> ToolList,
@@ -36,8 +36,8 @@ impl CallQueues {
         self.0.iter().map(|(id, pushed)| (id.clone(), HostState::new().with_value(handle(pushed)))).collect()
     }
 
-    /// Closes the queue of the call `id` after its outcome. Returns the pushed calls, or no calls
-    /// if `outcome` is not a success.
+    /// Closes the queue of the call `id`, which ended with `outcome`. Returns the pushed calls if
+    /// `outcome` is a success, and no calls otherwise.
     pub(crate) fn close(&self, id: &str, outcome: &CallOutcome) -> Vec<ToolCall> {
         let Some(pushed) = self.0.get(id) else { return Vec::new() };
         match outcome {

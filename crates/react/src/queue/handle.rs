@@ -30,14 +30,14 @@ impl QueueHandle {
         Self { pushed: Arc::downgrade(pushed), tools, pipeline }
     }
 
-    /// Pushes a call of the tool named `tool` and returns the placeholder for its result. Strings
+    /// Pushes a call to the tool named `tool` and returns the placeholder for its result. Strings
     /// in `arguments` can contain the placeholders of earlier calls.
     ///
     /// # Errors
     ///
     /// Fails if there is no such tool or if the arguments are invalid. In these cases the error
-    /// text is written for a model. Also fails if the queue is full or closed. In these cases the
-    /// source of the error is a [`QueueError`].
+    /// text is written for a model. Also fails if the queue is full or closed. The source of the
+    /// error is then a [`QueueError`].
     pub fn push(&self, tool: &str, arguments: impl Serialize) -> Result<String, ToolError> {
         let pushed = self.pushed.upgrade().ok_or_else(|| ToolError::failed(QueueError::Closed))?;
         let arguments = serde_json::to_string(&arguments).map_err(ToolError::failed)?;
@@ -71,7 +71,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls that were pushed to a queue, until the queue or a driver takes them.
+/// The calls that were pushed to a queue and were not taken yet by the queue or a driver.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
@@ -81,7 +81,8 @@ pub(crate) struct PushedCalls {
 #[derive(Default)]
 struct QueueState {
     calls: Vec<ToolCall>,
-    /// The total number of calls that were ever pushed. It makes each placeholder unique.
+    /// The number of calls that were pushed so far, including the taken calls. It makes each
+    /// placeholder unique.
     count: usize,
     is_closed: bool,
 }

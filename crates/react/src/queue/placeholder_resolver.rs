@@ -32,10 +32,11 @@ pub(super) struct PlaceholderResolver<'r> {
     /// The number of bytes that can still be inserted.
     remaining_bytes: usize,
     texts: HashMap<(&'r str, usize), String>,
-    /// The resolved JSON values, with their sizes as JSON text in bytes.
+    /// The resolved JSON values and their sizes as JSON text in bytes, by placeholder and remaining
+    /// nesting depth.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// Set if a placeholder is unresolved because it has no result yet, or because its result was
-    /// omitted. The resolved text may then change when more results arrive.
+    /// Set if a placeholder was kept because it has no result yet or is nested too deeply, or if a
+    /// result was too long to be inserted. The resolved text may change when more results arrive.
     is_unresolved: bool,
 }
 
@@ -109,7 +110,7 @@ impl<'r> PlaceholderResolver<'r> {
                 },
                 None => self.resolve_text(text, depth).map(|filled| *text = filled).is_some(),
             },
-            // `any` would stop at the first element in which a placeholder was replaced.
+            // `any` would stop at the first element with a placeholder and skip the others.
             Value::Array(values) => {
                 values.iter_mut().filter_map(|it| self.resolve_value(it, depth).then_some(())).count() > 0
             }
@@ -178,15 +179,17 @@ impl<'r> PlaceholderResolver<'r> {
     }
 
     /// Replaces the placeholders in a copy of a tool's `output`. Returns `None` if no placeholder
-    /// was replaced. Structured output is read by programs, so more bytes may be inserted than into
-    /// the text for the model.
+    /// was replaced.
+    ///
+    /// Up to [`MAX_INSERTED_BYTES`] are inserted into the structured output, because programs read
+    /// it. The limit for the text is lower, because a model reads it.
     fn resolve_output(&mut self, output: &ToolOutput) -> Option<ToolOutput> {
         let mut data = PlaceholderResolver::new(self.results, MAX_INSERTED_BYTES);
         let structured = output.structured.as_ref().and_then(|value| data.resolved_copy(value));
         self.is_unresolved |= data.is_unresolved;
         let is_json_text = |value: &Value| ToolOutput::structured(value.clone()).content == output.content;
-        // If the text is the JSON of the structured output, it is generated again. An insertion
-        // into the text could make the JSON invalid.
+        // If the text is the JSON form of the structured output, the resolved output is serialized
+        // again. Insertions into the old text could make the JSON invalid.
         let json_text = structured.as_ref().filter(|_| output.structured.as_ref().is_some_and(is_json_text));
         let json_text = json_text.map(|filled| ToolOutput::structured(filled.clone()).content);
         let max_bytes = text_bytes(&output.content).saturating_add(self.remaining_bytes);

@@ -39,8 +39,8 @@ struct PlaceholderIndex {
     results: QueuedResults,
     /// Copies of the messages in which placeholders were replaced, by index in the transcript.
     messages: Arc<BTreeMap<usize, Arc<Message>>>,
-    /// The indices of the messages with a placeholder that has no result yet, or whose result was
-    /// omitted because it is too long.
+    /// The indices of the messages with unresolved placeholders: the call has no result yet, or its
+    /// result is too long or nested too deeply.
     unresolved: BTreeSet<usize>,
     /// The number of messages at the start of the transcript that were read.
     read_count: usize,
@@ -109,7 +109,8 @@ impl PlaceholderIndex {
             return;
         }
         let indices = match new_results {
-            // Before the first result, no message was resolved.
+            // Messages are resolved only after the first result, so all earlier messages follow
+            // now.
             _ if !had_results => (0..self.read_count).collect(),
             NewResults::None => BTreeSet::new(),
             NewResults::Added => mem::take(&mut self.unresolved),
@@ -130,7 +131,7 @@ impl PlaceholderIndex {
             self.unresolved.insert(index);
         }
         let Some(resolved) = resolved else { return };
-        // If the resolved message did not change, the copy with the cached rendering is kept.
+        // An equal copy is not replaced, because its rendering is already cached.
         if self.messages.get(&index).is_none_or(|known| **known != resolved) {
             Arc::make_mut(&mut self.messages).insert(index, Arc::new(resolved));
         }

@@ -46,7 +46,7 @@ impl QueuedResults {
         results
     }
 
-    /// Adds the results that are recorded in `messages`. Returns how the known results changed.
+    /// Adds the results that are recorded in `messages` to `self`. Returns the kind of change.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
@@ -59,8 +59,8 @@ impl QueuedResults {
         new
     }
 
-    /// Returns `placeholder` and the outcome of its call, or `None` if the call is unknown. Unlike
-    /// the argument, the returned placeholder has the lifetime of `self`.
+    /// Returns the placeholder and the outcome of its call, or `None` if the call is unknown. The
+    /// returned placeholder is borrowed from `self`, and not from the argument.
     pub(super) fn find(&self, placeholder: &str) -> Option<(&str, &QueuedOutcome)> {
         self.0.get_key_value(placeholder).map(|(placeholder, queued)| (placeholder.as_str(), queued))
     }
@@ -102,7 +102,7 @@ impl QueuedResults {
     }
 
     /// Returns the tool name of the call with this placeholder if the call failed or was not
-    /// executed. Returns `None` if it succeeded or is unknown.
+    /// executed. Returns `None` if the call succeeded or is unknown.
     pub(super) fn failed(&self, placeholder: &str) -> Option<&str> {
         match self.get(placeholder)? {
             QueuedOutcome::Executed(result) if result.is_success() => None,
@@ -156,15 +156,15 @@ impl QueuedResults {
     }
 }
 
-/// The change that [`QueuedResults::read`] made to the known results, from the smallest to the
-/// largest.
+/// The effect of [`QueuedResults::read`] on the results that were read before. The variants are
+/// ordered from the smallest change to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
-    /// The messages contained no results.
+    /// No results were read.
     None,
-    /// Results of new calls were added. No known result changed.
+    /// Results were read, and every earlier result is unchanged.
     Added,
-    /// The result of at least one known call changed.
+    /// A result was read that differs from the earlier result for the same placeholder.
     Changed,
 }
 
@@ -197,7 +197,7 @@ impl QueuedOutcome {
     }
 }
 
-/// Returns the placeholders in `text`. Some of them may not belong to any call.
+/// Returns all substrings of `text` with the form of a placeholder, even if they belong to no call.
 pub(super) fn placeholders_in(text: &str) -> Vec<String> {
     let starts = text.match_indices(PREFIX).filter_map(|(at, _)| placeholder_at(text.get(at..)?));
     starts.map(str::to_owned).collect()

@@ -56,7 +56,7 @@ pub(super) fn current_task(conversation: &[Arc<Message>]) -> Vec<String> {
 }
 
 /// Returns the messages of the current task and its context. The context is the last answer, the
-/// user message before that answer, and the clarifying questions after it.
+/// user message before that answer, and the clarifying questions after the answer.
 pub(super) fn task_context(conversation: &[Arc<Message>]) -> impl Iterator<Item = &Arc<Message>> {
     let answer = last_answer(conversation);
     let earlier = conversation.get(..answer.unwrap_or_default()).unwrap_or_default();

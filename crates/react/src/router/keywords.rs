@@ -8,8 +8,9 @@ use super::{Classifier, Keyword, Route, RouteChoice, RouteTable, classifier::cur
 /// the highest total weight of the keywords that were found.
 ///
 /// No route is selected if no route has a positive weight, or if the two highest weights are equal.
-/// After a clarifying question, the user's reply is classified alone first, then together with the
-/// rest of the task.
+///
+/// The latest user message of the task is classified first, for example the reply to a clarifying
+/// question. If it selects no route, all user messages of the task are classified together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keywords;
 
@@ -26,8 +27,8 @@ impl Classifier for Keywords {
     }
 }
 
-/// The score of one route for a task. `found` contains the keywords that the task contains, and
-/// `weight` is the sum of their weights.
+/// The score of a route for a task. `found` contains the keywords of the route that occur in the
+/// task, and `weight` is the sum of their weights.
 struct Score<'t> {
     route: &'t Route,
     weight: f64,

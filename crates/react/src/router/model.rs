@@ -21,11 +21,12 @@ use crate::{dialect::json_object, run::is_from_user};
 /// The value of `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// The maximum length of each message before the current task in the prompt, in bytes. Longer
-/// messages are truncated.
+/// The maximum length of each message up to the last assistant message in the prompt, in bytes.
+/// Longer messages are truncated. Later user messages are always complete.
 const MAX_MESSAGE_BYTES: usize = 1_000;
 
-/// The maximum number of messages in the prompt. Older messages are omitted.
+/// The maximum number of messages in a prompt that contains assistant messages. Older messages are
+/// omitted.
 const MAX_MESSAGES: usize = 12;
 
 /// The maximum number of model requests for one decision.
@@ -95,8 +96,8 @@ fn unclear_route_name(table: &RouteTable) -> String {
     words.find(|word| table.names().all(|name| name != word)).unwrap_or_default()
 }
 
-/// Returns the prompt for the model: the current task, with the earlier messages that it needs as
-/// context.
+/// Returns the prompt for the model: the messages of the current task and its context, which
+/// [`task_context`] selects.
 fn task_prompt(conversation: &[Arc<Message>]) -> String {
     let messages: Vec<_> = task_context(conversation).collect();
     let messages = messages.get(messages.len().saturating_sub(MAX_MESSAGES)..).unwrap_or_default();
