@@ -25,19 +25,19 @@ fn call(id: &str) -> ToolCall {
     ToolCall::new(id, "look", "{}")
 }
 
-/// Creates a run with the given limits. The tests drive it directly, without an agent.
+/// Creates a run with the given limits. The tests drive the run directly, without an agent.
 fn new_run(limits: RunLimits) -> Run {
     Run::new(&RunConfig { limits, ..RunConfig::default() }, "Go.".into()).unwrap()
 }
 
-/// Reports a reply with one call of `look` for each id in `ids`.
+/// Reports a model reply to `run`, with one call to `look` for each id in `ids`.
 fn reply(run: &mut Run, ids: &[&str]) {
     let tool_calls = ids.iter().map(|id| call(id)).collect();
     let message = AssistantMessage { tool_calls, ..AssistantMessage::default() };
     run.on_chat(Ok(NativeCalls.parse_reply(ChatResponse::new(message), None))).unwrap();
 }
 
-/// Reports a successful result of the call `id`.
+/// Reports a successful result for the call `id` to `run`.
 fn succeed(run: &mut Run, id: &str) {
     run.on_result(id, ToolResult::done("", "", ToolOutput::from("seen"))).unwrap();
 }

@@ -88,8 +88,8 @@ fn event_type(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
 
-/// Behaviour B17: the calls of a reply run in parallel. Five calls of 60 to 100 ms take less than
-/// 150 ms together, and their results are in call order.
+/// Behaviour B17: the calls in a reply run in parallel. Five calls of 60 to 100 ms each take less
+/// than 150 ms in total, and their results are in call order.
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];
@@ -205,8 +205,8 @@ async fn follow_up_question_continues_the_conversation() {
     assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
 }
 
-/// A call is executed with the tools of the request that the model replied to, even if the source
-/// no longer lists its tool.
+/// A call is executed with the tools of the request that the model replied to. It must succeed even
+/// if the source no longer lists the tool.
 #[tokio::test]
 async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
     /// A source that lists `add` in the first step only.
@@ -313,8 +313,8 @@ async fn tools_are_listed_before_each_request() {
     assert_eq!(offered, [1, 2, 3]);
 }
 
-/// A tool can read state of the agent or of the run. If the state is missing, `build` must already
-/// fail, not only the first call of the tool.
+/// A tool can read state of the agent or of the run. Missing state must be an error of `build`, and
+/// not only of the first call to the tool.
 #[tokio::test]
 async fn state_comes_from_the_agent_or_from_the_run() {
     let reads_state = |name: &str| {

@@ -110,7 +110,7 @@ fn assert_inside_runtime_error(agent: &BlockingAgent<ReactAgent>) {
 #[tokio::test]
 async fn current_thread_runtime_is_an_error() {
     assert_inside_runtime_error(&agent_without_replies());
-    // The error leaves the task usable: it can still await and spawn.
+    // The task can continue after the error: it can still await and spawn.
     tokio::task::yield_now().await;
     tokio::spawn(async { assert_inside_runtime_error(&agent_without_replies()) }).await.unwrap();
 }
@@ -150,7 +150,7 @@ async fn block_in_place_can_run_an_agent() {
     assert_eq!(answer.text().unwrap(), "It is 42.");
 }
 
-/// A thread that only called `Runtime::enter` polls no task. The blocking API must work on it.
+/// A thread that only called `Runtime::enter` polls no task, so the blocking API must work on it.
 #[test]
 fn entered_runtime_can_run_an_agent() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -216,7 +216,8 @@ fn next_inside_a_runtime_ends_the_iterator() {
     dropped.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
-/// A tool that blocks its thread must time out. The other call of the reply must still succeed.
+/// A tool that blocks its thread must time out. The second call in the same reply must still
+/// succeed.
 #[test]
 fn blocked_tool_times_out() {
     let (release, released) = mpsc::channel::<()>();

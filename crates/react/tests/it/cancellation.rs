@@ -168,7 +168,7 @@ async fn run_of_the_caller_survives_a_dropped_stream() {
     closed.cancel();
     assert_paired(closed.transcript());
 
-    // Only the call of the idempotent tool `look` runs again. The other two calls get an
+    // Only the call to the idempotent tool `look` runs again. The other two calls get an
     // unconfirmed failure, because their effect is unknown.
     let events: Vec<_> = agent.drive(&mut run, RunContext::default()).collect().await;
     assert!(matches!(events.last(), Some(Ok(RunEvent::Done { .. }))));

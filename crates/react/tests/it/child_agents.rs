@@ -49,8 +49,8 @@ fn reloaded(suspended: &SuspendedRun) -> SuspendedRun {
     serde_json::from_str(&serde_json::to_string(suspended).unwrap()).unwrap()
 }
 
-/// Returns the ids of the suspended calls in `pending`. For a suspended child run, these are the
-/// ids of its own suspended calls.
+/// Returns the ids of the suspended calls in `pending`. A call that runs a suspended child agent is
+/// replaced by the suspended calls of the child.
 fn ids<'a>(pending: impl IntoIterator<Item = &'a PendingCall>) -> Vec<&'a str> {
     pending.into_iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str()).collect()
 }
@@ -143,8 +143,8 @@ async fn decision_of_the_wrong_kind_is_an_error() {
     expect![[r#"the run cannot begin: the decision about the call "1" does not fit: the call needs decisions about the calls inside it"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
-/// A decision can deny the outer call of a suspended child agent. No decisions for the inner calls
-/// are needed.
+/// A decision can deny the outer call, which runs a suspended child agent. No decisions for the
+/// inner calls are needed.
 #[tokio::test]
 async fn suspended_child_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
@@ -187,8 +187,8 @@ async fn child_has_named_inputs_and_outputs() {
     assert_eq!(answer.steps[0].result.output().unwrap().structured, Some(json!({"y": 2})));
 }
 
-/// Creates a parent with a child and a grandchild. The grandchild calls `pay` and a second tool.
-/// This is `hang` if `hangs` is `true`, and `pay` if not.
+/// Creates a parent with a child and a grandchild. The grandchild calls `pay` and a second tool:
+/// `hang` if `hangs` is `true`, otherwise `pay` again.
 fn three_levels(hangs: bool) -> ReactAgent {
     let last = if hangs { ("2", "hang", "{}") } else { ("2", "pay", "{ }") };
     let hang = crate::tools::plain("hang", std::future::pending::<()>);

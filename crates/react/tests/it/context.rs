@@ -22,7 +22,7 @@ fn too_long() -> ModelError {
 }
 
 /// Adds one reply to the script of `model` for each number in `numbers`. Each reply has two calls
-/// of `add`.
+/// to `add`.
 fn calls_of_add(model: ScriptedModel, numbers: std::ops::Range<u32>) -> ScriptedModel {
     numbers.fold(model, |model, number| {
         model.calls([
@@ -56,7 +56,7 @@ fn earlier() -> Transcript {
 }
 
 /// Behaviour C27: if the context is too long, the oldest turn or step is omitted, up to three times
-/// in a row. The fourth overflow in a row is an error.
+/// in a row. The fourth context overflow in a row is an error.
 #[tokio::test]
 async fn oldest_steps_are_omitted_at_most_three_times() {
     let model = calls_of_add(ScriptedModel::new(), 1..4)
@@ -284,8 +284,8 @@ async fn next_run_starts_at_the_summary() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// The record that the model summarizes has at most about 100 kB. The record contains the whole
-/// earlier summary, which ends with the open tasks.
+/// The text that the model summarizes has at most about 100 kB. The text contains the whole earlier
+/// summary, which ends with the open tasks.
 #[tokio::test]
 async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     let long = format!("{} STILL TO DO", "x".repeat(9_000));

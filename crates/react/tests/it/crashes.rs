@@ -1,5 +1,5 @@
-//! Property tests of runs whose process crashes. A call of a tool that is not idempotent must run
-//! at most once, and every call must get a result.
+//! Property tests of runs whose process crashes. Each call to a tool that is not idempotent must
+//! run at most once, and every call must get a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +128,7 @@ impl Environment {
     }
 }
 
-/// Returns the two suspended calls inside `call`, which is a call of the tool `nested`.
+/// Returns the two suspended calls inside `call`, which is a call to the tool `nested`.
 fn inner(call: &ToolCall) -> Vec<PendingCall> {
     let pending = Pending::new(PendingKind::External);
     let calls = ["x", "y"].map(|it| ToolCall::new(format!("{}/{it}", call.id), "inner", "{}"));
@@ -306,8 +306,8 @@ fn reply_with_calls(calls: &[(&'static str, Kind)]) -> ChatResponse {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A call of a tool that is not idempotent runs at most once, wherever the process crashes and
-    /// whichever state was saved. The scenarios include partial decisions, nested calls, output
+    /// Each call to a tool that is not idempotent runs at most once, wherever the process crashes
+    /// and whichever state was saved. The scenarios include partial decisions, nested calls, output
     /// validators, summaries, omitted steps and stop tools.
     #[test]
     fn crash_repeats_only_idempotent_calls(scenario in scenarios()) {

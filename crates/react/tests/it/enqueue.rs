@@ -224,7 +224,7 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
     assert_eq!(handle.undelivered_messages().len(), 1);
 
-    // A message for the next request does not lift the limit either: the run fails.
+    // Even a message for the next request does not lift the limit: the run fails.
     let model = ScriptedModel::new().calls(ADD);
     let handle = RunHandle::new();
     handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
@@ -283,7 +283,7 @@ async fn message_reaches_the_agent_after_a_hand_off() {
 }
 
 /// `enqueue` rejects tool results and assistant messages. It also rejects a message if
-/// `MAX_ENQUEUED` messages are undelivered.
+/// `MAX_ENQUEUED` messages already wait for delivery.
 #[test]
 fn only_user_messages_can_be_enqueued_up_to_a_limit() {
     let mut run = Run::new(&RunConfig::default(), "Go.".into()).unwrap();

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::tools::plain;
 
-/// Returns three replies in the format of `dialect`: a call of `look`, a call of `ask`, and the
+/// Returns three replies in the format of `dialect`: a call to `look`, a call to `ask`, and the
 /// answer.
 fn replies(dialect: &str) -> [ChatResponse; 3] {
     let step = |tool: &str, arguments: serde_json::Value| match dialect {
@@ -38,8 +38,8 @@ fn replies(dialect: &str) -> [ChatResponse; 3] {
     [step("look", json!({})), step("ask", json!({})), step("finish", json!({"answer": "It is done."}))]
 }
 
-/// Runs `agent` on `input`. Returns the types of its events, without consecutive duplicates, and
-/// the output.
+/// Runs `agent` on `input`. Returns the types of the emitted events, without consecutive
+/// duplicates, and the output of the run.
 async fn types(agent: &ReactAgent, input: RunInput) -> (String, RunOutput) {
     let events: Vec<_> = agent.stream(input).try_collect().await.unwrap();
     let mut types: Vec<_> = events.iter().map(|it| json!(it)["type"].as_str().unwrap().to_owned()).collect();
@@ -80,8 +80,8 @@ async fn events_are_the_same_in_every_dialect() {
     }
 }
 
-/// Behaviour C78: the output returns the results of a tool by name, and each step has its tool,
-/// reasoning and result.
+/// Behaviour C78: `RunOutput` returns the results of a tool by name, and each step of the answer
+/// has its tool, reasoning and result.
 #[tokio::test]
 async fn steps_have_tool_reasoning_and_result() {
     let message = |thought: &str, calls: &[(&str, &str)]| {

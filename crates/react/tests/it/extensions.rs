@@ -56,7 +56,7 @@ impl ChatModel for LoggingModel {
     }
 }
 
-/// Creates the extension `name`, which logs each call of its hooks.
+/// Creates the extension `name`, which logs each call to its hooks.
 fn logging(name: &'static str, log: &Log) -> Extension {
     let [prepare, calls, replies, outputs, models] = [(); 5].map(|()| log.clone());
     Extension::new(name)
@@ -368,7 +368,7 @@ async fn call_hook_covers_the_tools_of_its_extension_in_any_order() {
     }
 }
 
-/// If a hook removes all calls of a reply without text, the reply is rejected: the model gets a
+/// If a hook removes all calls from a reply without text, the reply is rejected: the model gets a
 /// hint and replies again.
 #[tokio::test]
 async fn reply_without_its_only_call_is_rejected() {

@@ -50,7 +50,7 @@ async fn malformed_arguments_are_returned_to_the_model_without_a_call() {
 }
 
 /// Behaviour B19, T2 and T3: calls that fail, panic, hang or return 50 MB do not affect the other
-/// calls of the reply.
+/// calls in the reply.
 #[tokio::test(start_paused = true)]
 async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     let flood = plain("flood", || async { "x".repeat(50_000_000) });
@@ -80,8 +80,8 @@ async fn call_that_panics_hangs_or_floods_affects_no_other_call() {
     assert!(texts[4].len() < 200_000 && texts[4].contains("bytes in 1 pieces are cut"), "{}", texts[4].len());
 }
 
-/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out. The other call
-/// of the reply is not delayed.
+/// Behaviour T2: on a multi-thread runtime, a tool that blocks its thread times out. The second
+/// call in the same reply is not delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_that_blocks_its_thread_times_out() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
@@ -201,7 +201,7 @@ fn delta(text: &str) -> Result<ChatEvent, ModelError> {
     Ok(ChatEvent::TextDelta { text: text.to_owned() })
 }
 
-/// Returns the text deltas in `events`, and the problems of the rejected replies.
+/// Returns the text deltas in `events`, and the problems with which replies were rejected.
 fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     let line = |event: &RunEvent| match event {
         RunEvent::TextDelta { text } => Some(text.clone()),
@@ -211,7 +211,7 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     events.iter().filter_map(line).collect()
 }
 
-/// Behaviour M11 and M12: after a truncated reply, the request is repeated, and the calls of the
+/// Behaviour M11 and M12: after a truncated reply, the request is repeated, and the calls in the
 /// truncated reply do not run. In a stream, the event `ReplyRejected` follows the deltas of the
 /// truncated reply.
 #[tokio::test]

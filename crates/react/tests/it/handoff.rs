@@ -51,7 +51,7 @@ fn pay() -> impl haft_core::Tool + 'static {
     plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
 }
 
-/// Creates the tool `push`, which pushes a call of `add` to the queue.
+/// Creates the tool `push`, which pushes a call to `add` to the queue.
 fn push() -> DynamicTool {
     DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
         cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
@@ -166,8 +166,7 @@ async fn number_of_hand_offs_is_limited() {
         .assert_eq(&answer.steps[2].result.model_text());
 }
 
-/// All agents share one run. The limit of the run on repeated calls therefore also ends a cycle of
-/// hand-offs.
+/// All agents share one run. The limit on repeated calls therefore also ends a cycle of hand-offs.
 #[tokio::test]
 async fn cyclic_hand_offs_end_the_run() {
     let calls = |model: ScriptedModel, to: &str| model.calls([("", to, "{}")]);
@@ -218,7 +217,7 @@ async fn decision_reaches_the_agent_of_the_suspended_call() {
     assert_paired(&answer.transcript);
 }
 
-/// A hand-off takes place only after the suspended calls of the same reply have results.
+/// A hand-off takes place only after the suspended calls in the same reply have results.
 #[tokio::test]
 async fn suspended_call_delays_a_hand_off() {
     let reception = empty_script().calls([("a", "transfer_to_kitchen", "{}"), ("b", "pay", "{}")]);
@@ -258,8 +257,8 @@ async fn next_question_goes_to_the_last_agent() {
     assert_eq!(*second.steps, []);
 }
 
-/// With `HandoffContext::Question`, the next agent receives only the question and the reason of the
-/// hand-off. The transcript stays complete.
+/// With `HandoffContext::Question`, the model of the next agent receives only the question and the
+/// reason for the hand-off. The transcript stays complete.
 #[tokio::test]
 async fn hand_off_can_carry_only_the_question() {
     let reception = empty_script().calls([("a", "add", r#"{"x":1,"y":1}"#)]).calls([(
@@ -439,8 +438,8 @@ async fn stop_tools_of_the_input_survive_a_suspension() {
     assert_eq!(output.answer().unwrap().stop_reason, StopReason::Tool);
 }
 
-/// A required tool call is required only once per run. After a hand-off the tool choice is `Auto`,
-/// since the next agent may not have the tool.
+/// A tool call is forced only once per run. After a hand-off, the tool choice is `Auto`, since the
+/// next agent may not have the tool.
 #[tokio::test]
 async fn forced_call_does_not_apply_to_the_next_agent() {
     let reception =
@@ -458,7 +457,7 @@ async fn forced_call_does_not_apply_to_the_next_agent() {
     assert_eq!(kitchen.requests()[0].tool_choice, ToolChoice::Auto);
 }
 
-/// A queued call of a stop tool does not end the run, so the hand-off takes place.
+/// A queued call to a stop tool does not end the run, so the hand-off takes place.
 #[tokio::test]
 async fn queued_stop_tool_does_not_prevent_a_hand_off() {
     let reception = empty_script().calls([("a", "push", "{}"), ("b", "transfer_to_kitchen", "{}")]);

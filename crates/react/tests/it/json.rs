@@ -77,7 +77,8 @@ async fn request_schema_has_one_alternative_per_tool() {
     assert!(!fits(r#"{"thought":"","tool_name":"finish","tool_args":{}}"#));
 }
 
-/// The instructions and each message are rendered once. Later requests contain the same `Arc`s.
+/// The instructions and each message are rendered only once. All requests share the rendered
+/// `Arc`s.
 #[tokio::test]
 async fn step_renders_only_new_messages() {
     let model = ScriptedModel::new().text(ADD).text(ADD.replace("17", "18")).text(FINISH);

@@ -31,7 +31,7 @@ use crate::{
     tools::{add, calculator, counted, plain},
 };
 
-/// Adds a reply with one call of `add` to the script of `model`.
+/// Adds a reply with one call to `add` to the script of `model`.
 fn calls_of_add(model: ScriptedModel, number: u32) -> ScriptedModel {
     model.calls([("", "add", &format!(r#"{{"x":{number},"y":1}}"#))])
 }
@@ -47,7 +47,7 @@ fn assert_limit(error: &AgentError, expected: Limit) {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour C33: with a limit of two requests, the calls of both replies run, and the run fails
+/// Behaviour C33: with a limit of two requests, the calls in both replies run, and the run fails
 /// before a third request.
 #[tokio::test]
 async fn request_limit_is_an_error_before_the_next_request() {
@@ -142,8 +142,8 @@ async fn token_limit_is_checked_before_the_next_request() {
     assert_limit(&agent.run("Add.").await.unwrap_err(), Limit::TotalTokens(100));
 }
 
-/// Creates a reply with the given usage. It is an answer with `text`, or a call of `add` if `text`
-/// is `None`.
+/// Creates a reply with the given usage. The reply is an answer with `text`, or a call to `add` if
+/// `text` is `None`.
 fn reply_with_usage(text: Option<&str>, usage: Usage) -> ChatResponse {
     let reply = match text {
         Some(text) => ChatResponse::new(text),
@@ -175,7 +175,7 @@ async fn each_kind_of_token_has_a_limit() {
         assert_limit(&error, expected);
         assert_eq!(error.usage.total_tokens(), 100);
 
-        // If the limit is one token higher, the next request is sent.
+        // With a limit that is one token higher, the next request is sent.
         let more = |limit: Option<u64>| limit.map(|limit| limit + 1);
         let limits = RunLimits {
             input_tokens: more(limits.input_tokens),

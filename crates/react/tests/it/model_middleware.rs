@@ -37,8 +37,9 @@ async fn dialect_of_a_fallback_suits_both_models() {
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
 }
 
-/// After a failed model request, a run repeats the request, or repeats it with a shorter view. With
-/// a fallback model, the error of the last fallback must decide between the two.
+/// After a failed model request, a run repeats the request, with the same view or with a shorter
+/// view. With a fallback model, the error of the last fallback determines which of the two views is
+/// sent.
 #[tokio::test]
 async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;

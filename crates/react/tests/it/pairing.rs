@@ -15,13 +15,13 @@ pub(crate) fn assert_paired(transcript: &Transcript) {
     assert_all_paired(transcript.messages());
 }
 
-/// Asserts the same as [`assert_paired`], for the messages of a model request.
+/// Applies the checks of [`assert_paired`] to the messages of a model request.
 #[track_caller]
 pub(crate) fn assert_request_paired(request: &ChatRequest) {
     assert_view_paired(&request.messages);
 }
 
-/// Asserts the same as [`assert_paired`], for a view of a transcript.
+/// Applies the checks of [`assert_paired`] to a view of a transcript.
 #[track_caller]
 pub(crate) fn assert_view_paired(view: &View) {
     assert_all_paired(&view.iter().cloned().collect::<Vec<_>>());

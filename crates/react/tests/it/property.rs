@@ -25,8 +25,8 @@ use serde_json::json;
 
 use crate::pairing::{assert_paired, assert_request_paired};
 
-/// The calls of one reply. Each has an id, and a flag that is `true` if the call fails. There are
-/// only a few ids, so that they collide.
+/// The calls in one reply: the id of each call, and `true` if the call fails. The scenarios use
+/// only a few ids, so ids are often repeated.
 type Calls = Vec<(&'static str, bool)>;
 
 /// A reply from the model in a scenario.
@@ -40,7 +40,7 @@ enum Reply {
 #[derive(Clone, Debug)]
 struct Scenario {
     replies: Vec<Reply>,
-    /// Random choices. Each selects the open call whose result arrives next.
+    /// Random choices of the open call whose result arrives next.
     order: Vec<Index>,
     config: RunConfig,
     /// Set if the run uses the text dialect instead of native calls.
@@ -151,8 +151,8 @@ impl Scenario {
     }
 }
 
-/// A driver that runs a scenario and stops after `events` events. It applies `between` to the run
-/// after each event, for example to save and load the run.
+/// A driver that runs a scenario and stops after `events` events. The driver replaces the run with
+/// the result of `between` after each event, for example to save and load the run.
 struct Driver<'p, F> {
     scenario: &'p Scenario,
     order: std::slice::Iter<'p, Index>,
@@ -174,8 +174,8 @@ const MAX_ENQUEUED: usize = 6;
 const MAX_PUSHED: usize = 8;
 
 impl<F: Fn(Run) -> Run> Driver<'_, F> {
-    /// Counts an event, and enqueues a message if the scenario has one for it. Returns `false` if
-    /// the scenario must stop.
+    /// Counts an event. Then enqueues a message, if the scenario has one for this event. Returns
+    /// `false` if the scenario must stop.
     fn record_event(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
         let clock = usize::try_from(self.clock).unwrap();
@@ -224,8 +224,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             if !self.record_event(run) {
                 return false;
             }
-            // Calls that were interrupted by a crash already have results in the run. They are not
-            // executed.
+            // Calls that were interrupted by a crash already have results in the run, so they are
+            // not executed.
             let under_way = run.interrupted_calls();
             open.retain(|call| under_way.contains(call));
         }
@@ -279,7 +279,7 @@ fn drive(scenario: &Scenario, events: usize, between: impl Fn(Run) -> Run) -> Ru
 }
 
 /// Asserts that a model request contains paired calls, the question, the last observation, and no
-/// summary except the last one.
+/// summary other than the latest.
 #[track_caller]
 fn assert_view(scenario: &Scenario, run: &Run, request: &ChatRequest) {
     assert_request_paired(request);
@@ -385,8 +385,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. The
-    /// result is recorded in a note, and not among the results of a reply.
+    /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. A note in
+    /// the transcript contains the result. The results of replies do not include it.
     #[test]
     fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {

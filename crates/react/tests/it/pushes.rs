@@ -1,4 +1,4 @@
-//! Behaviour D37: a tool can push calls. They run only if the call of the tool succeeds.
+//! Behaviour D37: a tool can push calls. They run only if the call to this tool succeeds.
 
 use std::{
     error::Error as _,
@@ -34,7 +34,7 @@ use crate::{
     tools::{calculator, counted, plain},
 };
 
-/// Creates the tool `charge()` and a counter of its calls. Returns both.
+/// Creates the tool `charge()`. Returns the tool, and a counter of the calls to it.
 fn charge() -> (DynamicTool, Arc<AtomicUsize>) {
     counted(&plain("charge", || async { "charged" }))
 }
@@ -47,7 +47,7 @@ fn agent(model: &ScriptedModel, tools: Toolset) -> ReactAgent {
     ReactAgent::builder(model.clone()).tools(tools).pending_queue().build().unwrap()
 }
 
-/// Creates the tool `pay()`. It pushes a call of `charge()`, then returns the result of `end`.
+/// Creates the tool `pay()`. It pushes a call to `charge()`, then returns the result of `end`.
 fn pay(end: impl Fn(&ToolContext) -> Result<ToolResponse, ToolError> + Send + Sync + 'static) -> DynamicTool {
     DynamicTool::new(plain("pay", || async {}).definition().clone(), move |_, cx| {
         let ended = push(&cx).and_then(|_| end(&cx));

@@ -135,7 +135,7 @@ async fn result_is_an_input_of_the_next_call() {
     );
 }
 
-/// Queued calls run through the pipeline of the tools: calls of a sequential tool must not overlap,
+/// Queued calls run through the pipeline of the tools: calls to a sequential tool must not overlap,
 /// and each call is recorded.
 #[tokio::test]
 async fn queue_uses_the_pipeline() {
@@ -190,7 +190,7 @@ async fn calls_of_a_saved_queue_run_once() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
-/// After a crash, interrupted calls of idempotent tools run again. The other interrupted calls fail
+/// After a crash, interrupted calls to idempotent tools run again. The other interrupted calls fail
 /// as unconfirmed.
 #[tokio::test]
 async fn interrupted_calls_run_again_only_if_idempotent() {
@@ -322,8 +322,8 @@ async fn length_of_a_text_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// Creates the results of successful calls. Each call is given as the number in its placeholder and
-/// the output of its tool.
+/// Creates the results of successful queued calls. Each item is the number that the placeholder of
+/// a call contains, and the output of the called tool.
 fn queued_results(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
         let result = ToolResult::done(placeholder(number), "draw", output);
@@ -456,7 +456,8 @@ async fn model_reads_the_results_of_pushed_calls() {
     let results = QueuedResults::from_transcript(&answer.transcript);
     assert_eq!(results.iter().count(), 2);
 
-    // The note with the results is part of the transcript, so the next run shows them as well.
+    // The note with the results is part of the transcript, so placeholders are also replaced in the
+    // requests of the next run.
     let model = ScriptedModel::new().text("Yes.");
     rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
     assert!(lines(&model.requests()[0]).contains("tool: b Sum: 7"));
@@ -541,8 +542,8 @@ async fn cancelled_run_closes_its_queue() {
     .assert_eq(&lines(&model.requests()[0]));
 }
 
-/// Queued calls count towards the tool call limit of the run. Queued calls over the limit are
-/// denied.
+/// Queued calls count towards the tool call limit of the run. Queued calls that exceed the limit
+/// are denied.
 #[tokio::test]
 async fn queued_calls_count_towards_the_limits() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]);
@@ -595,8 +596,8 @@ async fn placeholders_in_an_answer_are_replaced() {
     assert_eq!(output.text().unwrap(), "It is 3.");
 }
 
-/// Calls that a stop tool pushes are executed before the run ends. The answer must contain their
-/// results, with and without an output validator.
+/// Calls that a stop tool pushes are executed before the run ends. The answer must contain the
+/// results of the pushed calls, with and without an output validator.
 #[tokio::test]
 async fn answer_of_a_stop_tool_has_the_results_of_its_pushed_calls() {
     let call = [("a", "render", r#"{"x":17,"y":25}"#)];

@@ -32,7 +32,8 @@ impl Write for Buffer {
     }
 }
 
-/// Runs `agent` with a tracing subscriber. Returns the answer and the written trace.
+/// Runs `agent` with a tracing subscriber. Returns the answer, and the trace that the subscriber
+/// wrote.
 async fn run_with_trace(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
     // If there is only one subscriber, `tracing` caches at each callsite the interest of the first
     // thread. That thread may belong to a test without the subscriber. With a second subscriber,

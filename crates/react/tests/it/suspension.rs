@@ -59,8 +59,8 @@ async fn external_call_suspends_the_run_until_its_output() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// Behaviour D35 and D36: an approval, a denial and an approval with other arguments are given in
-/// two resumptions. After the first resumption, the remaining call is still suspended.
+/// Behaviour D35 and D36: three calls are approved, denied, and approved with other arguments. The
+/// run is resumed with decisions for two of the calls. The third call then suspends the run again.
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
@@ -126,8 +126,8 @@ async fn approval_is_bound_to_arguments_and_definition() {
     }
 }
 
-/// A definition with another key order or other metadata is equivalent. The approval must stay
-/// valid.
+/// An approval must stay valid for an equivalent definition, with another key order or other
+/// metadata.
 #[tokio::test]
 async fn equivalent_definition_needs_no_second_approval() {
     let tools = |schema: &str, note: &str| {
@@ -247,8 +247,8 @@ async fn second_decision_is_an_error() {
     run.on_decision("a", Decision::output("1")).unwrap();
     let error = run.on_decision("a", Decision::output("2")).unwrap_err().to_string();
     assert_eq!(error, r#"there is a decision about the call "a", which does not wait; waiting: b"#);
-    // After the first decision, the agent suspends the run again. A second decision for the same
-    // call is rejected there, too.
+    // After the first decision, the agent suspends the run again. It is also an error to resume the
+    // new suspended run with a second decision for the call `a`.
     let second = RunInput::resume(first, decisions([("a", Decision::output("1"))]));
     let second = suspended(agent.run(second).await.unwrap());
     let second_error =
@@ -282,7 +282,7 @@ async fn suspended_run_can_be_cancelled() {
     );
 }
 
-/// A driver stops during calls. The recovery must repeat only the calls of idempotent tools,
+/// A driver stops during calls. The recovery must repeat only the calls to idempotent tools,
 /// because the other calls may already have had an effect.
 #[tokio::test]
 async fn recovery_repeats_only_idempotent_calls() {
@@ -339,8 +339,8 @@ async fn decision_must_fit_its_call() {
     );
 }
 
-/// Behaviour D36: a new prompt is rejected if calls are open. The error names both ways to
-/// continue.
+/// Behaviour D36: a new prompt is rejected if calls are open. The error names `RunInput::resume`
+/// and `Run::cancel`, with which the conversation can continue.
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");

@@ -106,8 +106,8 @@ async fn unavailable_forced_tool_is_an_error() {
     }
 }
 
-/// If a tool call is required, `finish` is not offered, because a call of `finish` would satisfy
-/// the API as well.
+/// If a tool call is required, `finish` is not offered, because the API would also accept a call to
+/// `finish`.
 #[tokio::test]
 async fn finish_is_not_offered_during_a_forced_call() {
     let model = ScriptedModel::new().calls(add_call()).calls([("", "finish", r#"{"sum":2}"#)]);
@@ -160,7 +160,7 @@ async fn text_dialects_force_a_call_by_schema_and_prompt() {
         let requests = model.requests();
         prompts.push(format!("{}: {}", step_names(&requests[0].response_format), last_text(&requests[0])));
         if !is_none {
-            // The later steps have a free choice, and their instructions are unchanged.
+            // In later steps, the tool choice is not forced, and the instructions are unchanged.
             let (first, second) = (&requests[0], &requests[1]);
             assert!(second.messages.iter().last().unwrap().text().starts_with("Observation"));
             assert!(Arc::ptr_eq(first.instructions.as_ref().unwrap(), second.instructions.as_ref().unwrap()));
@@ -219,7 +219,7 @@ async fn result_of_a_stop_tool_is_the_answer() {
 
     assert_eq!((answer.stop_reason, &*answer.text), (StopReason::Tool, r#"{"sum":2}"#));
     assert_eq!(answer.outputs["sum"], 2);
-    // The other call of the same reply is executed as well.
+    // The other call in the same reply is executed as well.
     assert_eq!((answer.steps.len(), ran.load(std::sync::atomic::Ordering::Relaxed)), (2, 1));
     assert_paired(&answer.transcript);
     assert_eq!(Trajectory::from_transcript(&answer.transcript).steps.len(), 2);

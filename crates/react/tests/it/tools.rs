@@ -83,7 +83,7 @@ pub(crate) fn retries() -> DynamicTool {
     plain("retry", || async { Err::<(), _>(ToolError::retry("try again")) })
 }
 
-/// Returns a copy of `tool` and a counter of the calls of this copy.
+/// Returns a copy of `tool`, and a counter of the calls to this copy.
 pub(crate) fn counted(tool: &DynamicTool) -> (DynamicTool, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let (tool, ran) = (tool.clone(), Arc::clone(&count));

@@ -30,7 +30,7 @@ fn table() -> RouteTable {
     RouteTable::new([Route::new("cook", "Cooks.").with_keywords(["soup"])])
 }
 
-/// This file imports the trait `Agent`. Calls of `run` and `stream` must still use the inherent
+/// This file imports the trait `Agent`. Calls to `run` and `stream` must still use the inherent
 /// methods, which also accept text and messages.
 #[tokio::test]
 async fn agents_take_text_messages_and_inputs() {
@@ -117,7 +117,7 @@ async fn transcript_is_the_history_of_the_next_run() {
     assert_eq!(lengths, [1, 3, 5]);
 }
 
-/// Creates a toolset with two tools. Calls of `pay` require an approval, and calls of `ship`
+/// Creates a toolset with two tools. Calls to `pay` require an approval, and calls to `ship`
 /// require an output from the host.
 fn shop() -> Toolset {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };

@@ -119,7 +119,8 @@ async fn outputs_are_validated_in_every_dialect() {
         assert_eq!((&answer.outputs["sum"], &*answer.text), (&json!(4), r#"{"sum":4}"#), "{name}");
         let request = lines(&model.requests()[1]);
         assert!(request.contains("the sum must be even"), "{name}: {request}");
-        // In the text formats, the next model request shows the rejected answer as a `finish` step.
+        // In the JSON and text dialects, the next model request shows the rejected answer as a
+        // `finish` step.
         assert!(name == "native" || request.contains("finish"), "{name}: {request}");
     }
 }
