@@ -53,7 +53,7 @@ type ModelAdaptor = Arc<dyn Fn(Arc<dyn ChatModel>) -> Arc<dyn ChatModel> + Send 
 /// - From last to first: [`after_reply`](Self::after_reply).
 /// - From first to last: [`output_validator`](Self::output_validator). Each validator receives the
 ///   output that the previous validator returned.
-/// - In any order: [`limits`](Self::limits). The lowest limit of each kind applies.
+/// - Independent of the order: [`limits`](Self::limits). The lowest limit of each kind applies.
 ///
 /// The same order applies to several hooks of one kind within an extension.
 ///
@@ -125,8 +125,8 @@ impl Extension {
         }
     }
 
-    /// Adds the tools of a toolset to the agent. Their calls still run through the pipeline of that
-    /// toolset.
+    /// Adds the tools of a toolset to the agent. Calls to these tools still run through the
+    /// pipeline of their toolset.
     pub fn tools(mut self, tools: Toolset) -> Self {
         self.toolsets.push(tools);
         self
@@ -192,7 +192,7 @@ impl Extension {
         self
     }
 
-    /// Adds a paragraph to the instructions. It follows the instructions of the agent.
+    /// Appends a paragraph to the instructions of the agent.
     pub fn instructions(mut self, paragraph: impl Into<String>) -> Self {
         self.paragraphs.push(paragraph.into());
         self

@@ -75,8 +75,8 @@ struct HandoffsInner {
     limit: u32,
 }
 
-/// The messages that the model of the next agent receives after a hand-off. The transcript of the
-/// run contains all messages in either case.
+/// The messages that the model of the next agent receives after a hand-off. The setting does not
+/// affect the transcript of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -122,7 +122,7 @@ struct HandoffState {
 }
 
 impl Handoffs {
-    /// Creates a group in which each agent can hand off to each other agent. The descriptions of
+    /// Creates a group in which each agent can hand off to every other agent. The descriptions of
     /// the routes are sent to the models.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl Handoffs {
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run. It contains the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. The error contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }

@@ -106,7 +106,7 @@ impl PendingQueue {
         Self { pushed: Arc::new(PushedCalls::with_quota(&Quota::new(calls))), ..Self::default() }
     }
 
-    /// Returns a handle that pushes calls to this queue. The calls can use the tools that are
+    /// Returns a handle for pushing calls to this queue. The calls can use the tools that are
     /// available in `run`.
     pub async fn handle(&self, tools: &Toolset, run: &RunContext) -> QueueHandle {
         QueueHandle::new(&self.pushed, tools.list(&list_context(run)).await, tools.pipeline().clone())
@@ -121,7 +121,7 @@ impl PendingQueue {
     /// # Cancellation
     ///
     /// If the token of `run` is cancelled, every call gets a result. If the future is dropped, the
-    /// next execution repeats the interrupted calls of idempotent tools and marks the other
+    /// next execution repeats the interrupted calls to idempotent tools and marks the other
     /// interrupted calls as unconfirmed.
     pub async fn execute(&mut self, tools: &Toolset, run: RunContext) -> Vec<PendingCall> {
         let list = tools.list(&list_context(&run)).await;
@@ -138,7 +138,8 @@ impl PendingQueue {
             let mut outcomes = tools.pipeline().batch(batch).boxed();
             while let Some((place, outcome)) = outcomes.next().await {
                 let Some(id) = ids.get(place) else { continue };
-                // Each call is in progress and has only one outcome, so this cannot fail.
+                // Each call is in progress and has only one outcome, so reporting the outcome
+                // cannot fail.
                 let _ = match outcome {
                     CallOutcome::Finished(result) => self.on_result(id, result),
                     CallOutcome::Pending(pending) => self.on_pending(pending),
@@ -148,9 +149,11 @@ impl PendingQueue {
         self.pending_calls()
     }
 
-    /// Returns the calls that can be executed now, or `None` if there are none. Each call is
-    /// returned only once. This method is for custom drivers. To survive a crash, save the queue
-    /// before executing the calls.
+    /// Returns the calls that can be executed now, or `None` if there are none. A call is returned
+    /// again only after a decision or a recovery.
+    ///
+    /// This method is for custom drivers. To survive a crash, save the queue before executing the
+    /// calls.
     pub fn next_batch(&mut self, tools: &ToolList) -> Option<CallBatch> {
         loop {
             if let Some(open) = &mut self.open {
@@ -216,7 +219,7 @@ impl PendingQueue {
         self.open.as_ref().map(OpenCalls::pending).unwrap_or_default()
     }
 
-    /// Prepares the queue for a new driver after the previous driver stopped. Interrupted calls of
+    /// Prepares the queue for a new driver after the previous driver stopped. Interrupted calls to
     /// idempotent tools are executed again. Other interrupted calls become
     /// [unconfirmed](FailureKind::Unconfirmed).
     pub fn recover(&mut self, tools: &ToolList) {
@@ -266,8 +269,8 @@ impl PendingQueue {
     /// Returns a message that records the results in a conversation, or `None` if there are no
     /// results.
     ///
-    /// An agent then replaces the placeholders in all messages of the conversation with these
-    /// results, including earlier messages.
+    /// In a conversation with this message, an agent replaces the placeholders in all messages,
+    /// including earlier messages.
     pub fn results_message(&self) -> Option<Message> {
         self.results().results_message()
     }

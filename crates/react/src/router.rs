@@ -172,7 +172,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Fails with the [`AgentError`] that ended the run. It contains the transcript so far.
+    /// Fails with the [`AgentError`] that ended the run. The error contains the transcript so far.
     pub fn run(&self, input: impl Into<RunInput>) -> BoxFuture<'_, Result<RunOutput, AgentError>> {
         Agent::run(self, input.into())
     }

@@ -82,8 +82,8 @@ pub(super) fn request<F: StepFormat>(prompt: &Prompt<'_>) -> ChatRequest {
     }
 }
 
-/// Parses the text of `response` as a step in the format `F`, and converts the step to the form of
-/// the transcript: a tool call or an answer.
+/// Parses the text of `response` as a step in the format `F`. The returned reply contains the tool
+/// call or the answer of the step.
 pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option<&Schema>) -> Reply {
     let mut reply = Reply::from(response);
     // A refusal contains no step. Empty replies are handled by the run.

@@ -21,8 +21,8 @@ use super::{
 use crate::dialect::Reply;
 use stream_parser::TextStreamParser;
 
-/// Stop sequences that match the start of an observation, so that the model does not make up the
-/// observation itself. They do not match a thought about observations.
+/// Stop sequences that match the start of an observation. They end a reply before the model makes
+/// up an observation, but not within a thought about observations.
 const STOP_SEQUENCES: [&str; 2] = ["\nObservation from", "\nObservation:"];
 
 /// The maximum number of stop sequences in one model request. OpenAI accepts four.
@@ -32,14 +32,15 @@ const MAX_STOP_SEQUENCES: usize = 4;
 /// and its arguments.
 ///
 /// Stop sequences end the reply before the model can make up an observation. The parser reads the
-/// first step of a reply and ignores the rest. It accepts common deviations:
+/// first step of a reply, ignores the rest, and accepts common deviations:
 ///
-/// - code fences, text around the lines, other or bold labels, the markers of DSPy, a step as JSON
-/// - in arguments: single quotes, trailing commas, Python's constants, missing closing braces at
-///   the end
+/// - In the whole reply: code fences, text around the lines, other or bold labels, the markers of
+///   DSPy, and a step as JSON.
+/// - In the arguments: single quotes, trailing commas, Python's constants, and missing closing braces
+///   at the end.
 ///
-/// If the arguments may be truncated, they are not completed. The call then fails validation, and
-/// the model can repeat it. The text of an answer is not changed.
+/// Arguments that may be truncated are not completed. The call then fails validation, and the model
+/// can repeat it. The text of an answer is not changed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextReact;
 

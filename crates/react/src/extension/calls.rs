@@ -8,8 +8,9 @@ use haft_core::{
 };
 use serde_json::Value;
 
-/// The rest of a tool call: the inner hooks and the tool. It is the second argument of the hooks
-/// that [`Extension::around_calls`](super::Extension::around_calls) adds.
+/// The rest of a tool call: the inner hooks and the tool. Each hook that is added with
+/// [`Extension::around_calls`](super::Extension::around_calls) receives a `NextCall` as its second
+/// argument.
 #[derive(Clone)]
 pub struct NextCall {
     tool: Arc<dyn Tool>,
@@ -22,7 +23,7 @@ impl NextCall {
         self.tool.definition()
     }
 
-    /// Returns the context of the call, which contains the principal, the state and the deadline.
+    /// Returns the context of the call, with the principal, the state and the deadline.
     pub fn context(&self) -> &ToolContext {
         &self.context
     }

@@ -1,4 +1,4 @@
-//! The information about a run that hooks receive.
+//! Information about a run, for its hooks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use haft_core::{Transcript, tool::RunContext, usage::Usage};
 use super::Entries;
 use crate::Run;
 
-/// The information about a run that a hook receives. Cheap to clone.
+/// Information about a run, for its hooks. Cheap to clone.
 ///
 /// In a test of a hook, create a default context and set the fields that the hook reads.
 ///
@@ -28,7 +28,7 @@ use crate::Run;
 #[derive(Clone, Default, Debug)]
 #[non_exhaustive]
 pub struct StepContext {
-    /// The context of the run, which contains the principal, the state and the cancellation token.
+    /// The context of the run, with the principal, the state and the cancellation token.
     pub run: Arc<RunContext>,
     /// The number of model requests in this run so far. 0 before the first model request.
     pub step: u32,

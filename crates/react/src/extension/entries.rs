@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 /// inner key is the name of the entry.
 pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 
-/// A handle for the entries of one [`Extension`](super::Extension): JSON values by name that are
-/// saved with the run. Cheap to clone; clones share the entries.
+/// A handle for the entries of one [`Extension`](super::Extension): named JSON values, saved with the
+/// run. Cheap to clone; clones share the entries.
 ///
 /// A hook finds the entries of its extension in
 /// [`StepContext::entries`](super::StepContext::entries). A tool takes `Entries` as state and
@@ -128,7 +128,7 @@ impl Entries {
     }
 
     /// Returns the entries of all extensions, or `None` if no entry was changed since the previous
-    /// call of this method. A driver passes the entries to
+    /// `take_changed`. A driver passes the entries to
     /// [`Run::set_entries`](crate::Run::set_entries).
     pub fn take_changed(&self) -> Option<SavedEntries> {
         let mut shared = self.data();

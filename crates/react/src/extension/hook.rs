@@ -69,8 +69,8 @@ pub(super) async fn run_hook<F: Future<Output: Send + 'static> + Send>(
     }
 }
 
-/// Logs the panic of a hook. Its message is not part of the returned error, because it may contain
-/// sensitive data.
+/// Logs the panic of a hook. The panic message is not part of the returned error, because it may
+/// contain sensitive data.
 fn log_panic(error: JoinError) -> HookError {
     if let Ok(panic) = error.try_into_panic() {
         let text = panic.downcast_ref::<&str>().copied();

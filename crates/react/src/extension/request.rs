@@ -131,8 +131,8 @@ impl StepRequest {
         self.dialect = Some(Arc::new(dialect));
     }
 
-    /// Returns the original name of the first tool that a hook has renamed although its name is in
-    /// `names`. Returns `None` if there is no such tool. `all` is the original tool list.
+    /// Returns the first tool among `names` that a hook has renamed, by its original name. Returns
+    /// `None` if no such tool was renamed. `all` is the original tool list.
     pub(crate) fn renamed<'a>(&self, all: &'a ToolList, names: &BTreeSet<String>) -> Option<&'a ToolName> {
         let mut tools = all.tools().iter().map(|tool| tool.definition().name()).zip(&self.tools);
         let is_renamed = |(name, prepared): &(&ToolName, &Option<ToolDefinition>)| {

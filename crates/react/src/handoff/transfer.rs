@@ -39,8 +39,9 @@ impl Transfer {
             "properties": {"reason": {"type": "string", "description": "Why, and what is left to do."}},
             "additionalProperties": false,
         });
-        // Sequential, so that the first hand-off of a reply is used. Idempotent, because the call
-        // only records the target: the hand-off itself follows at the end of the step.
+        // The tool is sequential, so that the first hand-off of a reply is used. It is idempotent,
+        // because the call only records the target: the hand-off itself follows at the end of the
+        // step.
         let policy = ToolPolicy { sequential: true, idempotent: true, ..ToolPolicy::default() };
         let name = &route.name;
         let description =
@@ -65,7 +66,7 @@ impl Tool for Transfer {
     }
 }
 
-/// A slot for the target of the next hand-off, filled by the first hand-off call. All hand-off
+/// A slot for the target of the next hand-off. The first hand-off call fills the slot. All hand-off
 /// tools of an agent share it, so further hand-offs in the same reply are denied.
 #[derive(Clone)]
 pub(super) struct HandoffSlot {
@@ -96,11 +97,10 @@ impl HandoffSlot {
     }
 }
 
-/// Returns the first successful hand-off result of the last step. The run must continue with the
-/// agent to which this call hands off.
+/// Returns the result of the first successful hand-off call in the last step.
 ///
-/// Returns `None` if there is no such result, if the hand-off is already recorded, or if the step
-/// contains the result of a stop tool, which ends the run.
+/// Returns `None` if there is no such call, if its hand-off is already recorded, or if the step
+/// contains the result of a stop tool, because this result ends the run.
 pub(super) fn pending_handoff(run: &Run, transfers: &BTreeSet<String>) -> Option<Arc<ToolResult>> {
     if transfers.is_empty() {
         return None;

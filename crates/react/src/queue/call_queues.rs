@@ -1,4 +1,4 @@
-//! The queues to which the calls of a batch push further calls.
+//! The queues for calls that other tool calls push.
 
 use std::{collections::BTreeMap, sync::Arc};
 

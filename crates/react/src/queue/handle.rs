@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use super::results::{PREFIX, contains_placeholder};
 
-/// A handle that pushes tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
+/// A handle for pushing tool calls to a [`PendingQueue`](super::PendingQueue) from synchronous
 /// code. Cheap to clone.
 ///
-/// In an agent, each tool call has its own handle. The pushed calls are executed if that tool call
-/// succeeds. They are discarded if it fails, is abandoned or waits for a decision, because a
-/// repeated call pushes them again.
+/// In an agent, each tool call has its own handle. The pushed calls are executed if the tool call
+/// succeeds. They are discarded if the tool call fails, is abandoned or waits for a decision,
+/// because a repeated tool call pushes them again.
 #[derive(Clone)]
 pub struct QueueHandle {
     pushed: Weak<PushedCalls>,
@@ -56,11 +56,10 @@ impl QueueHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The queue was dropped, or the tool call that owns this handle has ended.
+    /// The queue was dropped, or the tool call with the handle has ended.
     #[error("the queue is closed: the call would not be executed")]
     Closed,
-    /// The maximum number of calls was already pushed to the queue. The field contains this
-    /// maximum.
+    /// The queue has already accepted the maximum number of calls. The field contains this maximum.
     #[error("no more calls can be pushed: {0} is the maximum for one queue")]
     Full(usize),
 }
@@ -71,7 +70,7 @@ impl fmt::Debug for QueueHandle {
     }
 }
 
-/// The calls that were pushed to a queue and were not taken yet by the queue or a driver.
+/// The calls that were pushed to a queue, until the queue or a driver takes them.
 pub(crate) struct PushedCalls {
     quota: Arc<Quota>,
     keys: RandomState,
@@ -81,7 +80,7 @@ pub(crate) struct PushedCalls {
 #[derive(Default)]
 struct QueueState {
     calls: Vec<ToolCall>,
-    /// The number of calls that were pushed so far, including the taken calls. It makes each
+    /// The number of calls pushed so far, including calls already taken. The number makes each
     /// placeholder unique.
     count: usize,
     is_closed: bool,
@@ -106,7 +105,7 @@ impl PushedCalls {
         Ok(id)
     }
 
-    /// Removes and returns the calls that were pushed since the previous call of this method.
+    /// Removes and returns the calls that were pushed since the previous `take`.
     pub(super) fn take(&self) -> Vec<ToolCall> {
         mem::take(&mut lock(&self.state).calls)
     }

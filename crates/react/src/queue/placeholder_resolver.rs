@@ -15,12 +15,12 @@ use super::{
     results::{PLACEHOLDER_LEN, PREFIX, placeholder_at},
 };
 
-/// The maximum number of bytes that are inserted into one text or JSON value. Without this limit, a
-/// text that repeats a placeholder could grow without bound.
+/// The maximum number of bytes inserted into one text or JSON value. Without this limit, a text
+/// that repeats a placeholder could grow without bound.
 pub(super) const MAX_INSERTED_BYTES: usize = 1 << 20;
 
-/// The maximum nesting depth of insertions. They are nested because a result can contain
-/// placeholders of other results.
+/// The maximum nesting depth of insertions. Insertions are nested if a result contains placeholders
+/// of other results.
 pub(super) const MAX_DEPTH: usize = 8;
 
 /// A resolver of the placeholders in one message, text or JSON value.

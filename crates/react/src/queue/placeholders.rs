@@ -15,11 +15,11 @@ use super::{
 };
 use crate::run::{Output, Resolver, Selection, call_results};
 
-/// A [`Resolver`] that replaces placeholders with the results of queued calls. It is set in
-/// [`Step::resolver`](crate::Step::resolver).
+/// A [`Resolver`] that replaces placeholders with the results of queued calls. A driver passes it to
+/// the run in [`Step::resolver`](crate::Step::resolver).
 ///
-/// Use one `Placeholders` per run. It contains an index that is derived from the transcript and
-/// never saved. In each step, only the new messages are read.
+/// Use one `Placeholders` per run. Its index is derived from the transcript and never saved. Each
+/// step reads only the new messages.
 ///
 /// # Examples
 ///
@@ -95,8 +95,8 @@ impl Resolver for Placeholders {
 }
 
 impl PlaceholderIndex {
-    /// Reads the messages of `transcript` that are new. Resolves earlier messages again if new
-    /// results can change them.
+    /// Reads the new messages of `transcript`. Resolves earlier messages again if new results can
+    /// change them.
     fn update(&mut self, transcript: &Transcript) {
         let messages = transcript.messages();
         if messages.len() < self.read_count {
@@ -109,8 +109,8 @@ impl PlaceholderIndex {
             return;
         }
         let indices = match new_results {
-            // Messages are resolved only after the first result, so all earlier messages follow
-            // now.
+            // No message was resolved before the first result arrived. All earlier messages are
+            // therefore resolved now.
             _ if !had_results => (0..self.read_count).collect(),
             NewResults::None => BTreeSet::new(),
             NewResults::Added => mem::take(&mut self.unresolved),

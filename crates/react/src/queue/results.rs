@@ -18,8 +18,9 @@ pub(super) const PLACEHOLDER_LEN: usize = PREFIX.len() + 32;
 
 /// The results of queued tool calls, by placeholder.
 ///
-/// They are returned by a [queue](super::PendingQueue::results), or read from the
-/// [messages](super::PendingQueue::results_message) of a conversation.
+/// The results of a queue are returned by [`PendingQueue::results`](super::PendingQueue::results).
+/// The results recorded in a conversation are returned by
+/// [`from_transcript`](Self::from_transcript).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueuedResults(BTreeMap<String, QueuedOutcome>);
@@ -29,7 +30,7 @@ pub struct QueuedResults(BTreeMap<String, QueuedOutcome>);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QueuedOutcome {
-    /// The result of the call, which may be a failure.
+    /// The call was executed. Its result may be a failure.
     Executed(Arc<ToolResult>),
     /// The call was not executed, or has no result yet.
     Unexecuted {
@@ -39,14 +40,14 @@ pub enum QueuedOutcome {
 }
 
 impl QueuedResults {
-    /// Returns the results that are recorded in `transcript`.
+    /// Returns the results recorded in `transcript`.
     pub fn from_transcript(transcript: &Transcript) -> Self {
         let mut results = Self::default();
         results.read(transcript.messages());
         results
     }
 
-    /// Adds the results that are recorded in `messages` to `self`. Returns the kind of change.
+    /// Adds the results recorded in `messages` to `self`. Returns the kind of change.
     pub(super) fn read(&mut self, messages: &[Arc<Message>]) -> NewResults {
         let notes = messages.iter().filter_map(|message| call_results(message));
         let recorded = notes.filter_map(|note| Self::deserialize(note).ok()).flat_map(|note| note.0);
@@ -131,8 +132,8 @@ impl QueuedResults {
         self.message(message).0
     }
 
-    /// Returns the message that [`resolve_message`](Self::resolve_message) returns, and `true` if
-    /// later results may change the message again.
+    /// Returns the same as [`resolve_message`](Self::resolve_message), and `true` if later results
+    /// may change the resolved message.
     pub(super) fn message(&self, message: &Message) -> (Option<Message>, bool) {
         let max_bytes =
             if let MessageBody::Tool(_) = message.body() { limits::RESULT_BYTES } else { MAX_INSERTED_BYTES };
@@ -156,20 +157,20 @@ impl QueuedResults {
     }
 }
 
-/// The effect of [`QueuedResults::read`] on the results that were read before. The variants are
-/// ordered from the smallest change to the largest.
+/// The change of [`QueuedResults`] by [`read`](QueuedResults::read). The variants are ordered from
+/// the smallest change to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
-    /// No results were read.
+    /// The messages contained no results.
     None,
-    /// Results were read, and every earlier result is unchanged.
+    /// The messages contained results, and every earlier result is unchanged.
     Added,
-    /// A result was read that differs from the earlier result for the same placeholder.
+    /// At least one result differs from an earlier result with the same placeholder.
     Changed,
 }
 
 impl QueuedOutcome {
-    /// Returns the text that replaces the placeholder of the call: the result, or a note in
+    /// Returns the text that replaces the placeholder of the call. This is the result, or a note in
     /// brackets if the call failed or was not executed.
     pub fn text(&self) -> Cow<'_, str> {
         match self {

@@ -16,7 +16,7 @@ impl PendingQueue {
 #[derive(Serialize, Deserialize)]
 struct QueueForm {
     version: u32,
-    /// The number of calls that [`QueueHandle::push`](super::QueueHandle::push) can still add.
+    /// The number of further calls that [`QueueHandle::push`](super::QueueHandle::push) accepts.
     #[serde(default)]
     quota: usize,
     #[serde(default)]

@@ -5,12 +5,13 @@ use haft_core::{ToolCall, schema::JsonText};
 use super::{QueuedResults, results::placeholders_in};
 use crate::run::Selection;
 
-/// Splits `calls` into ready, waiting and failed calls.
+/// Splits `calls` into failed, waiting and ready calls.
 ///
-/// A call is ready if it needs no result of another call in `calls`. The placeholders in its
-/// arguments are then replaced with `results`. A call fails if it needs the result of a failed
-/// call. If no call is ready or failed, all calls fail, because they need the results of each
-/// other.
+/// - A call fails if it needs the result of a failed call.
+/// - A call waits if it needs the result of another call in `calls`.
+/// - All other calls are ready. The placeholders in their arguments are replaced with `results`.
+///
+/// If all calls wait, they need the results of each other, so all of them fail.
 pub(super) fn select(calls: Vec<ToolCall>, results: &QueuedResults) -> Selection {
     let mut selection = Selection::default();
     let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();

@@ -9,8 +9,8 @@ use crate::run::is_from_user;
 /// [`ModelClassifier`](super::ModelClassifier).
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// Selects a route of `table` for the last task in `conversation`, or no route if it is not
-    /// clear.
+    /// Selects a route of `table` for the last task in `conversation`, or no route if the route is
+    /// not clear.
     ///
     /// # Errors
     ///

@@ -21,8 +21,8 @@ use crate::{dialect::json_object, run::is_from_user};
 /// The value of `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// The maximum length of each message up to the last assistant message in the prompt, in bytes.
-/// Longer messages are truncated. Later user messages are always complete.
+/// The maximum length of an earlier message in the prompt, in bytes. Longer messages are truncated.
+/// The user messages after the last assistant message are never truncated.
 const MAX_MESSAGE_BYTES: usize = 1_000;
 
 /// The maximum number of messages in a prompt that contains assistant messages. Older messages are
@@ -32,7 +32,7 @@ const MAX_MESSAGES: usize = 12;
 /// The maximum number of model requests for one decision.
 const MAX_REQUESTS: u32 = 2;
 
-/// A classifier that lets a model select the route.
+/// A classifier that selects the route with a model request.
 ///
 /// If the model supports JSON schemas, its reply is constrained to the names of the routes. If the
 /// reply is invalid, the model request is repeated once, with a description of the problem.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// route leads to one agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RouteTable {
-    /// The routes to the agents. At least one is needed.
+    /// The routes to the agents. A table without routes is rejected.
     pub routes: Vec<Route>,
     /// The clarifying question for a task without a clear route. By default, the question contains
     /// the descriptions of the possible routes.
@@ -29,12 +29,12 @@ pub struct Route {
     pub keywords: Vec<Keyword>,
 }
 
-/// A word or phrase that indicates a route. Its JSON form is a string, or an object `{"text": …,
-/// "weight": …}`.
+/// A word or phrase that indicates a route. Its JSON form is a string, or an object with the keys
+/// `text` and `weight`.
 ///
-/// It matches whole words and ignores case. If it ends with `*`, it matches the start of a word.
-/// The symbols in words such as `C++`, `C#` and `.NET` are part of the word. In scripts without
-/// spaces, such as Chinese, Japanese and Thai, it matches anywhere in a text.
+/// The keyword matches whole words and ignores case. If it ends with `*`, it matches the start of a
+/// word. The symbols in words such as `C++`, `C#` and `.NET` are part of the word. In scripts
+/// without spaces, such as Chinese, Japanese and Thai, the keyword matches anywhere in a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "KeywordForm", into = "KeywordForm")]
 pub struct Keyword {

@@ -17,9 +17,8 @@ type Object = Map<String, Value>;
 /// The maximum number of `{` characters in a reply that are tried as the start of a step.
 const MAX_CANDIDATES: usize = 64;
 
-/// The accepted keys of the thought; the next two lists are for the tool name and the arguments.
-/// The instructions specify the first key of each list. Models that ignore the instructions often
-/// use one of the other keys.
+/// The accepted keys of a thought. The instructions specify the first key. Models that ignore the
+/// instructions use one of the other keys. The same applies to the next two lists.
 const THOUGHT_KEYS: [&str; 4] = [key::THOUGHT, "next_thought", "reasoning", "thoughts"];
 const TOOL_NAME_KEYS: [&str; 5] = [key::TOOL_NAME, "next_tool_name", "name", "tool", "action"];
 const TOOL_ARGS_KEYS: [&str; 6] =

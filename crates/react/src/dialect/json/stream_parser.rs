@@ -1,4 +1,4 @@
-//! Extracts the thought and the answer from a JSON step while it is streamed.
+//! Streams the thought and the answer of a JSON step before the step is complete.
 
 mod string_scanner;
 

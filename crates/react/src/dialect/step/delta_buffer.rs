@@ -1,4 +1,4 @@
-//! A buffer for the text of a streamed reply, until the text is emitted.
+//! A buffer for the text of a streamed reply. The text is buffered until it is emitted.
 
 use std::mem;
 
@@ -24,7 +24,7 @@ pub(in super::super) struct DeltaBuffer {
 }
 
 impl DeltaBuffer {
-    /// Appends reasoning that the server sends in a separate field to the thought.
+    /// Appends reasoning to the thought. The server sends this reasoning in a separate field.
     pub(in super::super) fn push_reasoning(&mut self, text: &str) {
         // The complete reply contains the reasoning before the thought. Reasoning that arrives
         // after the thought would be emitted in the wrong order, so it is dropped.
@@ -67,7 +67,7 @@ impl DeltaBuffer {
         }
     }
 
-    /// Removes and returns the text that was appended since the previous call of this method.
+    /// Removes and returns the text that was appended since the previous `take`.
     pub(in super::super) fn take(&mut self) -> Vec<ReplyDelta> {
         let deltas = [
             ReplyDelta::Reasoning(mem::take(&mut self.thought.pending)),

@@ -18,8 +18,8 @@ use super::{
     examples::examples,
 };
 
-/// The parts of a model request that depend only on the tools and the outputs. They are cached with
-/// the tool list.
+/// The parts of a model request that depend only on the tools and the outputs. These parts are
+/// cached with the tool list.
 pub(super) struct StepPrompt<F> {
     format: PhantomData<F>,
     outputs: Option<Schema>,
@@ -35,7 +35,7 @@ pub(super) struct StepPrompt<F> {
     tool_step: OnceLock<ResponseFormat>,
 }
 
-/// A system message. It is cached with the instructions that it contains.
+/// A system message. The message is cached with the instructions that it contains.
 struct SystemMessage {
     rules: Arc<str>,
     message: Arc<Message>,

@@ -6,8 +6,8 @@ use super::super::{json::StringScanner, step::ANSWER};
 /// key is `answer`.
 const PREFIX: &str = "{\"answer\":\"";
 
-/// A scanner for the arguments of a `finish` call. It supports valid JSON whose first key is
-/// `answer`. For other arguments it emits nothing, and the answer is emitted at the end of the
+/// A scanner for the arguments of a `finish` call. The scanner streams the answer if the arguments
+/// are valid JSON with `answer` as their first key. Other answers are emitted at the end of the
 /// reply.
 #[derive(Default)]
 pub(super) struct AnswerScanner {
@@ -21,8 +21,8 @@ pub(super) struct AnswerScanner {
 }
 
 impl AnswerScanner {
-    /// Returns the answer text that was added to `arguments` since the previous call. `arguments`
-    /// contains everything received so far.
+    /// Returns the answer text that was added to `arguments` since the previous call to this
+    /// method. `arguments` contains everything received so far.
     pub(super) fn new_text(&mut self, arguments: &str) -> String {
         let new = arguments.get(self.scanned..).unwrap_or_default();
         self.scanned = arguments.len();

@@ -15,8 +15,8 @@ pub(super) enum Section {
     Answer,
     /// A question that the model repeats or makes up. The text of the section is ignored.
     Question,
-    /// The end of the step: an observation that the model makes up, or the end marker of DSPy. All
-    /// text after the label is ignored.
+    /// The end of the step. The label starts an observation that the model makes up, or is the end
+    /// marker of DSPy. All text after the label is ignored.
     End,
 }
 
@@ -64,9 +64,9 @@ pub(super) struct Label {
     pub(super) is_marked: bool,
 }
 
-/// The classification of the start of a line: a label, content, or undecided.
+/// The result of classifying the first characters of a line.
 pub(super) enum LineStart {
-    /// The characters so far may be the start of a label. More characters are needed.
+    /// The characters so far may be the start of a label, so more characters are needed.
     Undecided,
     Content,
     Label(Label),

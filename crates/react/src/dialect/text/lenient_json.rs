@@ -12,7 +12,7 @@ pub(super) type Object = Map<String, Value>;
 /// A parsed object, and the text that follows it.
 pub(super) struct ParsedObject<'t> {
     pub(super) object: Object,
-    /// Set if all closing brackets were found. If it is unset, the object may be truncated.
+    /// Set if all closing brackets were found. Otherwise the object may be truncated.
     pub(super) is_complete: bool,
     pub(super) rest: &'t str,
 }
@@ -139,8 +139,8 @@ impl<'t> LenientParser<'t> {
     fn parse_string(&mut self, quote: char) -> Option<String> {
         let mut text = String::new();
         // An invalid escape such as `\d` is read as a literal backslash. If the same string also
-        // has a valid escape such as `\n`, that escape could be literal too (`C:\new\docs`). The
-        // string is then rejected.
+        // has a valid escape such as `\n`, that backslash could be literal too (`C:\new\docs`), so
+        // the string is rejected.
         let (mut has_escape, mut has_backslash) = (false, false);
         loop {
             match self.next()? {
@@ -189,7 +189,7 @@ impl<'t> LenientParser<'t> {
             "null" | "None" => Value::Null,
             number => {
                 let number = number.parse::<Number>().ok()?;
-                // At the end of the text, the number may be truncated.
+                // A number at the end of the text is rejected, because it may be truncated.
                 (!self.rest.is_empty()).then_some(Value::Number(number))?
             }
         })

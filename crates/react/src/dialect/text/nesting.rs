@@ -2,7 +2,7 @@
 
 use haft_core::text::StringTracker;
 
-/// A tracker of the objects, arrays and strings that are not closed yet.
+/// A tracker of the objects, arrays and strings that are still open.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,

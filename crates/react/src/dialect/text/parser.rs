@@ -63,7 +63,7 @@ fn skip_to_object(text: &str) -> Option<&str> {
     text.get(start..)
 }
 
-/// A converter from the sections of a step to its [`StepAction`].
+/// A converter from the sections of one step to a [`StepAction`].
 struct StepReader<'a> {
     sections: &'a StepSections,
     is_complete: bool,
@@ -127,14 +127,14 @@ impl StepReader<'_> {
         self.answer_from(answer, wrapped().map(|parsed| parsed.object))
     }
 
-    /// Returns the action of a [`FINISH`] call. `text` contains the arguments. Returns `None` if
-    /// they start with `{` and are truncated or invalid.
+    /// Returns the action of a [`FINISH`] call with the arguments `text`. Returns `None` if the
+    /// arguments start with `{` and are truncated or invalid.
     fn read_finish(&self, text: &str) -> Option<StepAction> {
         if self.outputs.is_none() && !strip_fence(text).starts_with(['{', '(']) {
             return Some(StepAction::Answer(text.to_owned()));
         }
         let arguments = self.parse_arguments(text);
-        // The answer is truncated, so it is not used.
+        // An object that cannot be parsed may be truncated, so it is not used as the answer.
         if arguments.is_none() && strip_fence(text).starts_with('{') {
             return None;
         }

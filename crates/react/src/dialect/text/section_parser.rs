@@ -35,24 +35,24 @@ pub(super) struct SectionParser {
     nesting: Nesting,
     think_tags: ThinkTagParser,
     ambiguity: Ambiguity,
-    /// The text of an answer from an ambiguous label on. It is part of the answer, unless the label
-    /// turns out to start the next step.
+    /// The text of an answer from an ambiguous label on. The text becomes part of the answer,
+    /// unless the label turns out to start the next step.
     ambiguous_text: String,
 }
 
 /// The position of a [`SectionParser`] in the reply.
 enum Position {
-    /// Before the first non-whitespace character of the reply.
+    /// Only whitespace of the reply was parsed so far.
     Start,
-    /// At the start of a line that may be a label. The string contains the characters of the line
-    /// so far.
+    /// The parser is at the start of a line that may be a label. The string contains the characters
+    /// of the line so far.
     Line(String),
-    /// Directly after a bold label such as `**Thought:`. The closing `**` may follow.
+    /// The parser is directly after a bold label such as `**Thought:`. The closing `**` may follow.
     AfterLabel,
-    /// Inside the text of a section.
+    /// The parser is inside the text of a section.
     Content,
-    /// After the end of the step. The rest of the reply is ignored: the model made it up, because
-    /// the tool has not run yet.
+    /// The step has ended. The rest of the reply is ignored: the model made it up, because the tool
+    /// has not run yet.
     Over,
 }
 
@@ -63,7 +63,8 @@ enum Ambiguity {
     None,
     Question,
     Thought,
-    /// An action label. The number is the byte index of the tool name in `ambiguous_text`.
+    /// The last label is an action label. The number is the byte index of the tool name in
+    /// `ambiguous_text`.
     Action(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Extracts the thought and the answer from a plain text step while it is streamed.
+//! Streams the thought and the answer of a plain text step before the step is complete.
 
 use haft_core::{Schema, model::ChatEvent};
 

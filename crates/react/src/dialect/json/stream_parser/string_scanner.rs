@@ -20,16 +20,17 @@ pub(in super::super::super) struct StringScanner {
 
 #[derive(Clone, Copy, Default, PartialEq)]
 enum ScanState {
-    /// Before the `{` of the first object.
+    /// The scanner has not read the `{` of the first object yet.
     #[default]
     Before,
-    /// Inside the object, but outside a string. `expects_key` is set if the next string is a key.
+    /// The scanner is inside the object, but outside a string. `expects_key` is set if the next
+    /// string is a key.
     Between {
         expects_key: bool,
     },
     Key,
     Value,
-    /// After the `}` of the first object.
+    /// The scanner has read the `}` of the first object.
     After,
 }
 
@@ -37,15 +38,17 @@ enum ScanState {
 enum Escape {
     #[default]
     None,
-    /// After a backslash inside a string.
+    /// A backslash was read inside a string.
     Begun,
-    /// Inside `\uXXXX`. `unit` is the value of the digits read so far, `digits` is their number.
+    /// `\u` and a number of hex digits were read. `unit` is the value of these digits, and `digits`
+    /// is their number.
     Unit { unit: u16, digits: u8 },
-    /// After an escaped high surrogate. An escaped low surrogate should follow.
+    /// An escaped high surrogate was read. An escaped low surrogate should follow.
     High(u16),
-    /// After an escaped high surrogate and a backslash.
+    /// An escaped high surrogate and a backslash were read.
     HighBegun(u16),
-    /// Inside `\uXXXX` of the low surrogate that follows the surrogate `high`.
+    /// The escaped high surrogate `high`, `\u` and a number of hex digits were read. `unit` is the
+    /// value of these digits, and `digits` is their number.
     Low { high: u16, unit: u16, digits: u8 },
 }
 
