@@ -36,8 +36,8 @@ const MAX_STOP_SEQUENCES: usize = 4;
 ///
 /// - In the whole reply: code fences, text around the lines, other or bold labels, the markers of
 ///   DSPy, and a step as JSON.
-/// - In the arguments: single quotes, trailing commas, Python's constants, and missing closing braces
-///   at the end.
+/// - In the arguments: single quotes, trailing commas, Python's constants, and missing closing
+///   braces at the end.
 ///
 /// Arguments that may be truncated are not completed. The call then fails validation, and the model
 /// can repeat it. The text of an answer is not changed.

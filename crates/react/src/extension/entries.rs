@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 /// inner key is the name of the entry.
 pub type SavedEntries = BTreeMap<String, Map<String, Value>>;
 
-/// A handle for the entries of one [`Extension`](super::Extension): named JSON values, saved with the
-/// run. Cheap to clone; clones share the entries.
+/// A handle for the entries of one [`Extension`](super::Extension): named JSON values, saved with
+/// the run. Cheap to clone; clones share the entries.
 ///
 /// A hook finds the entries of its extension in
 /// [`StepContext::entries`](super::StepContext::entries). A tool takes `Entries` as state and

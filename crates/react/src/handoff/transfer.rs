@@ -21,7 +21,7 @@ use crate::{
 /// Metadata key of the message that records a hand-off. The value is the name of the next agent.
 const HANDOFF_TARGET: &str = "handed_to";
 
-/// Returns the name of the tool that hands off to the agent `agent`.
+/// Returns the name of the hand-off tool for the agent `agent`.
 pub(super) fn tool_name(agent: &str) -> ToolName {
     ToolName::sanitize(&format!("transfer_to_{agent}"))
 }

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::run::{Output, Resolver, Selection, call_results};
 
-/// A [`Resolver`] that replaces placeholders with the results of queued calls. A driver passes it to
-/// the run in [`Step::resolver`](crate::Step::resolver).
+/// A [`Resolver`] that replaces placeholders with the results of queued calls. A driver passes it
+/// to the run in [`Step::resolver`](crate::Step::resolver).
 ///
 /// Use one `Placeholders` per run. Its index is derived from the transcript and never saved. Each
 /// step reads only the new messages.

@@ -83,7 +83,7 @@ async fn events_are_in_order() {
     .assert_eq(&events.join("\n"));
 }
 
-/// Returns the `type` field of an event in its JSON form.
+/// Returns the `type` field of the JSON form of an event.
 fn event_type(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
@@ -108,7 +108,7 @@ async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     assert_paired(&output.answer().unwrap().transcript);
 }
 
-/// Behaviour A65: changes of a registry are visible in the next request. Here a tool registers
+/// Behaviour A65: changes to a registry are visible in the next request. Here a tool registers
 /// another tool and unregisters itself during its call, so the next request offers only the new
 /// tool.
 #[tokio::test]

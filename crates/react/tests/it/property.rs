@@ -385,8 +385,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. A note in
-    /// the transcript contains the result. The results of replies do not include it.
+    /// Behaviour D37: each pushed call has exactly one result, even after a cancellation. The
+    /// result is in a message of its own, and not among the results of a reply.
     #[test]
     fn every_pushed_call_has_one_result(scenario in pushing_scenarios(), events in 0_usize..40) {
         for events in [events, usize::MAX] {

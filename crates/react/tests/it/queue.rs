@@ -395,8 +395,8 @@ async fn later_results_replace_placeholders_in_earlier_results() {
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
 
-/// The note of a queue is added to a conversation. The next run must then replace placeholders in
-/// earlier messages, too.
+/// A results message of a queue is added to a conversation. The next run must then replace
+/// placeholders in earlier messages, too.
 #[tokio::test]
 async fn note_of_a_queue_applies_to_earlier_messages() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
@@ -456,7 +456,7 @@ async fn model_reads_the_results_of_pushed_calls() {
     let results = QueuedResults::from_transcript(&answer.transcript);
     assert_eq!(results.iter().count(), 2);
 
-    // The note with the results is part of the transcript, so placeholders are also replaced in the
+    // The results message is part of the transcript, so the placeholders are also replaced in the
     // requests of the next run.
     let model = ScriptedModel::new().text("Yes.");
     rendering(&model).run(RunInput::new("Really?").with_history(answer.transcript)).await.unwrap();
@@ -570,8 +570,7 @@ async fn recursive_pushes_are_limited() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
 
-/// The note with the results is a hint, so a displayed transcript can hide it. It is not a step or
-/// a question of the user.
+/// The results message is a hint with the role of the user, so a displayed transcript can hide it.
 #[tokio::test]
 async fn note_is_a_hint() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");

@@ -154,7 +154,7 @@ async fn list_of_arguments_is_rejected() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// Servers accept at most four stop sequences. The stop sequences of the caller must never be
+/// OpenAI accepts at most four stop sequences. The stop sequences of the caller must never be
 /// dropped.
 #[tokio::test]
 async fn stop_sequences_of_the_caller_have_precedence() {
