@@ -99,7 +99,7 @@ pub enum HandoffError {
     /// The hand-off tools of an agent conflict with other tools of the agent.
     #[error("the agent {agent:?} cannot hand off")]
     Agent {
-        /// The name of the agent.
+        /// The name of the agent with the conflicting tools.
         agent: String,
         /// The error that occurred when the hand-off tools were added to the agent.
         source: AgentBuildError,

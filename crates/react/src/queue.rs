@@ -203,8 +203,8 @@ impl PendingQueue {
         open.suspend(&call.id, pending)
     }
 
-    /// Records the decision for the suspended call `id`, which may be nested inside another
-    /// suspended call. [`next_batch`](Self::next_batch) then returns the outer call again.
+    /// Records the decision for the suspended call `id`. [`next_batch`](Self::next_batch) then
+    /// returns this call again, or the outer call if `id` is nested inside another suspended call.
     ///
     /// # Errors
     ///

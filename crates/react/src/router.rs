@@ -79,7 +79,7 @@ struct RouterState {
     /// The name of the selected route, or `None` for the fallback agent.
     route: Option<String>,
     checkpoint: Value,
-    /// The tokens and the cost of the classifier.
+    /// The tokens used by the classifier, and their cost.
     #[serde(default)]
     usage: Usage,
 }

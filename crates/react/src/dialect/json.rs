@@ -109,7 +109,7 @@ impl StepFormat for JsonFormat {
     }
 }
 
-/// The keys of a step in JSON.
+/// The keys of a step in its JSON form.
 mod key {
     pub(super) const THOUGHT: &str = "thought";
     pub(super) const TOOL_NAME: &str = "tool_name";

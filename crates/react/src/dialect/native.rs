@@ -36,8 +36,8 @@ impl Dialect for NativeCalls {
             (Some(outputs), ToolChoice::None) => {
                 (FinishTools::cached(prompt.tools, outputs).finish.clone(), ToolChoice::Required)
             }
-            // If `FINISH` were offered, the API would also accept a call to it in place of the
-            // required call to a real tool.
+            // If `FINISH` were offered, a call to `FINISH` would satisfy `ToolChoice::Required`,
+            // and the model would not have to call a real tool.
             (Some(outputs), ToolChoice::Required) => {
                 (FinishTools::cached(prompt.tools, outputs).without_finish.clone(), ToolChoice::Required)
             }

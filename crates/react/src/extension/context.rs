@@ -1,4 +1,4 @@
-//! Information about a run, for its hooks.
+//! Information about a run, passed to its hooks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use haft_core::{Transcript, tool::RunContext, usage::Usage};
 use super::Entries;
 use crate::Run;
 
-/// Information about a run, for its hooks. Cheap to clone.
+/// Information about a run, passed to its hooks. Cheap to clone.
 ///
 /// In a test of a hook, create a default context and set the fields that the hook reads.
 ///

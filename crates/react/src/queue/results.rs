@@ -157,8 +157,8 @@ impl QueuedResults {
     }
 }
 
-/// The change of [`QueuedResults`] by [`read`](QueuedResults::read). The variants are ordered from
-/// the smallest change to the largest.
+/// The kind of change made by [`QueuedResults::read`]. The variants are ordered from the smallest
+/// change to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NewResults {
     /// The messages contained no results.

@@ -43,7 +43,7 @@ pub struct RouteChoice {
     pub reason: String,
     /// The names of the possible routes if `route` is `None`. Empty if all routes are possible.
     pub candidates: Vec<String>,
-    /// The tokens and the cost of the classifier.
+    /// The tokens used by the classifier, and their cost.
     pub usage: Usage,
 }
 

@@ -76,7 +76,7 @@ pub enum RouterError {
     /// Two agents have this name.
     #[error("two agents are named {0:?}: rename one, or leave one out")]
     DuplicateAgent(String),
-    /// A keyword contains no letter and no digit, so it could never match.
+    /// A keyword contains no letter and no digit, so it can never match.
     #[error(
         "the keyword {keyword:?} of the route {route:?} can never be found: it has no letter and no digit"
     )]
@@ -89,7 +89,7 @@ pub enum RouterError {
     /// An agent has no route.
     #[error("there is no route for the agent {agent:?}; routes: {}", .routes.join(", "))]
     UnknownRoute {
-        /// The name of the agent.
+        /// The name of the agent without a route.
         agent: String,
         /// The names of the routes in the table.
         routes: Vec<String>,

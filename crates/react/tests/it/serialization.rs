@@ -30,8 +30,8 @@ fn step(tools: &ToolList) -> Step<'_> {
     Step::new(tools, &NativeCalls, Timestamp::from_unix_millis(1))
 }
 
-/// Behaviour D39: a run that was saved in a newer format is rejected. The error contains the number
-/// of this format and the number of the supported format.
+/// Behaviour D39: a run that was saved in a newer format is rejected. The error contains the format
+/// version of the run and the supported format version.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [json!({"head": {"quite": "different"}, "transcript": null}), json!({"run": "different"})] {

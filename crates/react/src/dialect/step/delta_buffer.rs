@@ -1,4 +1,4 @@
-//! A buffer for the text of a streamed reply. The text is buffered until it is emitted.
+//! A buffer for the text of a streamed reply that was not emitted yet.
 
 use std::mem;
 

@@ -2,8 +2,8 @@
 
 use super::super::{json::StringScanner, step::ANSWER};
 
-/// Arguments whose answer can be streamed start with this text, apart from whitespace: their first
-/// key is `answer`.
+/// The start of arguments whose answer can be streamed, without whitespace. The first key is
+/// `answer`.
 const PREFIX: &str = "{\"answer\":\"";
 
 /// A scanner for the arguments of a `finish` call. The scanner streams the answer if the arguments
@@ -40,8 +40,9 @@ impl AnswerScanner {
         decoded.filter(|(path, _)| matches!(path, [name] if name == ANSWER)).map(|(_, decoded)| decoded)
     }
 
-    /// Returns `true` if `character` ends the text that can be streamed: the closing quote, or an
-    /// invalid escape, because the meaning of the rest is then uncertain.
+    /// Returns `true` if the streamed text ends at `character`. This is the case at the closing
+    /// quote and at an invalid escape, because the meaning of the text after such an escape is
+    /// uncertain.
     fn ends_at(&mut self, character: char) -> bool {
         if self.is_escaped {
             self.is_escaped = false;
