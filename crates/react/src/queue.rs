@@ -86,7 +86,7 @@ pub use results::{QueuedOutcome, QueuedResults};
 #[derive(Debug, Default)]
 pub struct PendingQueue {
     pushed: Arc<PushedCalls>,
-    /// Pushed calls that are not in `open` yet.
+    /// The pushed calls that [`next_batch`](Self::next_batch) has not selected for execution yet.
     waiting: Vec<ToolCall>,
     /// The calls that [`next_batch`](Self::next_batch) selected for execution, with their results
     /// so far.

@@ -242,8 +242,8 @@ struct RouteInfo {
 }
 
 impl RouteInfo {
-    /// Adds the usage of the classifier to an answer, and the name of the route, if any. In a
-    /// suspended run, both are saved for its continuation.
+    /// Adds the usage of the classifier and the name of the route, if any, to an answer. In a
+    /// suspended run, saves both in the checkpoint.
     fn add_to_output(&self, output: RunOutput) -> RunOutput {
         match output {
             RunOutput::Suspended(suspended) => {

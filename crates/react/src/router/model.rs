@@ -21,8 +21,8 @@ use crate::{dialect::json_object, run::is_from_user};
 /// The value of `route` in the model's reply if no route fits.
 const UNCLEAR: &str = "unclear";
 
-/// The maximum length of an earlier message in the prompt, in bytes. Longer messages are truncated.
-/// The user messages after the last assistant message are never truncated.
+/// The maximum length of a message in the prompt, in bytes. Longer messages are truncated, except
+/// the user messages after the last assistant message.
 const MAX_MESSAGE_BYTES: usize = 1_000;
 
 /// The maximum number of messages in a prompt that contains assistant messages. Older messages are

@@ -88,8 +88,8 @@ fn event_type(event: &RunEvent) -> String {
     serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned()
 }
 
-/// Behaviour B17: the calls in a reply run in parallel. Five calls of 60 to 100 ms each take less
-/// than 150 ms in total, and their results are in call order.
+/// Behaviour B17: the calls in a reply run in parallel. Five calls with durations of 60 to 100 ms
+/// end within 150 ms in total, and their results are in call order.
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_reply_run_in_parallel_and_results_are_in_call_order() {
     let calls = [("a", 100), ("b", 80), ("c", 100), ("d", 60), ("e", 100)];

@@ -201,7 +201,7 @@ fn delta(text: &str) -> Result<ChatEvent, ModelError> {
     Ok(ChatEvent::TextDelta { text: text.to_owned() })
 }
 
-/// Returns the text deltas in `events`, and the problems with which replies were rejected.
+/// Returns the text deltas in `events`, and the problems reported for the rejected replies.
 fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
     let line = |event: &RunEvent| match event {
         RunEvent::TextDelta { text } => Some(text.clone()),

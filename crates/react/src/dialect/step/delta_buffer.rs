@@ -1,4 +1,4 @@
-//! A buffer for the text of a streamed reply that was not emitted yet.
+//! Buffers the text of a streamed reply until the text is emitted.
 
 use std::mem;
 
@@ -24,7 +24,7 @@ pub(in super::super) struct DeltaBuffer {
 }
 
 impl DeltaBuffer {
-    /// Appends reasoning to the thought. The server sends this reasoning in a separate field.
+    /// Appends `text` to the thought. It is reasoning that the server sends in a separate field.
     pub(in super::super) fn push_reasoning(&mut self, text: &str) {
         // The complete reply contains the reasoning before the thought. Reasoning that arrives
         // after the thought would be emitted in the wrong order, so it is dropped.
