@@ -49,8 +49,8 @@ pub use results::{QueuedOutcome, QueuedResults};
 ///
 /// In an agent, a run has a queue if a tool takes a [`QueueHandle`] as state (see
 /// [`ReactAgentBuilder::pending_queue`](crate::ReactAgentBuilder::pending_queue)). The tool can
-/// then push calls to the agent's tools. The pushed calls are executed before the next model request,
-/// and the model receives their results.
+/// then push calls to the agent's tools. The pushed calls are executed before the next model
+/// request, and the model receives their results.
 ///
 /// A queue can be serialized and continued in another process. If a process ends during a call, the
 /// call is [unconfirmed](FailureKind::Unconfirmed), unless its tool is idempotent.
