@@ -1,8 +1,9 @@
-//! The tool format of Anthropic's Messages API, in both directions and without an HTTP client.
+//! Encoding of tools and tool results for Anthropic's Messages API, and decoding of its tool calls.
+//! This module contains no HTTP client.
 //!
-//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply, and
-//! execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged reply and
-//! the [`tool_results`] to the conversation and send the next request.
+//! For programs with their own agent loop: send the [`tools`], decode the [`tool_calls`] of a
+//! reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
+//! reply and the [`tool_results`] to the conversation and send the next request.
 //!
 //! Source: [Messages API](https://platform.claude.com/docs/en/api/messages), *tools*, `tool_use`
 //! and `tool_result`.
@@ -49,8 +50,8 @@ use crate::{
     tool_json::{is_image, required_string, result_content, with_description},
 };
 
-/// Encodes a tool for the Messages API. The input schema is sent unchanged, except for alternatives
-/// at its root such as `anyOf`: they are merged, because the API rejects them.
+/// Encodes a tool for the Messages API. Alternatives such as `anyOf` at the root of the input
+/// schema are merged, because the API rejects them. Any other schema is sent unchanged.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = provider_schema(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))

@@ -28,13 +28,13 @@ pub(crate) struct ApiError {
     param: String,
     /// The retry delay in the error body. `None` if the body contains no delay.
     delay: Option<Duration>,
-    /// `Some` if the server states explicitly that a retry can (`true`) or cannot (`false`)
-    /// succeed.
+    /// `Some(true)` if the server states explicitly that a retry can succeed, `Some(false)` if it
+    /// states that a retry cannot succeed. `None` if it makes no statement.
     is_retryable: Option<bool>,
 }
 
 impl ApiError {
-    /// Parses `body`, the body of an error response. It may be JSON, HTML or text.
+    /// Parses the body of an error response. `body` may be JSON, HTML or plain text.
     #[cfg(feature = "client")]
     pub(crate) fn of_body(body: &str) -> Self {
         let parsed = serde_json::from_str(body).ok().and_then(|value| Self::of_value(&value));
@@ -44,8 +44,8 @@ impl ApiError {
         })
     }
 
-    /// Parses an error body such as `{"error": …}`, also in the variants of other servers. Returns
-    /// `None` if `body` has no message, no code and no type.
+    /// Parses an error body in OpenAI's format, `{"error": …}`, or in the format of another server.
+    /// Returns `None` if `body` has no message, no code and no type.
     fn of_value(body: &Value) -> Option<Self> {
         // Gemini wraps the error in a list with one element.
         let body = body.get(0).unwrap_or(body);
@@ -80,8 +80,8 @@ impl ApiError {
         std::mem::take(&mut self.param)
     }
 
-    /// Sets the retry decision to `is_retryable`, the value of the `x-should-retry` header. Does
-    /// nothing if the server did not send this header.
+    /// Stores `is_retryable`, the value of the `x-should-retry` header. It overrides a statement
+    /// about retries in the body. `None` (no such header) has no effect.
     #[cfg(feature = "client")]
     pub(crate) fn set_retryable(&mut self, is_retryable: Option<bool>) {
         self.is_retryable = is_retryable.or(self.is_retryable);
@@ -114,8 +114,8 @@ impl ApiError {
         Self::of_value(body).filter(has_message).map(Self::without_status)
     }
 
-    /// Converts an error without an HTTP status, for example an error inside a stream. A status
-    /// that its `code` or `type` implies is used instead.
+    /// Converts an error without an HTTP status, for example an error inside a stream. The status
+    /// is derived from the `code` or `type` of the error, if possible.
     pub(crate) fn without_status(self) -> ModelError {
         match self.status() {
             Some(status) => self.into_error(status, None),
@@ -130,9 +130,10 @@ impl ApiError {
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
-    /// Converts an error with the HTTP status `status`. The status determines the variant, and the
-    /// body only distinguishes between variants of the same status. `retry_after`, the value of the
-    /// `Retry-After` header, takes precedence over a delay in the body.
+    /// Converts an error with the HTTP status `status`. The variant of the result depends on the
+    /// status. The body is only used if several variants are possible for that status.
+    /// `retry_after`, the value of the `Retry-After` header, takes precedence over a delay in the
+    /// body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);
@@ -173,8 +174,8 @@ impl ApiError {
         WORDS.contains(&self.code.as_str()) || WORDS.contains(&self.kind.as_str())
     }
 
-    /// Returns `true` if this single request exceeds the token limit per minute. A retry cannot
-    /// succeed, because waiting does not make the request smaller.
+    /// Returns `true` if the rejected request alone exceeds the token limit per minute. A retry
+    /// cannot succeed, because waiting does not make the request smaller.
     fn is_larger_than_its_limit(&self) -> bool {
         self.message.starts_with("Request too large")
     }
@@ -213,8 +214,8 @@ impl ApiError {
             "range of input length should be",
             "`inputs` must have less than",
             "`inputs` tokens + `max_new_tokens`",
-            // The next three phrases are from errors of a single request that exceeds the token
-            // limit per minute.
+            // Servers send the next three phrases if a single request exceeds the token limit per
+            // minute.
             "request too large for model",
             "the input or output tokens must be reduced",
             "please reduce your message size",

@@ -1,4 +1,4 @@
-//! The HTTP client for both APIs.
+//! The HTTP client for the Chat Completions API and the Responses API.
 //!
 //! An implementation of [`Api`] builds the request bodies of one API and accumulates its replies.
 //! [`Client`] provides everything else: the connection, retries, timeouts, redaction and tracing.
@@ -47,31 +47,32 @@ pub(crate) use {http_reply::root_cause, profile::profile_of, reply_stream::USAGE
 
 /// The parts of a model client that differ between Chat Completions and Responses.
 trait Api: Sized + Send + Sync {
-    /// The path of the API below the base URL.
+    /// The path of the API, relative to the base URL.
     const PATH: &'static str;
 
     /// The fields that this client may send in a request body. `extra_body` must not contain them.
     const FIELDS: &'static [&'static str];
 
-    /// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
+    /// The form of an HTTP request: with or without streaming, and without the parameters that the
+    /// server rejects.
     type Variant: Send + Sync;
 
     /// The accumulator that builds a reply from a body or from stream events.
     type Accumulator: StreamAccumulator;
 
-    /// Returns the variant of the first HTTP request of an attempt.
+    /// Returns the form of the first HTTP request of an attempt.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
-    /// Returns `variant` without the parameter that the server rejected. `None` if `rejection` has
-    /// a different cause.
+    /// Returns `variant` without the parameter that caused `rejection`, or with a replacement for
+    /// it. `None` if no optional parameter caused `rejection`.
     fn without_rejected(&self, variant: &Self::Variant, rejection: &ApiRejection) -> Option<Self::Variant>;
 
-    /// Remembers the parameters that `accepted` omits and `rejected` does not, so that later
-    /// requests omit them, too.
+    /// Remembers the parameters that the request `accepted` omitted and the request `rejected`
+    /// contained. Later requests omit these parameters from the start.
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
-    /// Returns the HTTP body for `request`, and a constructor for the accumulator of its reply.
-    /// Updates `variant` to match the body.
+    /// Returns the HTTP body for `request`, and a function that creates the accumulator for the
+    /// reply. Updates `variant` if the body differs from it.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -79,7 +80,7 @@ trait Api: Sized + Send + Sync {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// The client for a model behind one of the two APIs.
+/// A client for one model, which uses the Chat Completions API or the Responses API (`A`).
 struct Client<A> {
     api: A,
     profile: ModelProfile,
@@ -154,7 +155,7 @@ impl<A: Api> Client<A> {
     }
 
     /// Sends `request` and waits for the response head. If the server rejects an optional
-    /// parameter, the request is sent again without it.
+    /// parameter, sends the request again without this parameter.
     async fn send(
         &self,
         request: &ChatRequest,
@@ -184,7 +185,7 @@ impl<A: Api> Client<A> {
     }
 
     /// Sends `request` as a streamed request and waits for the first event of the reply. An error
-    /// before this event can be retried without the caller noticing.
+    /// before this event can be retried, because the caller has received nothing yet.
     async fn open(
         &self,
         request: &ChatRequest,

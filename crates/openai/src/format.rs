@@ -1,7 +1,8 @@
-//! Encoding of tools, messages and response schemas for requests to both APIs of OpenAI.
+//! Encoding of tools, messages and response schemas for the Chat Completions API and the Responses
+//! API.
 //!
-//! The JSON text of each message and each tool list is cached beside the value. A request only
-//! joins the cached texts, so only new messages are encoded.
+//! The JSON text of a message or tool list is cached in the message or list itself. A request is
+//! assembled from the cached texts, so only new messages are encoded.
 
 mod content;
 mod input;
@@ -38,11 +39,11 @@ pub(crate) use tool::{provider_schema, provider_schemas};
 /// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EncodingOptions {
-    /// Set if images are sent. Otherwise a description is sent instead of each image.
+    /// Set if images are sent. Otherwise a description of each image is sent.
     pub(crate) images: bool,
-    /// Set if audio is sent. Otherwise a description is sent instead.
+    /// Set if audio is sent. Otherwise a description of the audio is sent.
     pub(crate) audio: bool,
-    /// Set if PDF documents are sent. Otherwise a description is sent instead.
+    /// Set if PDF documents are sent. Otherwise a description of each document is sent.
     pub(crate) files: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(crate) reasoning: ReasoningField,
@@ -56,7 +57,7 @@ pub(crate) struct EncodingOptions {
     pub(crate) call_ids: CallIds,
     /// The server that receives the messages. Provider data from other servers is omitted.
     pub(crate) origin: Origin,
-    /// Ensures that the warning about unsupported media is logged only once.
+    /// The flag for the warning about unsupported media, which is logged only once.
     pub(crate) media_warning: WarnOnce,
 }
 
@@ -81,16 +82,16 @@ impl PartialEq for WarnOnce {
 impl Eq for WarnOnce {}
 
 /// The JSON field for the reasoning of earlier replies with tool calls. OpenAI has no such field,
-/// DeepSeek requires it.
+/// and DeepSeek requires one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum ReasoningField {
-    /// Reasoning is not sent.
+    /// No field: the reasoning is not sent.
     #[default]
     Omitted,
-    /// A field with this name. It is omitted if there is no reasoning.
+    /// The field with the given name. It is omitted if the reply has no reasoning.
     Optional(&'static str),
-    /// A field with this name. It is an empty string if there is no reasoning.
+    /// The field with the given name. Its value is an empty string if the reply has no reasoning.
     Required(&'static str),
 }
 
@@ -98,15 +99,15 @@ pub(crate) enum ReasoningField {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum CallIds {
-    /// Any string.
+    /// Any string is a valid id.
     #[default]
     Any,
-    /// Exactly nine letters or digits (Mistral).
+    /// An id must consist of nine ASCII letters or digits (Mistral).
     NineLetters,
 }
 
 impl CallIds {
-    /// Maps the call id `id` to one that the server accepts. The mapping is deterministic, so a
+    /// Maps the call id `id` to an id that the server accepts. The mapping is deterministic, so a
     /// call and its result get the same id.
     pub(crate) fn map(self, id: &str) -> Cow<'_, str> {
         let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -136,8 +137,8 @@ impl Default for EncodingOptions {
     }
 }
 
-/// Serializes `value` to JSON text. Returns `null` on an error, but serializing strings, numbers
-/// and JSON values does not fail.
+/// Serializes `value` to JSON text. Returns `null` if the serialization fails, which is impossible
+/// for strings, numbers and JSON values.
 fn to_raw_json(value: &impl Serialize) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

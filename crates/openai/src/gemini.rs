@@ -1,12 +1,14 @@
-//! The tool format of Gemini's `generateContent`, in both directions and without an HTTP client.
+//! Encoding of tools and tool results for Gemini's `generateContent`, and decoding of its tool
+//! calls. This module contains no HTTP client.
 //!
-//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a reply, and
-//! execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged reply and
-//! the [`tool_results`] to the conversation and send the next request. The reply must not be
-//! changed, because the API may require the thought signatures in it.
+//! For programs with their own agent loop: send the [`tools`], decode the [`tool_calls`] of a
+//! reply, and execute them through a [`Pipeline`](haft_core::Pipeline). Then append the unchanged
+//! reply and the [`tool_results`] to the conversation and send the next request. The reply must not
+//! be changed, because the API may require the thought signatures in it.
 //!
-//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration) with
-//! plain JSON Schema under `parametersJsonSchema`, `FunctionCall` and `FunctionResponse`.
+//! Source: [`FunctionDeclaration`](https://ai.google.dev/api/caching#FunctionDeclaration),
+//! `FunctionCall` and `FunctionResponse`. A declaration contains a plain JSON Schema in the field
+//! `parametersJsonSchema`.
 //!
 //! # Examples
 //!
@@ -49,7 +51,7 @@ use serde_json::Map;
 use crate::format::provider_schema;
 use crate::tool_json::{required_string, with_description};
 
-/// Encodes a tool as a function declaration, with the unchanged schema under
+/// Encodes a tool as a function declaration, with the unchanged schema in the field
 /// `parametersJsonSchema`.
 pub fn tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
@@ -60,14 +62,14 @@ pub fn tools(list: &ToolList) -> Value {
     declarations(list, tool)
 }
 
-/// Encodes a tool with its schema under `parameters`, for models and services without support for
-/// `parametersJsonSchema`. They accept only a [subset](SchemaTarget::Gemini) of JSON Schema. The
-/// schema is reduced to this subset, and the changes are logged.
+/// Encodes a tool with its schema in the field `parameters`, for models and services without
+/// support for `parametersJsonSchema`. The schema is reduced to the [subset](SchemaTarget::Gemini)
+/// of JSON Schema that this field supports, and the changes are logged.
 pub fn subset_tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parameters", || provider_schema(definition, SchemaTarget::Gemini).value)
 }
 
-/// Encodes a list of tools like [`tools`], but each tool with [`subset_tool`].
+/// Encodes a list of tools like [`tools`], but uses [`subset_tool`] for each tool.
 pub fn subset_tools(list: &ToolList) -> Value {
     declarations(list, subset_tool)
 }
@@ -127,9 +129,9 @@ pub fn tool_calls(content: &Value) -> Result<Vec<ToolCall>, ModelError> {
 
 /// Encodes the results of all calls of one reply as the next content, in the order of the calls.
 ///
-/// Structured output is sent as JSON under `output`. It is sent as text if it was shortened, has a
-/// warning, or has a separate text for the model. A failure is sent under `error`. Images are
-/// replaced by a description.
+/// The output of a call is sent in the field `output`. Structured output is sent as JSON, or as
+/// text if it was shortened, has a warning, or has a separate text for the model. A failure is sent
+/// in the field `error`. Images are replaced by a description.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let parts: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "parts": parts})

@@ -4,12 +4,12 @@
 //! those of haft, in both directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) that
 //! sends its requests through an `async_openai::Client` with any `Config`.
 //!
-//! These are functions and not `From` implementations, because both sides are foreign types. `to_…`
-//! converts to a type of `async-openai`, and `from_…` to a type of haft.
+//! The conversions are functions and not `From` implementations, because the types are defined in
+//! other crates. `to_…` converts to a type of `async-openai`, and `from_…` to a type of haft.
 //!
 //! # Examples
 //!
-//! Adding haft's tools to an existing loop. The whole program is in the package
+//! An existing agent loop calls haft's tools. The whole program is in the package
 //! `examples/async-openai-tools`.
 //!
 //! ```

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 const ORIGIN_KEY: &str = "from";
 
-/// The address of the server that sent a reply. `None` if the reply came through a client other
-/// than haft's.
+/// The address of the server that sent a reply. `None` if the address is unknown, because haft's
+/// client did not receive the reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin(Option<Arc<str>>);
 
@@ -28,7 +28,7 @@ impl Origin {
     }
 
     /// Returns the provider data that `adapter` stored in `message`. `None` if there is no such
-    /// data, or if another server sent it.
+    /// data, or if it came from another server. Data of unknown origin is returned.
     pub(crate) fn own_data<'a>(&self, message: &'a AssistantMessage, adapter: &str) -> Option<&'a Value> {
         let data = message.provider_data.get(adapter)?;
         let from = data.get(ORIGIN_KEY).and_then(Value::as_str);

@@ -100,7 +100,7 @@ pub(crate) fn decode_items_response(response: &Value) -> Result<ChatResponse, Mo
 }
 
 /// Builds a response from `reply`, a parsed Chat Completions reply. `json` returns the same reply
-/// as JSON, for the error message.
+/// as JSON. It is only called to create an error.
 fn build_chat_response(
     mut accumulator: ChatAccumulator,
     reply: Completion,
@@ -121,7 +121,8 @@ fn build_items_response(
     other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_reply(&other, "output")))
 }
 
-/// Returns the error for `json`, which is not a reply because its field `missing` is not a list.
+/// Returns the error for `json`, which is not a reply, because it has no list in the field
+/// `missing`.
 fn missing_reply(json: &Value, missing: &str) -> ModelError {
     if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;

@@ -1,8 +1,10 @@
-//! The format of OpenAI's Responses API, in both directions and without an HTTP client.
+//! Encoding of tools and conversations for OpenAI's Responses API, and decoding of its responses.
+//! This module contains no HTTP client.
 //!
-//! For programs with their own loop: send the [`tools`], decode the [`tool_calls`] of a response,
-//! and execute them through a [`Pipeline`](haft_core::Pipeline). Then send the [`tool_results`],
-//! either after the unchanged items of the response or with `previous_response_id`.
+//! For programs with their own agent loop: send the [`tools`], decode the [`tool_calls`] of a
+//! response, and execute them through a [`Pipeline`](haft_core::Pipeline). Then send the
+//! [`tool_results`], either after the unchanged items of the response or with
+//! `previous_response_id`.
 //!
 //! Source: [Function calling](https://platform.openai.com/docs/guides/function-calling),
 //! `function_call` and `function_call_output`.
@@ -72,7 +74,8 @@ pub fn tools(list: &ToolList) -> Vec<Value> {
 }
 
 /// Encodes a list of tools, with `strict: true` for each tool whose schema is compatible. A warning
-/// lists the other tools. The result is not cached: keep it for later requests.
+/// lists the tools that are sent without `strict`. The result is not cached, so keep it for later
+/// requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAiStrict).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()

@@ -1,4 +1,4 @@
-//! JSON encoding of tools and results that all provider formats share.
+//! JSON encoding of tools and results, shared by all provider formats.
 
 use haft_core::{ToolDefinition, ToolResult, content::Content, model::ModelError};
 use serde_json::Value;
@@ -13,8 +13,8 @@ pub(crate) fn with_description(definition: &ToolDefinition, mut tool: Value) -> 
     tool
 }
 
-/// Encodes the content of `result`: as a list of parts encoded by `form` if `is_readable` accepts
-/// any piece, or else as text.
+/// Encodes the content of `result` as a list of parts if `is_readable` accepts at least one piece,
+/// or else as text. `form` encodes one piece as a part.
 pub(crate) fn result_content(
     result: &ToolResult,
     is_readable: impl Fn(&Content) -> bool,

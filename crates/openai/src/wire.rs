@@ -2,7 +2,8 @@
 //! field.
 //!
 //! Unknown fields are ignored, and missing fields have defaults. The derived `Deserialize` rejects
-//! duplicate keys. Such JSON is parsed again through [`Value`], and the last duplicate wins.
+//! JSON with duplicate keys. This JSON is parsed again through [`Value`], and the last value of a
+//! key wins.
 
 #[cfg(feature = "client")]
 mod event;
@@ -28,8 +29,8 @@ use lists::WireCalls;
 pub(crate) use surrogates::SurrogateJoiner;
 pub(crate) use usage::{WireUsage, merge_usage, parse_usage};
 
-/// A whole Chat Completions reply, or a chunk of a stream. One type serves both, because some
-/// servers send one in place of the other.
+/// A whole Chat Completions reply, or a chunk of a stream. Both have the same type, because some
+/// servers send a chunk in place of a reply, or a reply in place of a chunk.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Completion {
@@ -41,7 +42,7 @@ pub(crate) struct Completion {
     /// Groq sends the usage of a stream in this field.
     x_groq: Object<Groq>,
     error: LenientString,
-    /// The error code. Some servers send it here if `error` is a string.
+    /// The error code. Some servers send the code in this field if `error` is a string.
     code: LenientString,
     #[serde(rename = "type")]
     kind: LenientString,
@@ -86,7 +87,7 @@ impl Completion {
     /// Removes and returns the error of a reply with HTTP status 200. `None` if there is no error,
     /// or if the field `error` is empty, as in the successful replies of some servers.
     ///
-    /// If `whole` is set, a reply that has only a `message` is an error, too.
+    /// If `whole` is `true`, a body with only a `message` is an error, too.
     pub(crate) fn take_error(&mut self, whole: bool) -> Option<Value> {
         let mut error = self.take_any_error(whole)?;
         if self.has_stand_ins {
@@ -169,7 +170,7 @@ impl Choice {
         }
     }
 
-    /// Drops everything in the message and the delta except the calls.
+    /// Drops everything except the calls from the message and the delta.
     pub(crate) fn clear_text(&mut self) {
         for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);
@@ -196,8 +197,8 @@ pub(crate) struct WireMessage {
     /// Extension fields from Gemini, such as a thought signature.
     pub(crate) extra_content: LenientString,
     pub(crate) tool_calls: WireCalls,
-    /// A single call. This field is the predecessor of `tool_calls`, and some servers still send
-    /// it.
+    /// A single call. `function_call` is the predecessor of `tool_calls`, and some servers still
+    /// send it.
     pub(crate) function_call: Object<WireFunction>,
     /// Speech output. Only its transcript is used.
     pub(crate) audio: Object<WireAudio>,

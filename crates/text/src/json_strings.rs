@@ -32,8 +32,8 @@ impl StringTracker {
         }
     }
 
-    /// Processes the next character if a string is open. Returns `true` if a string was open. Never
-    /// opens a string.
+    /// Processes the next character if a string is open, and returns `true`. Otherwise ignores the
+    /// character and returns `false`. Unlike [`push`](Self::push), never opens a string.
     pub fn push_inside(&mut self, written: char) -> bool {
         let Some(quote) = self.quote else { return false };
         let is_end = written == quote && !self.is_escaped;

@@ -9,7 +9,8 @@ pub const OPEN_TAG: &str = "<think>";
 /// The tag that follows the reasoning of a model.
 pub const CLOSE_TAG: &str = "</think>";
 
-/// The maximum length of buffered whitespace, in bytes.
+/// The maximum length of buffered whitespace, in bytes. Longer whitespace is returned as text or
+/// reasoning.
 const MAX_BUFFERED_SPACE_BYTES: usize = 1 << 10;
 
 /// A parser that splits a leading `<think>…</think>` block from streamed text.
@@ -40,7 +41,7 @@ pub struct ThinkTagParser {
     buffer: String,
 }
 
-/// The new reasoning and the new text from one [`push`](ThinkTagParser::push).
+/// The reasoning and the text that became available with one [`push`](ThinkTagParser::push).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkSplit {
     /// The new text between the tags.
@@ -60,17 +61,19 @@ enum State {
     Inside,
     /// After the closing tag, before the first character that is not whitespace.
     Closed,
-    /// After the block, or in text without a block. All further text is passed through.
+    /// In the text after the block, or in text without a block. All further text is returned
+    /// unchanged.
     Text,
 }
 
 impl ThinkTagParser {
-    /// Turns the parser off. All further text is passed through unchanged.
+    /// Disables the parser. All further text is returned unchanged.
     pub fn disable(&mut self) {
         self.state = State::Text;
     }
 
-    /// Takes `piece`, the next piece of the text. Returns the new reasoning and the new text.
+    /// Adds `piece`, the next piece of the text. Returns the reasoning and the text that became
+    /// available.
     pub fn push(&mut self, piece: String) -> ThinkSplit {
         let mut split = ThinkSplit::default();
         if self.state == State::Text {
@@ -87,7 +90,7 @@ impl ThinkTagParser {
         matches!(self.state, State::Opened | State::Inside)
     }
 
-    /// Ends the text. Returns the rest that was buffered.
+    /// Ends the text. Returns the buffered rest, as reasoning or as text.
     pub fn finish(&mut self) -> ThinkSplit {
         let rest = take(&mut self.buffer);
         match self.state {
@@ -99,8 +102,8 @@ impl ThinkTagParser {
         }
     }
 
-    /// Enters the next state if the buffered text suffices for it. Returns `false` if more text is
-    /// needed.
+    /// Enters the next state if the buffer contains enough text to decide. Returns `false` if more
+    /// text is needed.
     fn advance(&mut self, split: &mut ThinkSplit) -> bool {
         let trimmed = self.buffer.trim_start();
         match self.state {
@@ -143,8 +146,8 @@ impl ThinkTagParser {
     }
 }
 
-/// Returns the length in bytes of the suffix of `reasoning` that possibly does not belong to it:
-/// whitespace, and the beginning of a closing tag.
+/// Returns the length in bytes of the suffix of `reasoning` that may not belong to the reasoning:
+/// trailing whitespace, and the possible beginning of a closing tag.
 fn undecided_bytes(reasoning: &str) -> usize {
     let is_suffix = |part: &&str| reasoning.ends_with(*part);
     let part = (1..CLOSE_TAG.len()).rev().filter_map(|length| CLOSE_TAG.get(..length)).find(is_suffix);

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Calculator, GetCurrentDatetime};
 
-/// The selection of built-in tools. By default, all of them are included.
+/// The selection of built-in tools for [`builtin`](builtin()). By default, all tools are included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinConfig {

@@ -4,7 +4,7 @@
 //!
 //! - Its time, memory and stack are bounded.
 //! - It computes with exact fractions, and with 18 decimal digits if these overflow.
-//! - Its errors have a position.
+//! - Its errors contain the position of the problem.
 //!
 //! Alternatives that were rejected: `fend-core` overflows the stack on 20 nested `sqrt`, `exmex`
 //! computes 0.1 + 0.2 = 0.30000000000000004 and 1/0 = inf, and `evalexpr` is AGPL.
@@ -23,8 +23,8 @@ pub use error::CalculatorError;
 use integer::Integer;
 use names::CalculatorContext;
 
-/// The maximum length of an expression, in characters. The limit bounds the evaluation time, for
-/// example of many large factorials.
+/// The maximum length of an expression, in characters. The limit bounds the time to evaluate
+/// expressions such as a sum of many large factorials.
 const MAX_EXPRESSION_CHARS: usize = 1_000;
 /// The maximum number of arguments of a function.
 const MAX_ARGUMENTS: usize = 64;

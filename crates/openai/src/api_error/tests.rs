@@ -77,8 +77,8 @@ fn in_band_error_may_be_permanent() {
     assert!(matches!(ApiError::in_band(&length), ModelError::ContextTooLong(_)));
 }
 
-/// Servers put the code `insufficient_quota` in different fields, with or without a message. Each
-/// form must be permanent.
+/// Servers send the code `insufficient_quota` in different fields, with or without a message. Each
+/// of these bodies must result in a permanent error.
 #[test]
 fn exhausted_quota_is_found_in_each_form() {
     for body in [
@@ -139,8 +139,8 @@ fn codes_for_context_length_are_recognized() {
     }
 }
 
-/// A single request above the token limit per minute is a context length error: waiting does not
-/// help, but a shorter conversation does.
+/// If a single request exceeds the token limit per minute, the result is a context length error,
+/// because only a shorter conversation helps.
 #[test]
 fn request_above_the_rate_limit_is_too_long() {
     let groq = json!({"error": {"message": "Request too large for model `x` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 7000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}});

@@ -50,7 +50,7 @@ pub struct ModelBuilder<M> {
     extra_body: Map<String, Value>,
     tool_schemas: Option<SchemaTarget>,
     environment: Option<Environment>,
-    /// Options that only the Responses API has.
+    /// Settings of the Responses API. The defaults are used for Chat Completions.
     pub(super) options: Options,
     pub(super) keeps_think_tags: bool,
     model_type: PhantomData<fn() -> M>,
@@ -144,7 +144,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Sets the wait before the first retry. Default: 0.5 s. The wait doubles with each further
-    /// retry, up to 20 s. It is never shorter than the server's `Retry-After`.
+    /// retry, up to 20 s, and is never shorter than the server's `Retry-After`. A random time of up
+    /// to 50 % is added to each wait.
     #[must_use]
     pub fn retry_wait(mut self, wait: Duration) -> Self {
         self.retry.wait = wait;
@@ -180,8 +181,9 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Enables or disables sending the reasoning of earlier replies with tool calls back to the
-    /// server. The field is `reasoning_content`, or the field that the provider uses.
+    /// Enables or disables sending back the reasoning of earlier replies that contain tool calls.
+    /// The reasoning is sent in the field `reasoning_content`, unless the provider uses another
+    /// field.
     ///
     /// Default: `true` for DeepSeek and Moonshot, which require it, and for llama.cpp, vLLM and
     /// Ollama. Other servers may reject the field.
@@ -213,9 +215,9 @@ impl<M> ModelBuilder<M> {
     /// all other servers. Use [`Small`](SchemaTarget::Small) for a small model on your own server.
     ///
     /// Constraints that are lost in the conversion are logged, and calls are validated against the
-    /// original schema. A tool with an incompatible schema is sent without `strict`, with a
-    /// warning: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes `null`
-    /// in place of an omitted argument. The pipeline removes the `null`, except under
+    /// original schema. A tool with an incompatible schema is sent without `strict`, and a warning
+    /// is logged: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes
+    /// `null` in place of an omitted argument. The pipeline removes the `null`, except under
     /// [`RepairPolicy::Strict`]. Use a different target with that policy.
     ///
     /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and sent unchanged

@@ -136,11 +136,12 @@ struct ChatCompletionsApi {
     keeps_think_tags: bool,
 }
 
-/// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
+/// The form of an HTTP request: with or without streaming, and without the parameters that the
+/// server rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// The parameters that are omitted from the request or replaced.
+    /// The parameters that are omitted from the request, or replaced.
     omitted: OptionalParams,
     /// Set if the token limit is sent as `max_completion_tokens` instead of `max_tokens`.
     newer_limit: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use haft_core::model::{ModelError, TimeoutPhase};
 use tokio::time::{Instant, timeout};
 
-/// The timeouts of a model request. When one expires, the request fails with
+/// The timeouts of a model request. If a timeout expires, the request fails with
 /// [`ModelError::TimedOut`], which contains the [`TimeoutPhase`].
 ///
 /// # Examples
@@ -24,14 +24,14 @@ use tokio::time::{Instant, timeout};
 pub struct Timeouts {
     /// The maximum time to establish the connection. Default: 10 s.
     pub connect: Duration,
-    /// The maximum time from sending the request, including the connection, to the first byte of
-    /// the body. Default: 5 min. A server without streaming generates the whole reply first, and a
-    /// small machine needs time for a long prompt.
+    /// The maximum time from the start of an HTTP request, including the connection setup, to the
+    /// first byte of the body. Default: 5 min. Without streaming, a server sends nothing before it
+    /// has generated the whole reply. A small machine also needs minutes to process a long prompt.
     pub first_byte: Duration,
     /// The maximum time between two chunks of a reply. Default: 2 min.
     pub idle: Duration,
-    /// The maximum time from the request to the end of the reply, including all retries. Default:
-    /// 10 min.
+    /// The maximum time from the start of a model request to the end of its reply, including all
+    /// retries. Default: 10 min.
     pub total: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Timeouts {
 pub(super) struct Clock {
     timeouts: Timeouts,
     started: Instant,
-    /// The start of the current attempt.
+    /// The start of the current HTTP request. The first-byte timeout is measured from here.
     attempt_started: Instant,
 }
 
@@ -91,7 +91,7 @@ impl Clock {
         Self { timeouts: timeouts.clone(), started: now, attempt_started: now }
     }
 
-    /// Returns a copy of this clock for an attempt that starts now.
+    /// Returns a copy of this clock for an HTTP request that starts now.
     pub(super) fn start_attempt(&self) -> Self {
         Self { attempt_started: Instant::now(), ..self.clone() }
     }
@@ -109,8 +109,8 @@ impl Clock {
             TimeoutPhase::Idle => self.timeouts.idle,
             _ => self.timeouts.total,
         };
-        // The response head and the first byte of the body share one timeout, so it is measured
-        // from the start of the attempt.
+        // The response head and the first byte of the body share one timeout, so the time since the
+        // start of the HTTP request counts.
         let is_counting = phase == TimeoutPhase::FirstByte;
         let passed = if is_counting { self.attempt_started.elapsed() } else { Duration::ZERO };
         let (wait, left) = (limit.saturating_sub(passed), self.remaining());

@@ -13,23 +13,25 @@ use memchr::memchr2;
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
-    /// The offset in `bytes` of the beginning of the current line.
+    /// The offset in `bytes` at which the current line begins.
     line: usize,
-    /// The offset in `bytes` up to which the current line contains no line end.
+    /// The offset in `bytes` at which the search for the next line end continues, so that no byte
+    /// is searched twice.
     searched: usize,
-    /// The data of the current event.
+    /// The data of the current event that was received so far.
     data: Vec<u8>,
     has_data: bool,
     /// Set if the current event has a line `event: error`, or an `error` field in place of `data`.
     is_error: bool,
-    /// Set if the previous line ended with a carriage return. A line feed that follows belongs to
-    /// the same line end.
+    /// Set if the previous line ended with a carriage return. A line feed directly after it belongs
+    /// to the same line end.
     after_return: bool,
     /// Set after the first line. Only the first line may begin with a byte order mark.
     has_begun: bool,
 }
 
-/// The maximum capacity of a buffer that is kept for later events, in bytes.
+/// The maximum capacity of the data buffer that is reused for the next event, in bytes. A larger
+/// buffer is freed.
 const MAX_SPARE_CAPACITY: usize = 64 << 10;
 
 /// A server-sent event.
@@ -45,8 +47,8 @@ pub(super) struct ServerEvent<'p> {
 pub(super) struct TooLong;
 
 impl EventParser {
-    /// Adds the received `bytes`. Returns an error if the current event is too long. Call
-    /// [`next_event`](Self::next_event) until it returns `None` before the next call of `push`.
+    /// Adds the received `bytes`. Returns an error if the current event is too long. Before the
+    /// next `push`, call [`next_event`](Self::next_event) until it returns `None`.
     pub(super) fn push(&mut self, bytes: Vec<u8>) -> Result<(), TooLong> {
         self.bytes.drain(..self.line);
         self.searched -= self.line;
@@ -139,7 +141,7 @@ impl EventParser {
     }
 }
 
-/// Returns the value of `line`, a `name: value` field, or `None` if the field has a different name.
+/// Returns the value of the field in `line` if the field is called `name`, or else `None`.
 fn field_value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     match line.strip_prefix(name)? {
         [] => Some(&[]),

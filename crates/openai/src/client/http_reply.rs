@@ -19,9 +19,9 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// error.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time limit for reading the rest of a body after its last relevant event.
+/// The time limit for reading the rest of a body after `[DONE]`.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
-/// The size limit for reading the rest of a body after its last relevant event, in bytes.
+/// The size limit for reading the rest of a body after `[DONE]`, in bytes.
 const MAX_DRAIN_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -33,7 +33,7 @@ const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"
 pub(super) struct HttpReply {
     response: Response,
     clock: Clock,
-    /// The timeout that applies to the next read: first byte, then idle.
+    /// The timeout for the next read: `FirstByte` for the first read, and then `Idle`.
     phase: TimeoutPhase,
     /// Bytes that were read to detect an event stream, and that `next_chunk` has not returned yet.
     peeked: Vec<u8>,
@@ -65,11 +65,10 @@ impl HttpReply {
         encoding.split(',').any(is_known).then(|| encoding.to_owned())
     }
 
-    /// Returns `true` if the body is an event stream. The first bytes decide, and any other body is
-    /// JSON or HTML.
+    /// Returns `true` if the body begins like an event stream. Any other body is JSON or HTML.
     ///
-    /// The request's `stream` field and the content type are unreliable. Some servers ignore
-    /// `stream`, some always stream, and some send the wrong content type.
+    /// The `stream` field of the request and the content type of the response are unreliable. Some
+    /// servers ignore `stream`, some always stream, and some send the wrong content type.
     pub(super) async fn is_event_stream(&mut self) -> Result<bool, ModelError> {
         if let Some(known) = self.is_event_stream {
             return Ok(known);
@@ -138,8 +137,8 @@ impl HttpReply {
         }
     }
 
-    /// Reads and drops the rest of the body, because hyper reuses a connection only after the body
-    /// has ended. The end arrives in a separate chunk.
+    /// Reads and drops the rest of the body after `[DONE]`. The end of the body may arrive in a
+    /// separate chunk, and hyper reuses a connection only after the end of the body.
     pub(super) async fn drain(&mut self) {
         let mut left = MAX_DRAIN_BYTES;
         let reading = async {

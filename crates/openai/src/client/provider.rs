@@ -89,8 +89,8 @@ pub(super) struct Quirks {
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(super) reasoning: ReasoningField,
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
-    /// its limits are tighter than OpenAI's. It is also not used for servers without `strict`, or
-    /// with a different meaning of it.
+    /// Azure's limits are tighter than OpenAI's. It is also not used for servers that ignore
+    /// `strict` or interpret it differently.
     pub(super) tool_schemas: SchemaTarget,
     /// Set if the server accepts a user message after a tool result. If not, an assistant message
     /// is inserted between them.
@@ -113,7 +113,7 @@ pub(super) struct Quirks {
 }
 
 impl Quirks {
-    /// Returns the kind of response schemas that the server supports.
+    /// Returns the restrictions of the server on response schemas.
     pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }
@@ -136,7 +136,7 @@ const STANDARD_QUIRKS: Quirks = Quirks {
 /// The known providers. The sources of the quirks are the API references of the providers, and user
 /// reports of rejected requests.
 const PRESETS: &[Preset] = &[
-    // platform.openai.com/docs/api-reference/chat/create
+    // Source: platform.openai.com/docs/api-reference/chat/create
     Preset {
         provider: Provider::OpenAi,
         name: "openai",
@@ -151,7 +151,7 @@ const PRESETS: &[Preset] = &[
             ..STANDARD_QUIRKS
         },
     },
-    // learn.microsoft.com/azure/ai-foundry/openai/reference
+    // Source: learn.microsoft.com/azure/ai-foundry/openai/reference
     Preset {
         provider: Provider::Azure,
         name: "azure",
@@ -161,7 +161,7 @@ const PRESETS: &[Preset] = &[
         domains: &["openai.azure.com", "services.ai.azure.com", "cognitiveservices.azure.com"],
         quirks: Quirks { max_completion_tokens: true, object_replies: true, ..STANDARD_QUIRKS },
     },
-    // ai.google.dev/gemini-api/docs/openai
+    // Source: ai.google.dev/gemini-api/docs/openai
     Preset {
         provider: Provider::Gemini,
         name: "gemini",
@@ -171,8 +171,8 @@ const PRESETS: &[Preset] = &[
         domains: &["googleapis.com"],
         quirks: Quirks { tool_schemas: SchemaTarget::Gemini, ..STANDARD_QUIRKS },
     },
-    // docs.mistral.ai/api, «Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9», and
-    // «Unexpected role 'user' after role 'tool'»
+    // Sources: docs.mistral.ai/api, and the error messages "Tool call id was … but must be a-z,
+    // A-Z, 0-9, with a length of 9" and "Unexpected role 'user' after role 'tool'"
     Preset {
         provider: Provider::Mistral,
         name: "mistral",
@@ -188,7 +188,7 @@ const PRESETS: &[Preset] = &[
             ..STANDARD_QUIRKS
         },
     },
-    // openrouter.ai/docs/api-reference
+    // Source: openrouter.ai/docs/api-reference
     Preset {
         provider: Provider::OpenRouter,
         name: "openrouter",
@@ -198,8 +198,8 @@ const PRESETS: &[Preset] = &[
         domains: &["openrouter.ai"],
         quirks: Quirks { object_replies: true, ..STANDARD_QUIRKS },
     },
-    // api-docs.deepseek.com/guides/thinking_mode: «The reasoning_content in the thinking mode must
-    // be passed back»
+    // Source: api-docs.deepseek.com/guides/thinking_mode, "The reasoning_content in the thinking
+    // mode must be passed back"
     Preset {
         provider: Provider::DeepSeek,
         name: "deepseek",
@@ -213,7 +213,7 @@ const PRESETS: &[Preset] = &[
             ..STANDARD_QUIRKS
         },
     },
-    // platform.moonshot.ai/docs
+    // Source: platform.moonshot.ai/docs
     Preset {
         provider: Provider::Moonshot,
         name: "moonshot",
@@ -223,7 +223,7 @@ const PRESETS: &[Preset] = &[
         domains: &["moonshot.ai", "moonshot.cn"],
         quirks: Quirks { reasoning: ReasoningField::Required(REASONING_FIELD), ..STANDARD_QUIRKS },
     },
-    // console.groq.com/docs/openai
+    // Source: console.groq.com/docs/openai
     Preset {
         provider: Provider::Groq,
         name: "groq",
@@ -233,7 +233,7 @@ const PRESETS: &[Preset] = &[
         domains: &["groq.com"],
         quirks: Quirks { max_completion_tokens: true, object_replies: true, ..STANDARD_QUIRKS },
     },
-    // docs.x.ai/docs/api-reference
+    // Source: docs.x.ai/docs/api-reference
     Preset {
         provider: Provider::Xai,
         name: "xai",
@@ -243,7 +243,7 @@ const PRESETS: &[Preset] = &[
         domains: &["x.ai"],
         quirks: STANDARD_QUIRKS,
     },
-    // docs.together.ai/docs/openai-api-compatibility
+    // Source: docs.together.ai/docs/openai-api-compatibility
     Preset {
         provider: Provider::Together,
         name: "together",
@@ -253,7 +253,7 @@ const PRESETS: &[Preset] = &[
         domains: &["together.xyz", "together.ai"],
         quirks: STANDARD_QUIRKS,
     },
-    // github.com/ggml-org/llama.cpp, tools/server/README.md
+    // Source: github.com/ggml-org/llama.cpp, tools/server/README.md
     Preset {
         provider: Provider::LlamaCpp,
         name: "llama.cpp",
@@ -267,7 +267,7 @@ const PRESETS: &[Preset] = &[
             ..STANDARD_QUIRKS
         },
     },
-    // docs.vllm.ai/en/latest/serving/openai_compatible_server.html, reasoning_outputs.html
+    // Sources: docs.vllm.ai/en/latest/serving/openai_compatible_server.html, reasoning_outputs.html
     Preset {
         provider: Provider::Vllm,
         name: "vllm",
@@ -277,7 +277,7 @@ const PRESETS: &[Preset] = &[
         domains: &[],
         quirks: Quirks { reasoning: ReasoningField::Optional("reasoning"), ..STANDARD_QUIRKS },
     },
-    // docs.ollama.com/api/openai-compatibility: no `tool_choice`
+    // Source: docs.ollama.com/api/openai-compatibility, which lists `tool_choice` as unsupported
     Preset {
         provider: Provider::Ollama,
         name: "ollama",
@@ -291,7 +291,8 @@ const PRESETS: &[Preset] = &[
             ..STANDARD_QUIRKS
         },
     },
-    // lmstudio.ai/docs/app/api/tools, and «Invalid tool_choice type: 'object'»
+    // Sources: lmstudio.ai/docs/app/api/tools, and the error message "Invalid tool_choice type:
+    // 'object'"
     Preset {
         provider: Provider::LmStudio,
         name: "lmstudio",
@@ -309,7 +310,8 @@ impl Provider {
         PRESETS.iter().map(|preset| preset.provider)
     }
 
-    /// Returns the name of the provider, such as `groq`. It is also the prefix of model names.
+    /// Returns the name of the provider, such as `groq`. The same name is used as the prefix of a
+    /// model name.
     pub fn name(self) -> &'static str {
         self.preset().map_or("", |preset| preset.name)
     }

@@ -26,7 +26,7 @@ pub(super) struct ReplyStream<A> {
     parser: EventParser,
     accumulator: A,
     events: VecDeque<ChatEvent>,
-    /// The time at which the wait for the usage and `[DONE]` ends.
+    /// The time at which the wait for the usage and `[DONE]` ends. `None` before the wait begins.
     usage_deadline: Option<Instant>,
     /// Set after `[DONE]` was received.
     is_done: bool,
@@ -39,8 +39,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Self { reply, parser, accumulator, events, usage_deadline: None, is_done: false, is_over: false }
     }
 
-    /// Reads the whole reply. Accepts an event stream, too, because some servers send it
-    /// unrequested.
+    /// Reads the whole reply to a request without streaming. An event stream is accepted, too,
+    /// because some servers always stream.
     pub(super) async fn read_reply(&mut self) -> Result<ChatResponse, ModelError> {
         if !self.reply.is_event_stream().await? {
             return self.read_unstreamed().await;
@@ -89,7 +89,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         Ok(!self.is_done)
     }
 
-    /// Waits for more bytes of the reply, or handles its end.
+    /// Waits for more bytes and passes them to the parser. Reads a non-streamed reply to its end.
+    /// Handles the end of the connection.
     async fn receive(&mut self) -> Result<(), ModelError> {
         if !self.reply.is_event_stream().await? {
             let response = self.read_unstreamed().await?;

@@ -102,17 +102,17 @@ impl ModelBuilder<Responses> {
         self
     }
 
-    /// Continues the response `id` that another program has stored. Each conversation with this
-    /// model begins after that response. If the server does not have the response, each request
-    /// fails.
+    /// Continues the conversation after the stored response `id`, for example a response to another
+    /// program. Each conversation with this model begins after that response. Each request fails if
+    /// the server does not have the response.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first_response_id = Some(id.into());
         self
     }
 
-    /// Requests a summary of the reasoning, such as `auto` or `detailed`. Without this setting,
-    /// OpenAI sends no reasoning text.
+    /// Sets the request field `reasoning.summary`, for example to `auto` or `detailed`. Without
+    /// this setting, OpenAI sends no reasoning text.
     #[must_use]
     pub fn reasoning_summary(mut self, summary: impl Into<String>) -> Self {
         self.options.summary = Some(summary.into());
@@ -152,7 +152,7 @@ impl fmt::Debug for Responses {
     }
 }
 
-/// Settings that only the Responses API has.
+/// Settings of the Responses API without a counterpart in Chat Completions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     store: bool,
@@ -168,7 +168,8 @@ struct ResponsesApi {
     unsupported: UnsupportedParams,
 }
 
-/// The form of one HTTP request: streamed or not, and the parameters that are omitted from it.
+/// The form of an HTTP request: with or without streaming, and without the parameters that the
+/// server rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,

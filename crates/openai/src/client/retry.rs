@@ -12,11 +12,11 @@ use super::clock::Clock;
 #[derive(Clone, Debug)]
 pub(super) struct RetryPolicy {
     pub(super) retries: u32,
-    /// The wait before the first retry. It doubles with each further retry.
+    /// The wait before the first retry. It doubles with each further retry, up to [`MAX_WAIT`].
     pub(super) wait: Duration,
 }
 
-/// The maximum wait between attempts, unless `Retry-After` is longer.
+/// The maximum wait between attempts without jitter, unless `Retry-After` is longer.
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 impl Default for RetryPolicy {
@@ -56,8 +56,8 @@ impl RetryPolicy {
     }
 }
 
-/// Returns `wait` plus a random part of up to 50 %, so that clients do not retry all at the same
-/// time. This also applies to a wait from `Retry-After`.
+/// Returns `wait` plus a random part of up to 50 %, so that clients do not all retry at the same
+/// time. Jitter is also added to a wait from `Retry-After`.
 fn with_jitter(wait: Duration) -> Duration {
     // The result can overflow, because `Retry-After` may be close to the largest duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)

@@ -1,4 +1,5 @@
-//! Restoration of structured replies if the server received a converted schema.
+//! Conversion of structured replies back to the schema of the caller, if the server received a
+//! modified schema.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use crate::format::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 
-/// A converter from replies to the schema that the caller requested. It unwraps the value from an
+/// A converter for replies to a modified response schema. It extracts the value from the wrapper
 /// object, and removes nulls that stand for omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
@@ -27,7 +28,7 @@ pub(crate) struct Structured {
 
 impl Structured {
     /// Creates a converter for the reply to `request`. Returns `None` if the request has no
-    /// response schema, or if the server accepts it unchanged.
+    /// response schema, or if its replies need no conversion.
     pub(crate) fn new(request: &ChatRequest, profile: ResponseSchemaProfile) -> Option<Self> {
         let ResponseFormat::JsonSchema { name, schema } = &request.response_format else { return None };
         let sent = ResponseSchema::of(schema, name, profile);
@@ -45,7 +46,7 @@ impl Structured {
     }
 
     /// Converts `events`, the events of a streamed reply. Nulls that stand for omitted properties
-    /// remain in the deltas, and are removed from the final reply.
+    /// remain in the deltas. They are only removed from the final reply.
     pub(crate) fn events<'a>(
         mut self,
         events: impl Stream<Item = Result<ChatEvent, ModelError>> + Send + 'a,
@@ -108,17 +109,19 @@ const MAX_HELD_BYTES: usize = 1024;
 /// streamed.
 #[derive(Debug, Default)]
 struct Unwrapper {
-    /// The number of bytes of the beginning `{"value":` that were received.
+    /// The number of bytes of the prefix `{"value":` that were received so far.
     matched: usize,
     is_inside: bool,
-    /// Text that is held back: the beginning of the wrapper object, or its possible end.
+    /// Received text that was not returned yet, because it may be the beginning or the end of the
+    /// wrapper object.
     held: String,
     /// Set if the reply does not begin with the wrapper object. The text is then passed through.
     is_unwrapped: bool,
 }
 
 impl Unwrapper {
-    /// Takes `text`, the next piece of the object, and returns the new text of the value in it.
+    /// Adds `text`, the next piece of the reply. Returns the text of the value that became
+    /// available.
     fn push(&mut self, text: &str) -> String {
         if self.is_unwrapped {
             return text.to_owned();
@@ -149,8 +152,9 @@ impl Unwrapper {
         String::new()
     }
 
-    /// Takes `text`, a piece that follows `{"value":`, and returns the new text of the value. A
-    /// possible closing brace of the wrapper object is held back, with the whitespace around it.
+    /// Adds `text`, a piece after the prefix `{"value":`. Returns the text of the value that became
+    /// available. A final brace, which may close the wrapper object, is held back, with the
+    /// whitespace around it.
     fn push_inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);

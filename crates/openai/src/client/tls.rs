@@ -13,8 +13,8 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 pub(super) enum Roots {
     /// The certificates of the operating system.
     System,
-    /// No certificates, so every TLS connection fails. This also works in containers without system
-    /// certificates.
+    /// No certificates, so every TLS connection fails. This variant is for containers without
+    /// system certificates, where `System` would be an error.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! Sending of HTTP requests with `reqwest`, through the layers of the user.
+//! Transmission of HTTP requests with `reqwest`, through the layers of the user.
 
 #[cfg(test)]
 mod tests;
@@ -66,8 +66,8 @@ impl Middleware {
 pub(super) struct Transport {
     endpoint: Endpoint,
     http: reqwest::Client,
-    /// The HTTP client, wrapped in the layers. `None` if there are no layers. It is cloned for each
-    /// request, and is behind a lock because layers need not be `Sync`.
+    /// The HTTP client, wrapped in the layers. `None` if there are no layers. The service is cloned
+    /// for each request. The lock is needed because layers need not be `Sync`.
     middleware: Option<Arc<Mutex<HttpService>>>,
 }
 

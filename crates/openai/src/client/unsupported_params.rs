@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use haft_core::model::ModelError;
 
-/// A failed HTTP request, with the parameter that the error response names.
+/// The error of an HTTP request, and the request parameter that the server names in it.
 pub(super) struct ApiRejection {
     pub(super) error: ModelError,
     /// The `param` field of the error body, or an empty string.
@@ -19,9 +19,10 @@ pub(super) struct ApiRejection {
 pub(super) enum OptionalParam {
     /// `stream_options`. Mistral rejects it.
     StreamOptions,
-    /// The token limit under its current name, `max_tokens` or `max_completion_tokens`.
+    /// The name of the token limit: `max_tokens` or `max_completion_tokens`. If the server rejects
+    /// one name, the other is used.
     TokenLimit,
-    /// `stop`. Some reasoning models reject it, and also the next four parameters.
+    /// `stop`. Some reasoning models reject `stop` and the parameters in the next four variants.
     Stop,
     Seed,
     Temperature,
@@ -59,7 +60,8 @@ impl OptionalParam {
     }
 }
 
-/// The parameters that a server has rejected so far. Shared by all requests of a model.
+/// The parameters that all requests of a model omit: those that the quirks of the server exclude,
+/// and those that the server has rejected so far.
 #[derive(Debug, Default)]
 pub(super) struct UnsupportedParams(AtomicU16);
 
@@ -72,8 +74,8 @@ impl UnsupportedParams {
         OptionalParams(self.0.load(Ordering::Relaxed))
     }
 
-    /// Adds the parameters that are in `accepted` and not in `rejected`, because the request
-    /// succeeded only after they were omitted.
+    /// Adds the parameters that were omitted from the accepted request, but not from the rejected
+    /// one. `accepted` and `rejected` are the sets of omitted parameters.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
     }
@@ -95,7 +97,7 @@ impl ApiRejection {
         }
     }
 
-    /// Returns `omitted`, extended by the first parameter in `optional` that the server rejects and
+    /// Returns `omitted`, extended by the first parameter in `optional` that this error rejects and
     /// that is not omitted yet. `None` if there is no such parameter.
     pub(super) fn add_rejected(
         &self,
@@ -130,7 +132,7 @@ impl ApiRejection {
     }
 }
 
-/// Returns `true` if `name` is the last name in `path`, as `stop` in `body.stop`.
+/// Returns `true` if `name` is the last segment of `path`, for example `stop` in `body.stop`.
 fn ends_in_name(path: &str, name: &str) -> bool {
     path.rsplit(['.', '/']).next().is_some_and(|last| last == name)
 }

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::EncodingOptions;
 
-/// The `content` field of a message. Content that is only text is sent as a string, because many
-/// servers accept nothing else.
+/// The `content` field of a message. Content without media is sent as a string, because many
+/// servers accept only strings.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum WireContent<'a> {
@@ -41,7 +41,7 @@ pub(super) struct File {
     file_data: String,
 }
 
-/// Content other than text, independent of the API.
+/// An image, audio or PDF document, before it is encoded for one of the APIs.
 pub(super) enum Medium<'a> {
     Image { data: &'a BinaryData, media_type: &'a str },
     Audio { data: &'a BinaryData, format: &'a str },
@@ -49,8 +49,8 @@ pub(super) enum Medium<'a> {
 }
 
 impl<'a> Medium<'a> {
-    /// Returns the medium in `piece`. `None` if it is text, or if the model does not support the
-    /// medium.
+    /// Returns the medium in `piece`. `None` if `piece` is text or another kind of content, or if
+    /// the model does not support the medium.
     pub(super) fn of(piece: &'a Content, encoding: &EncodingOptions) -> Option<Self> {
         let (data, media_type, uri) = match piece {
             Content::Image { data, media_type }
@@ -81,8 +81,8 @@ impl<'a> Medium<'a> {
 }
 
 impl EncodingOptions {
-    /// Logs a warning about an unsupported medium, the first time only. Returns `None`, so that a
-    /// description is sent instead of the medium.
+    /// Logs a warning the first time that an unsupported medium is found. Always returns `None`, so
+    /// that a description is sent instead of the medium.
     fn warn_unsupported<T>(&self, media_type: &str) -> Option<T> {
         if self.media_warning.is_first() {
             tracing::warn!(
@@ -111,7 +111,7 @@ fn file_name(uri: Option<&String>) -> Cow<'_, str> {
 }
 
 impl<'a> WireContent<'a> {
-    /// Encodes `content` as a list of parts if it contains a supported medium, or else as text.
+    /// Encodes `content` as a list of parts if it contains a supported medium, or else as a string.
     pub(super) fn new(content: &'a [Content], encoding: &EncodingOptions) -> Self {
         if content.iter().any(|piece| Medium::of(piece, encoding).is_some()) {
             return Self::Parts(content.iter().map(|piece| Part::new(piece, encoding)).collect());
@@ -134,7 +134,7 @@ impl<'a> WireContent<'a> {
     }
 }
 
-/// Joins the pieces of `content` as text, with a line break between two pieces.
+/// Returns the pieces of `content` as text, separated by line breaks.
 pub(super) fn plain_text(content: &[Content]) -> Cow<'_, str> {
     match content {
         [] => Cow::Borrowed(""),

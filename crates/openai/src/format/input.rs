@@ -25,15 +25,16 @@ use crate::{
     tool_json::result_content,
 };
 
-/// The `input` field of a request to the Responses API. The items of each message are cached.
+/// The `input` field of a request to the Responses API. The items of each message are cached in the
+/// message.
 pub(crate) struct Input(Vec<Arc<CachedItems>>);
 
-/// The encoded items of one message, cached beside the message.
+/// The encoded items of one message, cached in the message.
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// The fingerprint of the message. It is used to find a conversation that the server has
-    /// stored.
+    /// The fingerprint of the message, by which a conversation that the server has stored is
+    /// recognized.
     #[cfg(feature = "client")]
     digest: MessageDigest,
 }
@@ -65,8 +66,7 @@ impl Serialize for Input {
 impl CachedItems {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.memoize(|message| Self::new(message, encoding));
-        // Another model may have filled the cache with different options. The message is then
-        // encoded again.
+        // The cached encoding is not used if another model created it with different options.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -92,7 +92,8 @@ fn encode_items(message: &Message, encoding: &EncodingOptions) -> Vec<Value> {
     }
 }
 
-/// Encodes `content` of a user message: as a string if it is only text, or else as a list of parts.
+/// Encodes the content of a user message as a list of parts if it contains an image or a file, or
+/// else as a string.
 fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     if content.iter().any(|piece| is_readable(piece, encoding)) {
         content.iter().map(|piece| encode_part(piece, encoding)).collect()
@@ -101,8 +102,7 @@ fn user_content(content: &[Content], encoding: &EncodingOptions) -> Value {
     }
 }
 
-/// Returns `true` if `piece` is sent as a medium. The Responses API accepts images and files, but
-/// no audio.
+/// Returns `true` if `piece` is sent as an image or a file. The Responses API accepts no audio.
 fn is_readable(piece: &Content, encoding: &EncodingOptions) -> bool {
     matches!(Medium::of(piece, encoding), Some(Medium::Image { .. } | Medium::File { .. }))
 }
@@ -126,8 +126,9 @@ pub(crate) fn encode_output(result: &ToolResult, encoding: &EncodingOptions) -> 
     json!({"type": "function_call_output", "call_id": result.call_id, "output": output})
 }
 
-/// Encodes `reply` as input items. If its provider data contains the original items, their order is
-/// restored. Reasoning without a following item is omitted, because the API rejects it.
+/// Encodes `reply` as input items. The original order of the items is restored if the provider data
+/// of `reply` contains it. Reasoning without a following item is omitted, because the API rejects
+/// it.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
         encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());
@@ -157,8 +158,9 @@ fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<
     items
 }
 
-/// Returns `true` if the reasoning item `item` has content. An item without content only refers to
-/// reasoning that is stored by the server. A server that stores nothing rejects such an item.
+/// Returns `true` if the reasoning item `item` has content. An item without content is only a
+/// reference to reasoning that the server has stored, so a server that stores nothing rejects the
+/// item.
 fn has_reasoning(item: &Value) -> bool {
     let is_filled = |key| match item.get(key) {
         Some(Value::String(text)) => !text.is_empty(),
@@ -191,9 +193,9 @@ impl<'a> Rest<'a> {
         Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
     }
 
-    /// Encodes the message item for `marker` with its original part of the text. If the text was
-    /// changed, the item contains all of the remaining text. Returns `None` if no text is left for
-    /// the item.
+    /// Encodes the message item that `marker`, a stored item, stands for. The item contains its
+    /// original part of the text, or all of the remaining text if the text was changed. Returns
+    /// `None` if no text is left for the item.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;
         let is_own = |length: &usize| self.is_unchanged && text.is_char_boundary(*length);

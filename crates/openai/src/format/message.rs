@@ -39,18 +39,19 @@ pub fn message(message: &Message) -> Value {
 
 /// Encodes a conversation as the `messages` field of a Chat Completions request.
 ///
-/// Images, audio and PDF documents in a tool result are sent in an additional user message. It
-/// follows the last result of the batch, because the API requires the results of a batch to be
-/// adjacent.
+/// Images, audio and PDF documents in a tool result are sent in an additional user message. This
+/// message follows the last result of the batch, because the API requires the results of a batch to
+/// be adjacent.
 pub fn messages<'a>(messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Vec<Value> {
     let encoded = EncodedMessages::new(messages, &Arc::default());
     encoded.iter().map(|message| json!(message)).collect()
 }
 
-/// The `messages` field of a Chat Completions request. The JSON text of each message is cached.
+/// The `messages` field of a Chat Completions request. The JSON text of each message is cached in
+/// the message.
 pub(crate) struct EncodedMessages(Vec<Arc<CachedMessage>>);
 
-/// The encoded form of one message, cached beside the message.
+/// The encoded form of one message, cached in the message.
 struct CachedMessage {
     encoding: Arc<EncodingOptions>,
     is_result: bool,
@@ -114,8 +115,7 @@ impl Serialize for EncodedMessages {
 impl CachedMessage {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.memoize(|message| Self::new(message, encoding));
-        // Another model may have filled the cache with different options. The message is then
-        // encoded again.
+        // The cached encoding is not used if another model created it with different options.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -132,7 +132,8 @@ impl CachedMessage {
         }
     }
 
-    /// Creates the assistant message that separates the results of a batch from a user message.
+    /// Creates an assistant message that separates the results of a batch from the next user
+    /// message.
     #[cfg(feature = "client")]
     fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
         let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));
@@ -159,7 +160,7 @@ enum WireMessage<'a> {
         content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
-        /// Additional fields for provider data and reasoning.
+        /// The fields with provider data and reasoning.
         #[serde(flatten)]
         extras: Map<String, Value>,
     },
@@ -221,8 +222,8 @@ impl<'a> WireMessage<'a> {
         }
     }
 
-    /// Encodes `reply`. `content` is null only if the message has calls and no text. A refusal is
-    /// sent as text if there is no other text.
+    /// Encodes `reply`. The field `content` is null only if the message has calls and no text. A
+    /// refusal is sent as text if there is no other text.
     fn assistant(reply: &'a AssistantMessage, encoding: &EncodingOptions) -> Self {
         let text = match (&reply.refusal, reply.text()) {
             (Some(refusal), text) if text.is_empty() => Cow::Borrowed(refusal.as_str()),

@@ -14,15 +14,15 @@ use serde_json::value::RawValue;
 
 use super::to_raw_json;
 
-/// The name of the property that contains the value if the server accepts only objects as the root
-/// of a reply.
+/// The name of the property in the wrapper object. The wrapper is used if the server accepts only
+/// objects as the root of a reply.
 pub(crate) const WRAPPER_PROPERTY: &str = "value";
 
-/// The response schemas that a server supports.
+/// The restrictions of a server on response schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: SchemaTarget,
-    /// Set if the root of a schema must be an object without alternatives such as `anyOf`.
+    /// Set if the root of a response schema must be an object without alternatives such as `anyOf`.
     pub(crate) object_root: bool,
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct ResponseSchema {
     pub(crate) is_wrapped: bool,
 }
 
-/// The encoded forms of one schema, one per [`ResponseSchemaProfile`]. The cache is stored beside
-/// the schema.
+/// A cache of the encoded forms of one schema, one per [`ResponseSchemaProfile`]. The cache is
+/// stored in the schema itself.
 #[derive(Default)]
 struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
-    /// Returns `schema`, encoded for `profile`. The result is cached. `name` identifies the schema
-    /// in the log if constraints are lost.
+    /// Returns `schema`, encoded for `profile`. The encoded form is cached. If constraints are
+    /// lost, they are logged with `name`.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
         let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,8 +63,8 @@ impl ResponseSchema {
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
         let wire = match profile.schemas {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
-            // Other servers use the schema only to constrain the reply. The model does not read it,
-            // so it needs no simplification.
+            // Other servers use the schema only to constrain the reply. The model does not read the
+            // schema, so no simplification is needed.
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
         };
         log_losses(&wire, name);
@@ -72,8 +72,8 @@ impl ResponseSchema {
     }
 }
 
-/// Returns `schema` if its root is a plain object, or else an object with `schema` as its only
-/// property. The flag is `true` if the schema was wrapped.
+/// Returns `schema` if its root is a plain object, or else the schema of an object with `schema` as
+/// its only property. The flag is `true` if `schema` was wrapped.
 fn object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();

@@ -100,7 +100,7 @@ pub fn tool_for_target(definition: &ToolDefinition, profile: SchemaTarget) -> Va
 
 /// Encodes a list of tools as the `tools` field of a Chat Completions request.
 ///
-/// The result is cached in `list`.
+/// The encoded list is cached in `list`.
 pub fn tools(list: &ToolList) -> Arc<EncodedTools> {
     tools_for_target(list, SchemaTarget::OpenAi)
 }
@@ -108,8 +108,8 @@ pub fn tools(list: &ToolList) -> Arc<EncodedTools> {
 /// Encodes a list of tools for the Chat Completions API, with `strict: true` for each tool whose
 /// schema is compatible.
 ///
-/// A warning lists the other tools. The result is cached in `list`, separately from the result of
-/// [`tools`].
+/// A warning lists the tools that are sent without `strict`. The encoded list is cached in `list`,
+/// separately from the output of [`tools`].
 pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
     tools_for_target(list, SchemaTarget::OpenAiStrict)
 }
@@ -117,12 +117,12 @@ pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
 /// Encodes a list of tools for the Chat Completions API, with schemas reduced to the JSON Schema
 /// subset that a provider supports.
 ///
-/// The result is cached in `list`, once per `profile`.
+/// The encoded list is cached in `list`, once per `profile`.
 pub fn tools_for_target(list: &ToolList, profile: SchemaTarget) -> Arc<EncodedTools> {
     cached_tools(list, ToolFormat::Chat, profile)
 }
 
-/// The API that tools are encoded for.
+/// The API for which a list of tools is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ToolFormat {
     /// The Chat Completions API.
@@ -132,11 +132,11 @@ pub(crate) enum ToolFormat {
     Responses,
 }
 
-/// The encoded forms of one tool list. The cache is stored beside the list.
+/// A cache of the encoded forms of one tool list. The cache is stored in the list itself.
 #[derive(Default)]
 struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<EncodedTools>>>);
 
-/// Returns the tools of `list`, encoded for `format` and `profile`. The result is cached.
+/// Returns the tools of `list`, encoded for `format` and `profile`. The encoded list is cached.
 pub(crate) fn cached_tools(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> Arc<EncodedTools> {
     let cache = list.memoize(|_| ToolsCache::default());
     let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,8 +159,8 @@ fn encode_list(list: &ToolList, format: ToolFormat, profile: SchemaTarget) -> En
     })
 }
 
-/// Converts the input schema of `definition` to the JSON Schema subset `profile`. Lost constraints
-/// are logged.
+/// Converts the input schema of `definition` to the JSON Schema subset `profile`. Changes to the
+/// schema are logged.
 pub(crate) fn provider_schema(definition: &ToolDefinition, profile: SchemaTarget) -> ProviderSchema {
     let wire = definition.input_schema().for_provider(profile);
     for loss in &wire.changes {
@@ -169,8 +169,8 @@ pub(crate) fn provider_schema(definition: &ToolDefinition, profile: SchemaTarget
     wire
 }
 
-/// Converts the input schemas of the tools in `list` to the JSON Schema subset `profile`. A single
-/// warning names the tools that cannot be sent with `strict`.
+/// Converts the input schemas of the tools in `list` to the JSON Schema subset `profile`. If tools
+/// cannot be sent with `strict`, a single warning names the first [`MAX_NAMED_TOOLS`].
 pub(crate) fn provider_schemas(
     list: &ToolList,
     profile: SchemaTarget,

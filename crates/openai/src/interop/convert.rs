@@ -26,8 +26,8 @@ use serde_json::Value;
 use super::InteropError;
 use crate::format::{provider_schema, provider_schemas};
 
-/// Converts a tool definition to a tool of `async-openai`. Its schema is reduced to `profile`, the
-/// JSON Schema subset that the server supports.
+/// Converts a tool definition to a tool of `async-openai`. The input schema is reduced to
+/// `profile`, the JSON Schema subset that the server supports.
 pub fn to_tool(definition: &ToolDefinition, profile: SchemaTarget) -> ChatCompletionTools {
     let wire = provider_schema(definition, profile);
     function_tool(definition, wire.value, wire.is_strict)
@@ -109,8 +109,8 @@ pub fn to_messages<'a>(
     crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
 }
 
-/// Converts the messages of an `async-openai` request to messages of haft. The tool name of a tool
-/// message is taken from the earlier call with its id.
+/// Converts the messages of an `async-openai` request to messages of haft. A tool message has no
+/// tool name, so the name is taken from the earlier call with the same id.
 ///
 /// # Errors
 ///
@@ -123,8 +123,8 @@ pub fn from_messages<'a>(
     messages.into_iter().map(|message| from_message(message, &mut names)).collect()
 }
 
-/// Converts one request message. `names` contains the tool names of earlier calls by call id. The
-/// calls of this message are added to it.
+/// Converts one request message. `names` maps the call ids of earlier calls to tool names. The
+/// calls of this message are added to `names`.
 fn from_message(
     message: &ChatCompletionRequestMessage,
     names: &mut HashMap<String, String>,
@@ -202,7 +202,7 @@ fn user_part(part: &ChatCompletionRequestUserMessageContentPart) -> Result<Conte
     }
 }
 
-/// Decodes a data URL such as `data:image/png;base64,…`. `what` describes the content in error
+/// Decodes a data URL such as `data:image/png;base64,…`. `kind` describes the content in error
 /// messages.
 fn from_data_url(url: &str, kind: &'static str) -> Result<Content, InteropError> {
     let data = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
@@ -241,7 +241,7 @@ pub fn from_tool_calls<'a>(
 }
 
 /// Converts a tool result of haft to a tool message of `async-openai`. Media are replaced by a
-/// description, because the API accepts only text here.
+/// description, because the API accepts only text in a tool message.
 pub fn to_tool_message(result: &ToolResult) -> ChatCompletionRequestToolMessage {
     ChatCompletionRequestToolMessage {
         content: ChatCompletionRequestToolMessageContent::Text(result.model_text().into_owned()),
@@ -265,8 +265,8 @@ pub fn from_response_message(
 ///
 /// # Errors
 ///
-/// The same as for [`response`](crate::response), for example for an empty reply or an incomplete
-/// call.
+/// Returns the same errors as [`response`](crate::response), for example for an empty reply or an
+/// incomplete call.
 pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResponse, ModelError> {
     crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
 }

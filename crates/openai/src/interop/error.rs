@@ -29,7 +29,7 @@ pub enum InteropError {
         /// The reason why the schema is invalid.
         source: SchemaError,
     },
-    /// The call id of a tool message belongs to no earlier call.
+    /// The call id of a tool message does not match any earlier call.
     #[error("there is no call with the id {id:?} before its result")]
     UnknownCall {
         /// The call id in the tool message.
@@ -73,8 +73,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ApiError::of_body(&body).into_error(status, None)
         }
         OpenAIError::Reqwest(error) => connection_error(error, address),
-        // Either a malformed reply with status 200, or a 4xx response with a body in another format
-        // than OpenAI's. The client does not report the status in this case.
+        // The cause is either a malformed reply with status 200, or a 4xx response with a body that
+        // is not in OpenAI's format. The client does not report the status in this case.
         OpenAIError::JSONDeserialize(error, body) => {
             let error_in_body =
                 serde_json::from_str(&body).ok().as_ref().and_then(ApiError::in_place_of_reply);
@@ -85,8 +85,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ModelError::Truncated { reason: excerpt(&error.to_string()), partial: Box::default() }
         }
         OpenAIError::InvalidArgument(reason) => ModelError::Unsupported(reason),
-        // The error of a `tower` layer (feature `middleware` of async-openai). Its source is
-        // dropped, because it may contain the API key.
+        // Any other error, for example from a `tower` layer (feature `middleware` of async-openai).
+        // The source is dropped, because it may contain the API key.
         other => ModelError::Failed { message: excerpt(&other.to_string()), source: None },
     }
 }

@@ -27,9 +27,9 @@ use crate::{
 /// A model that sends its requests through an existing `async_openai::Client` with any `Config`,
 /// for example for Azure, a proxy or custom headers. Cheap to clone.
 ///
-/// Use it if the program already has a configured client. In all other cases,
-/// [`ChatCompletions`](crate::ChatCompletions) is the better choice: it has its own transport
-/// without the limits below.
+/// Use this model if the program already has a configured client. In all other cases,
+/// [`ChatCompletions`](crate::ChatCompletions) is the better choice, because its transport does not
+/// have the limits below.
 ///
 /// # Limits of the transport
 ///
@@ -37,7 +37,7 @@ use crate::{
 ///
 /// - has no timeouts: set them in the `reqwest` client;
 /// - retries 429, 5xx and failed connections three times, so this model does not retry. The client
-///   waits for `Retry-After`, but omits it from the error;
+///   waits for `Retry-After`, but does not include it in the error;
 /// - loses the status of a 4xx response if its body is not in OpenAI's format. A 429 with an HTML
 ///   body is not retried. It is reported as [`ModelError::InvalidResponse`], a permanent error;
 /// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader
@@ -76,7 +76,7 @@ pub struct AsyncOpenAi<C: Config> {
 }
 
 impl<C: Config> AsyncOpenAi<C> {
-    /// Creates a model that sends its requests through `client`, a client or an `Arc` of one. The
+    /// Creates a model that sends its requests through `client`, which may be in an `Arc`. The
     /// profile is derived from the model name.
     pub fn new(client: impl Into<Arc<Client<C>>>, model: impl Into<String>) -> Self {
         let profile = profile_of(&model.into());
@@ -114,8 +114,8 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Returns the response schemas that the server supports. OpenAI requires an object without
-    /// alternatives as the root of a schema.
+    /// Returns the restrictions of the server on response schemas. OpenAI requires an object
+    /// without alternatives as the root of a schema.
     fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
     }

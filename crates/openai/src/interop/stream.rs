@@ -23,7 +23,7 @@ pub(super) struct ChunkStream {
     address: String,
     accumulator: ChatAccumulator,
     events: VecDeque<ChatEvent>,
-    /// The time at which the wait for the usage ends.
+    /// The time at which the wait for the usage ends. `None` before the wait begins.
     usage_deadline: Option<Instant>,
     is_over: bool,
 }
@@ -69,7 +69,8 @@ impl ChunkStream {
                 let chunk = serde_json::to_value(chunk).and_then(Completion::deserialize);
                 chunk.map_err(|error| ModelError::InvalidResponse(error.to_string()))?
             }
-            // Either an error from the server, or a chunk that only `async-openai` rejects.
+            // The data is either an error from the server, or a valid chunk that `async-openai`
+            // rejects.
             Err(OpenAIError::JSONDeserialize(_, data)) => match Completion::read(data.as_bytes()) {
                 Ok(chunk) => chunk,
                 Err(error) if error.is_eof() => return Err(self.truncated(error.to_string())),

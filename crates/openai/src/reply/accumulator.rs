@@ -14,10 +14,11 @@ use super::{
 };
 use crate::wire::{SurrogateJoiner, WireCall};
 
-/// A queue for the events of a streamed reply. `None` if the caller reads no events.
+/// The queue that receives the events of a streamed reply. `None` if the reply is not streamed.
 pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
-/// The accumulator for a reply of either API. The concatenated deltas equal the final message.
+/// The accumulator for the text, the calls and the metadata of a reply, for both APIs. The
+/// concatenation of all emitted deltas equals the final message.
 #[derive(Debug, Default)]
 pub(crate) struct Accumulator {
     pub(super) id: Option<String>,
@@ -30,17 +31,17 @@ pub(crate) struct Accumulator {
     pub(super) usage: Option<Usage>,
     pub(super) provider_data: ProviderData,
     joiners: Joiners,
-    /// The number of bytes stored so far.
+    /// The number of bytes stored so far, for the limit [`LINE_BYTES`].
     size: usize,
 }
 
-/// The [`SurrogateJoiner`]s of a reply, one for each of its texts.
+/// The [`SurrogateJoiner`]s for the text, the reasoning and the refusal of a reply.
 #[derive(Debug, Default)]
 struct Joiners {
     text: SurrogateJoiner,
     reasoning: SurrogateJoiner,
     refusal: SurrogateJoiner,
-    /// Set if the current event contains private-use characters in place of lone surrogates.
+    /// Set if the current event may contain private-use characters in place of lone surrogates.
     are_expected: bool,
 }
 
@@ -52,8 +53,8 @@ impl Accumulator {
         self.calls.expect_surrogates(enabled);
     }
 
-    /// Drops the high surrogate at the end of the text if it was held back. Used when the server
-    /// repeats the whole text.
+    /// Drops a high surrogate that was held back at the end of the text. Used if the server repeats
+    /// the whole text.
     pub(super) fn reset_joiner(&mut self) {
         self.joiners.text.reset();
     }
@@ -63,7 +64,8 @@ impl Accumulator {
         self.text.is_empty() && self.refusal.is_empty() && self.calls.is_empty()
     }
 
-    /// Ends all texts of the reply. Emits U+FFFD for each surrogate that was held back.
+    /// Ends the text, the reasoning, the refusal and the calls of the reply. Adds U+FFFD for each
+    /// surrogate that was held back.
     pub(super) fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         self.expect_surrogates(false);
         let Joiners { text, reasoning, refusal, .. } = &mut self.joiners;
@@ -112,7 +114,7 @@ impl Accumulator {
         self.add_size(size)
     }
 
-    /// Adds `bytes` to the number of stored bytes. Returns an error if the sum exceeds
+    /// Adds `bytes` to the number of stored bytes. Returns an error if the new number exceeds
     /// [`LINE_BYTES`].
     pub(super) fn add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);
@@ -154,8 +156,9 @@ impl Accumulator {
 
     /// Returns the complete reply.
     ///
-    /// A reply that ends inside a call is an error, except after a regular finish reason. In that
-    /// case the model wrote malformed arguments, and validation reports them to the model.
+    /// A reply that ends inside a call is an error, except after a regular finish reason. After a
+    /// regular finish reason, the model itself wrote malformed arguments, and validation reports
+    /// them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (incomplete, cause) = match self.finish_state.kind() {
             FinishKind::Failure => return Err(self.into_failure()),

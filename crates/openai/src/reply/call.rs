@@ -16,7 +16,7 @@ use crate::wire::{SurrogateJoiner, WireCall};
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
-    /// Set if the current pieces contain private-use characters in place of lone surrogates.
+    /// Set if the current pieces may contain private-use characters in place of lone surrogates.
     has_stand_ins: bool,
 }
 
@@ -25,7 +25,7 @@ struct Call {
     /// The `index` of the call in the stream.
     index: Option<i64>,
     wire_id: Option<String>,
-    /// A generated id. Set if the id from the server is missing or a duplicate.
+    /// The generated id, if the id from the server is missing or a duplicate.
     generated_id: Option<String>,
     name: String,
     arguments: String,
@@ -33,7 +33,8 @@ struct Call {
     /// Set while the arguments `{}` are held back, because some servers send `{}` before the actual
     /// arguments.
     is_held: bool,
-    /// Opaque data that is sent back with the call, such as Gemini's thought signature.
+    /// Opaque data from the server that is sent back with the call, such as Gemini's thought
+    /// signature.
     extra: Option<Value>,
 }
 
@@ -67,8 +68,8 @@ impl Piece {
 }
 
 impl Calls {
-    /// Adds the piece `wire` to its call, or begins a new call. If `whole` is set, the piece is a
-    /// complete call. Returns the number of bytes that were added.
+    /// Adds the piece `wire` to the call that it continues, or begins a new call. If `whole` is
+    /// `true`, the piece is a complete call. Returns the number of bytes that were added.
     pub(super) fn add(
         &mut self,
         wire: WireCall,
@@ -103,8 +104,9 @@ impl Calls {
         Ok(text + (self.all.len() - calls) * size_of::<Call>())
     }
 
-    /// Returns the position of the call that `piece` continues: by index, or else by id, or else
-    /// the last call. Returns `None` if `piece` begins a new call.
+    /// Returns the position of the call that `piece` continues. The call is identified by the
+    /// index, or else by the id. Without either, it is the last call. Returns `None` if `piece`
+    /// begins a new call.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
@@ -138,7 +140,7 @@ impl Calls {
         self.has_stand_ins = enabled;
     }
 
-    /// Ends the arguments of all calls and emits arguments that were held back.
+    /// Ends the arguments of all calls. Emits arguments that were held back.
     pub(super) fn end(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         for (index, call) in (0..).zip(&mut self.all) {
             if let Some(rest) = call.joiner.end() {
@@ -161,8 +163,8 @@ impl Calls {
         self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
-    /// Returns the name of the call during which the generation was stopped. A last call without
-    /// arguments counts as incomplete. `None` if all calls are complete.
+    /// Returns the name of the call in which a limit or filter stopped the reply. A last call
+    /// without arguments counts as incomplete. `None` if all calls are complete.
     pub(super) fn stopped_call(&self) -> Option<&str> {
         let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.incomplete_call())
@@ -174,8 +176,8 @@ impl Calls {
         self.all.iter().filter_map(extra).collect()
     }
 
-    /// Replaces the arguments of a call by the final arguments in `wire` and emits the difference.
-    /// Returns the number of bytes that were added.
+    /// Replaces the arguments of a call by the final arguments in `wire`. Emits the part that was
+    /// not emitted yet. Returns the number of bytes that were added.
     pub(super) fn set_final(
         &mut self,
         wire: WireCall,
@@ -189,8 +191,8 @@ impl Calls {
                 Some(rest) => piece.arguments = rest.to_owned(),
                 None => call.arguments.clear(),
             }
-            // The index identifies the call. vLLM sends a different id in the final item; the first
-            // id is kept.
+            // The index identifies the call. vLLM sends a different id in the final item, and the
+            // first id is kept.
             piece.id = None;
             piece.name = piece.name.filter(|_| call.name.is_empty());
         }
@@ -223,12 +225,12 @@ impl Call {
     /// all calls. A piece with a name begins a new call if it has
     ///
     /// - a different id, or
-    /// - arguments although those of this call are complete, because nothing can continue complete
-    ///   JSON, or
+    /// - arguments, although the arguments of this call are complete, because complete JSON cannot
+    ///   be continued, or
     /// - a different name and no index.
     ///
-    /// With the same id and name, there are two exceptions: the piece replaces the preliminary
-    /// arguments `{}`, or it repeats the whole call.
+    /// A piece with the same id and name does not begin a new call if it replaces the preliminary
+    /// arguments `{}`, or if it repeats the whole call.
     fn is_followed_by(&self, piece: &Piece) -> bool {
         let Some(name) = &piece.name else { return false };
         let ids = self.wire_id.as_ref().zip(piece.id.as_ref());
@@ -301,7 +303,8 @@ impl Call {
         Ok(())
     }
 
-    /// Returns `true` for a call without a name and arguments. Some servers send such empty calls.
+    /// Returns `true` for a call without a name and arguments. Some servers send empty calls, which
+    /// are dropped.
     fn is_blank(&self) -> bool {
         self.name.is_empty() && self.arguments.is_empty()
     }

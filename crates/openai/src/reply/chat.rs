@@ -23,7 +23,7 @@ pub(crate) struct ChatAccumulator {
     accumulator: Accumulator,
     extras: Extras,
     origin: Origin,
-    /// The index of the choice that the reply is built from.
+    /// The index of the choice from which the reply is built. `None` before the first choice.
     choice: Option<i64>,
     think_tags: ThinkTagParser,
 }
@@ -35,7 +35,7 @@ impl ChatAccumulator {
         Self { origin, ..Self::default() }
     }
 
-    /// Keeps a leading `<think>` block in the text if `enabled` is set.
+    /// Keeps a leading `<think>` block in the text if `enabled` is `true`.
     #[cfg(feature = "client")]
     pub(crate) fn with_think_tags(mut self, enabled: bool) -> Self {
         if enabled {
@@ -49,7 +49,7 @@ impl ChatAccumulator {
         &self.accumulator
     }
 
-    /// Adds `chunk`, a chunk of a stream or, if `whole` is set, a non-streamed reply.
+    /// Adds `chunk`, which is a chunk of a stream, or a non-streamed reply if `whole` is `true`.
     pub(super) fn add(
         &mut self,
         mut chunk: Completion,
@@ -71,8 +71,9 @@ impl ChatAccumulator {
     /// Adds the choices with index 0, or else with the index of the first choice. Other choices are
     /// ignored, because only one choice was requested.
     ///
-    /// In a non-streamed reply, the calls of the other choices are added, too, because gateways to
-    /// Anthropic send the text and each call as separate choices.
+    /// Gateways to Anthropic send the text and each call of a non-streamed reply as separate
+    /// choices. The calls of other choices are therefore added if the finish reason announces calls
+    /// and no call was found yet.
     fn add_choices(
         &mut self,
         choices: Vec<Choice>,
@@ -185,7 +186,8 @@ impl ChatAccumulator {
         self.accumulator.add_text(split.text, sink)
     }
 
-    /// Ends all texts and emits text that was held back.
+    /// Ends the text, the reasoning, the refusal and the calls. Emits everything that was held
+    /// back.
     fn end_texts(&mut self, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let rest = self.think_tags.finish();
         self.add_split(rest, sink)?;
@@ -222,8 +224,8 @@ impl ChatAccumulator {
     }
 }
 
-/// Returns the text of a content part: a string, an object with the field `text`, or a list of
-/// these.
+/// Returns the text of `part`, which may be a string, an object with the field `text`, or a list of
+/// strings and objects.
 fn text_of(part: Option<&Value>) -> String {
     match part {
         Some(Value::String(text)) => text.clone(),

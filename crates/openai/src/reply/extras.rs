@@ -7,25 +7,26 @@ use crate::{
     wire::{LenientString, WireMessage, surrogates},
 };
 
-/// The key of the provider data that the Chat Completions adapter stores in a message.
+/// The key under which the Chat Completions adapter stores provider data in a message.
 pub(crate) const ADAPTER: &str = "chat_completions";
 
 /// Opaque data from a server that must be sent back unchanged with the message.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    /// OpenRouter's `reasoning_details`, and `thinking_blocks` from gateways to Anthropic.
+    /// The fields `reasoning_details` (OpenRouter) and `thinking_blocks` (gateways to Anthropic).
     lists: Map<String, Value>,
-    /// Gemini's `extra_content`, with the signature of its reasoning.
+    /// Gemini's field `extra_content` with a thought signature.
     content: Option<Value>,
-    /// Set if the server sent the reasoning as parts of the content (Mistral).
+    /// Set if the server sent the reasoning as parts of the content, as Mistral does.
     thinking_parts: bool,
-    /// Set if strings may contain private-use characters in place of lone surrogates.
+    /// Set if strings in `lists` and `content` may contain private-use characters in place of lone
+    /// surrogates.
     has_stand_ins: bool,
 }
 
 impl Extras {
-    /// Moves the opaque data out of `message`, a whole message or a delta. Returns the size of the
-    /// data in bytes.
+    /// Collects the opaque data of `message`, which is a delta, or a whole message if `whole` is
+    /// `true`. Returns the size of the data in bytes.
     pub(super) fn take(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),
@@ -61,8 +62,8 @@ impl Extras {
         }
     }
 
-    /// Enables the replacement of private-use characters that stand for lone surrogates, if
-    /// `enabled` is set. It stays enabled for the rest of the reply.
+    /// If `enabled` is `true`, marks the opaque data as possibly containing private-use characters
+    /// in place of lone surrogates. [`store`](Self::store) then restores the original characters.
     pub(super) fn expect_surrogates(&mut self, enabled: bool) {
         self.has_stand_ins |= enabled;
     }
@@ -71,7 +72,8 @@ impl Extras {
         self.thinking_parts = true;
     }
 
-    /// Stores the opaque data of the message and of its `calls` in `data`, together with `origin`.
+    /// Stores the opaque data of the message, the opaque data of its `calls` and the `origin` in
+    /// `data`.
     pub(super) fn store(self, calls: &Map<String, Value>, origin: &Origin, data: &mut ProviderData) {
         let mut stored = Map::new();
         let mut fields = self.lists;
@@ -94,15 +96,16 @@ impl Extras {
     }
 }
 
-/// Returns `true` if `piece` continues `block`: they have the same type and the same index. Without
-/// an index, a block with a signature is complete.
+/// Returns `true` if `piece` continues `block`, because both have the same type and the same index.
+/// If `piece` has no index, a block with a signature is complete and is not continued.
 fn is_continued(block: &Value, piece: &Value) -> bool {
     let is_same = |key| block.get(key) == piece.get(key);
     let is_signed = block.get("signature").is_some_and(|signature| !signature.is_null());
     is_same("type") && is_same("index") && (piece.get("index").is_some() || !is_signed)
 }
 
-/// Adds `piece` to `block`. Text fields are concatenated, other fields are replaced.
+/// Adds the fields of `piece` to `block`. Text fields are concatenated, and other fields are
+/// replaced. Null is ignored.
 fn extend(block: &mut Value, piece: Value) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let (Value::Object(block), Value::Object(piece)) = (block, piece) else { return };

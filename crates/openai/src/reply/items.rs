@@ -20,7 +20,7 @@ use crate::{
     wire::{LenientString, WireCall, WireFunction, merge_usage, parse_usage},
 };
 
-/// The key of the provider data that the Responses adapter stores in a message.
+/// The key under which the Responses adapter stores provider data in a message.
 pub(crate) const ADAPTER: &str = "responses";
 
 /// The separator between two messages of a reply, and between two parts of its reasoning.
@@ -32,7 +32,8 @@ pub(crate) const SEPARATOR: &str = "\n\n";
 pub(crate) struct ResponsesAccumulator {
     accumulator: Accumulator,
     items: Vec<Item>,
-    /// The position of the item and the part index of the last reasoning delta.
+    /// The item position and the part index of the last reasoning delta. A separator precedes a
+    /// delta of a different part.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
     /// The fingerprint of the messages that precede this response in the conversation. `None` if
@@ -46,14 +47,14 @@ struct Item {
     id: Option<String>,
     kind: ItemKind,
     has_text: bool,
-    /// The start of the item's text in the text of the reply, in bytes.
+    /// The byte offset in the text of the reply at which the item's text begins.
     start: usize,
     /// The length of the item's text, in bytes.
     length: usize,
     /// Set if a reasoning or refusal delta of the item was received.
     has_deltas: bool,
-    /// The final form of the item, without the text and arguments that the message contains anyway.
-    /// It is sent back with the next request.
+    /// The final form of the item, which is sent back with the next request. Text and arguments are
+    /// removed, because they are part of the message. `None` until the item is complete.
     final_item: Option<Value>,
 }
 
@@ -90,7 +91,7 @@ impl ResponsesAccumulator {
         &self.accumulator
     }
 
-    /// Adds `response`, a non-streamed response.
+    /// Adds `response`, the body of a non-streamed response.
     pub(super) fn add_whole(&mut self, response: Value) -> Result<(), ModelError> {
         let status = response.get("status").and_then(Value::as_str).unwrap_or("completed").to_owned();
         self.end(response, &status, &mut None)
@@ -145,8 +146,9 @@ impl ResponsesAccumulator {
             .unwrap_or_else(|| self.push(index, id.map(str::to_owned), ItemKind::of(item)))
     }
 
-    /// Returns the position of the item with the given id, or else with the given index, or `None`
-    /// if it is new. The index is needed because some servers change the id at the end of an item.
+    /// Returns the position of the item with the given id, or else with the given index. `None` if
+    /// there is no such item. The index is needed because some servers change the id at the end of
+    /// an item.
     fn find_item(&self, index: Option<i64>, id: Option<&str>) -> Option<usize> {
         let by_id = || self.items.iter().position(|item| id.is_some() && item.id.as_deref() == id);
         let by_index = || self.items.iter().rposition(|item| index.is_some() && item.index == index);
@@ -197,8 +199,8 @@ impl ResponsesAccumulator {
         self.accumulator.add_reasoning(text, sink)
     }
 
-    /// Stores `item`, the final form of the item at `place`, and emits text that its deltas did not
-    /// contain.
+    /// Stores `item`, the final form of the item at `place`. Emits text that was not contained in
+    /// the deltas.
     fn finish_item(&mut self, place: usize, item: Value, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         let known = self.items.get(place);
         if !item.is_object() || known.is_none_or(|known| known.final_item.is_some()) {
@@ -274,8 +276,9 @@ impl ResponsesAccumulator {
         std::mem::take(&mut self.accumulator).into_truncated(reason)
     }
 
-    /// Returns the accumulator with provider data for everything that has no field in the message:
-    /// the items in their order, such as encrypted reasoning, and the id of a stored response.
+    /// Returns the accumulator. Adds provider data for information without a field in the message:
+    /// the order of the items, opaque items such as encrypted reasoning, and the id of a stored
+    /// response.
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, preceding_digest, .. } = self;
         let mut data = Map::new();
@@ -305,9 +308,9 @@ impl ResponsesAccumulator {
 }
 
 impl Item {
-    /// Returns the form of the item in `provider_data`: a message with the length of its text, a
-    /// call with its id, and any other item unchanged. `None` if the final form of the item was not
-    /// received.
+    /// Returns the form in which the item is stored in `provider_data`. A message is stored with
+    /// the length of its text, a call with its id (`call`), and any other item unchanged. `None` if
+    /// the item is not complete.
     fn marker(&self, call: Option<&str>) -> Option<Value> {
         let mut marker = self.final_item.clone()?;
         let (key, value) = match self.kind {
@@ -353,7 +356,8 @@ fn text_and_refusal(item: &Value) -> (String, String) {
     (text, refusal)
 }
 
-/// Returns the parts of the summary in the reasoning item `item`, or else of its full reasoning.
+/// Returns the parts of the summary in the reasoning item `item`, or the parts of the full
+/// reasoning if there is no summary.
 fn reasoning_parts(item: &Value) -> Vec<String> {
     let parts = |key| {
         let parts = item.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

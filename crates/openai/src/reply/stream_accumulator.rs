@@ -20,12 +20,11 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Parses `body`, the body of a non-streamed reply.
     fn decode_whole(self, body: &[u8]) -> Result<ChatResponse, ModelError>;
 
-    /// Returns `true` if the finish reason was received. After reasoning alone, the answer may
-    /// still follow.
+    /// Returns `true` if the finish reason was received. If the reply has only reasoning so far,
+    /// the answer may still follow.
     fn is_finished(&self) -> bool;
 
-    /// Returns `true` if the reply is finished and has an answer, so that only the usage may
-    /// follow.
+    /// Returns `true` if the reply is finished and has an answer. Only the usage may follow.
     fn is_answered(&self) -> bool;
 
     /// Returns the complete reply. Text that was held back is pushed to `events`.
@@ -106,8 +105,8 @@ impl StreamAccumulator for ResponsesAccumulator {
     }
 }
 
-/// Returns the error for invalid JSON in `body`: [`ModelError::Truncated`] if it ends early, or
-/// else [`ModelError::InvalidResponse`].
+/// Returns the error for `body`, which is not valid JSON: [`ModelError::Truncated`] if the JSON
+/// ends early, or else [`ModelError::InvalidResponse`].
 pub(crate) fn unreadable(error: &serde_json::Error, body: &[u8]) -> ModelError {
     if error.is_eof() {
         return ModelError::Truncated { reason: error.to_string(), partial: Box::default() };

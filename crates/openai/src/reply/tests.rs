@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ChatAccumulator, ResponsesAccumulator, StreamAccumulator};
 
-/// A sequence of valid Chat Completions events. The tests modify them.
+/// A sequence of valid Chat Completions events. The tests modify these events.
 static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
     let call = |call: Value| delta(json!({"tool_calls": [call]}));
@@ -35,7 +35,7 @@ static CHAT: LazyLock<Vec<Value>> = LazyLock::new(|| {
     ]
 });
 
-/// A sequence of valid Responses events. The tests modify them.
+/// A sequence of valid Responses events. The tests modify these events.
 static ITEMS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let item = |kind: &str, item: Value| json!({"type": format!("response.{kind}"), "output_index": 0, "item": item});
     let delta = |kind: &str| json!({"type": format!("response.{kind}.delta"), "output_index": 0, "item_id": "i", "delta": "Hi"});
@@ -99,8 +99,8 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Adds the JSON pointers (RFC 6901) to all positions in `value` to `places`. `at` is the pointer
-/// to `value` itself.
+/// Collects the JSON pointers (RFC 6901) of all positions in `value` in `places`. `at` is the
+/// pointer to `value` itself.
 fn places(value: &Value, at: &str, places: &mut Vec<String>) {
     places.push(at.to_owned());
     match value {
@@ -141,8 +141,8 @@ fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
-/// Adds the events `sent` to an accumulator. If they form a reply, asserts that it equals the
-/// concatenated deltas.
+/// Adds the events `sent` to an accumulator. If they form a reply, asserts that the reply equals
+/// the concatenated deltas.
 fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {

@@ -45,7 +45,8 @@ impl Event {
         })
     }
 
-    /// Returns `true` if this event has the fields of an error. Used for events without a `type`.
+    /// Returns `true` if this event has the fields of an error. Some servers send an error without
+    /// a `type`.
     pub(crate) fn is_error_event(&self) -> bool {
         let has = |field: &LenientString| *field != LenientString::Absent;
         self.response.is_none() && (has(&self.error) || self.message.as_text().is_some() || has(&self.detail))

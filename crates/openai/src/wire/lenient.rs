@@ -1,7 +1,7 @@
 use serde_json::Value;
 
-/// Removes choices, calls and functions of the wrong type from `reply`, a reply or chunk that could
-/// not be parsed.
+/// Removes choices, calls and functions that are not objects from `reply`, a reply or chunk that
+/// could not be parsed.
 pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     let Value::Object(fields) = &mut reply else { return reply };
     let choices = fields.get_mut("choices").filter(|choices| !choices.is_null());

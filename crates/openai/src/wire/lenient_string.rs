@@ -9,8 +9,8 @@ use serde::{
 use serde_json::Number;
 use serde_json::Value;
 
-/// The value of a string field. Some servers send null, a number, an object or a list instead of a
-/// string.
+/// The value of a string field. Some servers send another JSON type instead of a string, for
+/// example null, a number or a list.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum LenientString {
     /// The field is null or missing.
@@ -18,12 +18,14 @@ pub(crate) enum LenientString {
     Absent,
     Text(String),
     Number(Number),
-    /// Any other JSON. Boxed to keep the type small, because a reply has many string fields.
+    /// Any other JSON value. It is boxed to keep the type small, because a reply has many string
+    /// fields.
     Json(Box<Value>),
 }
 
 impl LenientString {
-    /// Returns the string, or any other JSON as text. `None` if the field is null or missing.
+    /// Returns the string, or any other JSON value as JSON text. `None` if the field is null or
+    /// missing.
     pub(crate) fn into_text(self) -> Option<String> {
         match self {
             Self::Absent => None,
@@ -33,7 +35,7 @@ impl LenientString {
         }
     }
 
-    /// Returns the string. `None` if it is empty, or if the value is any other JSON.
+    /// Returns the string. `None` if the string is empty, or if the value is not a string.
     #[cfg(feature = "client")]
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {

@@ -3,7 +3,7 @@ use std::mem;
 use haft_core::text::surrogates;
 use serde_json::Value;
 
-/// A joiner for the halves of surrogate pairs that a server has split between two deltas.
+/// A joiner for surrogate pairs that a server has split between two deltas.
 ///
 /// JavaScript strings are UTF-16. A server written in JavaScript may split a string inside a
 /// surrogate pair. It then sends each half as a lone escape such as `"\ud83c"` (RFC 8259, section
@@ -11,11 +11,11 @@ use serde_json::Value;
 /// stand-in).
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
-    /// The high surrogate that is held back at the end of the text so far.
+    /// The high surrogate at the end of the text so far. It is held back until the next piece.
     high: Option<u16>,
 }
 
-/// The first private-use character that replaces a lone surrogate. The range is U+10F800 to
+/// The first of the private-use characters that replace lone surrogates. Their range is U+10F800 to
 /// U+10FFFF.
 const FIRST_STAND_IN: u32 = 0x10_F800;
 
@@ -24,7 +24,7 @@ impl SurrogateJoiner {
     /// lone surrogate becomes U+FFFD. A high surrogate at the end is held back until the next
     /// piece.
     ///
-    /// Private-use characters are only replaced if `has_stand_ins` is set.
+    /// Private-use characters are interpreted as surrogates only if `has_stand_ins` is `true`.
     pub(crate) fn join(&mut self, text: String, has_stand_ins: bool) -> String {
         if !has_stand_ins && (self.high.is_none() || text.is_empty()) {
             return text;
@@ -53,14 +53,15 @@ impl SurrogateJoiner {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER.into())
     }
 
-    /// Drops the surrogate that was held back, if any. Used when the server repeats the whole text.
+    /// Drops the surrogate that was held back, if any. Used if the server repeats the whole text.
     pub(crate) fn reset(&mut self) {
         self.high = None;
     }
 }
 
-/// Parses `json` with the function `read`. If it is rejected, lone surrogates are replaced by
-/// private-use characters, and the result is parsed again. The flag is `true` in this case.
+/// Parses `json` with the function `read`. If `read` fails, lone surrogates and invalid UTF-8 are
+/// replaced, and `read` is called again. The returned flag is `true` after a successful second
+/// call, because strings may then contain private-use characters.
 #[cfg(feature = "client")]
 pub(crate) fn read<T>(
     json: &[u8],

@@ -19,13 +19,14 @@ pub(crate) struct WireUsage {
     total_tokens: LenientString,
     prompt_tokens_details: Object<InputDetails>,
     completion_tokens_details: Object<OutputDetails>,
-    /// The number of input tokens in the Responses API. The names of the next three fields are also
-    /// from this API.
+    /// The number of input tokens. This field and the next three have the names of the Responses
+    /// API.
     input_tokens: LenientString,
     output_tokens: LenientString,
     input_tokens_details: Object<InputDetails>,
     output_tokens_details: Object<OutputDetails>,
-    /// The number of cached tokens from DeepSeek. Moonshot sends it in `cached_tokens`.
+    /// The number of cached input tokens, as sent by DeepSeek. Moonshot uses the field
+    /// `cached_tokens`.
     prompt_cache_hit_tokens: LenientString,
     cached_tokens: LenientString,
 }

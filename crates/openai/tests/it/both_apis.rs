@@ -1,4 +1,5 @@
-//! Tests of the transport that both APIs share. Each test uses a model of each API.
+//! Tests of the HTTP transport, which the Chat Completions API and the Responses API share. Each
+//! test runs with a model of each API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +25,7 @@ struct ApiCase {
     minimal_reply: Value,
     /// A stream event with the text `Hi`.
     text: Value,
-    /// Returns a stream event with a piece of the arguments for a call of `add`.
+    /// A function that returns a stream event with a piece of the arguments for a call to `add`.
     arguments: fn(&str) -> Value,
     /// The last event of a complete stream.
     end: Value,
@@ -87,7 +88,8 @@ async fn request_goes_to_the_path_of_its_api() {
     }
 }
 
-/// Behaviour M1, M2, M4 and M10: transient errors are retried with any body, streamed or not.
+/// Behaviour M1, M2, M4 and M10: transient errors are retried, regardless of the body and of
+/// streaming.
 #[tokio::test]
 async fn transient_errors_are_retried() {
     let empty = json!({"choices": [], "output": [], "status": "completed"});
@@ -190,7 +192,7 @@ async fn interrupted_stream_is_truncated() {
 }
 
 /// A stream finishes after its last event even if the server sends no `[DONE]` and keeps the
-/// connection open. A reply that is streamed although `stream` is `false` is read, too.
+/// connection open. A streamed reply to a request with `stream: false` is accepted, too.
 #[tokio::test]
 async fn stream_finishes_without_done_or_eof() {
     for api in both_apis() {
@@ -207,8 +209,8 @@ async fn stream_finishes_without_done_or_eof() {
     }
 }
 
-/// Behaviour M15 and M16: unread data stays at the server, and dropping a stream closes its
-/// connection.
+/// Behaviour M15 and M16: a slow reader stops the server from sending, and dropping a stream closes
+/// its connection.
 #[tokio::test]
 async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
     for api in both_apis() {

@@ -1,4 +1,4 @@
-//! Tests of the reuse of connections.
+//! Tests of connection reuse.
 
 use futures::TryStreamExt as _;
 use haft_core::ChatModel as _;
@@ -15,7 +15,8 @@ use crate::{
     streams::{delta, finish},
 };
 
-/// Sends a stream for each request on `socket`. The last HTTP chunk is sent in a separate write.
+/// Replies to each request on `socket` with a stream. The final HTTP chunk is sent in a separate
+/// write, so the client receives it after `[DONE]`.
 async fn serve(mut socket: TcpStream) {
     socket.set_nodelay(true).unwrap();
     while read_request(&mut socket).await.is_some() {
@@ -32,8 +33,8 @@ async fn serve(mut socket: TcpStream) {
     }
 }
 
-/// The connection must be reused, because a new connection for each step of an agent would cost
-/// more than the step.
+/// A connection must be reused, because an agent sends many requests, and a new connection for each
+/// request is expensive.
 #[tokio::test]
 async fn connection_is_reused_after_a_stream() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -43,8 +44,7 @@ async fn connection_is_reused_after_a_stream() {
         for _ in 0..5 {
             let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
             assert_eq!(events.len(), 2);
-            // The connection pool takes the connection back in a background task, which must run
-            // first.
+            // A background task returns the connection to the pool, and must run first.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

@@ -26,8 +26,8 @@ async fn key_is_sent_and_redacted_in_debug_output() {
     assert!(!shown.contains("sk-"), "{shown}");
 }
 
-/// Behaviour X3: a server may repeat the API key in an error with status 200, in a body or in a
-/// stream. It must be redacted.
+/// Behaviour X3: the API key is redacted if a server repeats it in an error with status 200, in a
+/// body or in a stream.
 #[tokio::test]
 async fn key_in_a_reply_is_redacted() {
     let text = "Incorrect API key provided: sk-secret-1";
@@ -57,8 +57,8 @@ async fn short_header_value_is_not_redacted() {
     );
 }
 
-/// The query of the base URL is sent with each request, because Azure requires the API version
-/// there.
+/// The query of the base URL is sent with each request, because Azure requires the API version in
+/// the query.
 #[tokio::test]
 async fn query_of_the_base_url_is_sent() {
     let server = Server::replying([minimal_reply()]).await;

@@ -94,7 +94,8 @@ async fn huge_retry_after_does_not_panic() {
     assert!(matches!(error, ModelError::RateLimited { .. }), "{error:?}");
 }
 
-/// Behaviour M2: a 429 is retried if its body is HTML, JSON, text or empty.
+/// Behaviour M2: a 429 response is retried regardless of its body: HTML, JSON, plain text or
+/// nothing.
 #[tokio::test]
 async fn status_429_with_any_body_is_retried() {
     for body in
@@ -187,8 +188,8 @@ async fn context_overflow_is_a_distinct_error() {
     }
 }
 
-/// Redirects are not followed. Following one could turn the POST into a GET, or send the key to
-/// another host.
+/// Redirects are not followed. Following a redirect could turn the POST into a GET, or send the API
+/// key to another host.
 #[tokio::test]
 async fn redirect_is_an_error_with_its_target() {
     let moved = reply("301 Moved Permanently", "location: https://example.com/v1\r\n", "");
@@ -197,8 +198,8 @@ async fn redirect_is_an_error_with_its_target() {
     assert!(error.to_string().contains("https://example.com/v1"), "{error}");
 }
 
-/// Permanent errors with HTTP status 200 are not retried. The three bodies are Gemini's list with
-/// one error, a code next to a string, and an error code of OpenAI.
+/// Permanent errors with HTTP status 200 are not retried. The three bodies are a list with one
+/// error (Gemini), an error string beside a `code`, and an error object with a `code` (OpenAI).
 #[tokio::test]
 async fn permanent_error_with_status_200_is_not_retried() {
     let list = json!([{"error": {"code": 400, "message": "Bad tool", "status": "INVALID_ARGUMENT"}}]);
@@ -214,8 +215,8 @@ async fn permanent_error_with_status_200_is_not_retried() {
     }
 }
 
-/// The header `x-should-retry: false` must affect the error itself, because user code and layers
-/// also read `is_transient` and `retry_after`.
+/// After `x-should-retry: false`, the error itself must be permanent and have no delay, because
+/// user code and layers also read `is_transient` and `retry_after`.
 #[tokio::test]
 async fn should_retry_false_is_a_permanent_error_without_delay() {
     for status in ["500 Broken", "503 Down", "409 Conflict"] {

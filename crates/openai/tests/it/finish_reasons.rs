@@ -28,7 +28,8 @@ async fn unknown_finish_reason_is_kept_and_error_is_a_failure() {
     assert!(matches!(error, ModelError::Server { .. }), "{error:?}");
 }
 
-/// Receives the same reply twice: non-streamed and streamed. Returns both results.
+/// Receives a reply with `content` and the finish reason `reason`, first non-streamed and then
+/// streamed. Returns both results.
 async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelError>; 2] {
     let choice = json!({"choices": [{"message": {"content": content}, "finish_reason": reason}]});
     let streamed = last(stream([&delta(json!({"content": content})), &finish(reason)])).await;
@@ -36,7 +37,7 @@ async fn both_ways(content: &str, reason: &str) -> [Result<ChatResponse, ModelEr
     [server.builder().max_retries(0).build().unwrap().chat(&hello()).await, streamed]
 }
 
-/// Behaviour M6: a regular end is recognized by the finish reasons of many servers.
+/// Behaviour M6: the finish reasons of many servers are recognized as a regular end.
 #[tokio::test]
 async fn regular_finish_reasons_are_recognized() {
     for reason in
@@ -54,7 +55,7 @@ async fn regular_finish_reasons_are_recognized() {
     }
 }
 
-/// Behaviour M11: if the server interrupts a reply, the result is an error with the partial text.
+/// Behaviour M11: a reply that the server interrupts is an error with the partial text.
 #[tokio::test]
 async fn interruption_by_the_server_is_truncated() {
     for reason in [
@@ -77,8 +78,8 @@ async fn interruption_by_the_server_is_truncated() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi", "retried");
 }
 
-/// Behaviour M8: token limits and content filters are recognized by the finish reasons of many
-/// servers.
+/// Behaviour M8: the finish reasons of many servers are recognized as a token limit or a content
+/// filter.
 #[tokio::test]
 async fn reasons_for_limits_and_filters_are_recognized() {
     let limits =
@@ -147,7 +148,8 @@ async fn content_after_a_reason_reopens_the_stream() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
-/// The limit of 2 s for the usage must not apply to the time between the reasoning and the content.
+/// The wait for the usage, at most 2 s, must not limit the time between the reasoning and the
+/// content.
 #[tokio::test]
 async fn usage_wait_ends_with_new_content() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
@@ -227,8 +229,8 @@ async fn stream_ending_inside_an_event_is_truncated() {
     assert!(matches!(last(nothing).await, Err(ModelError::EmptyResponse)));
 }
 
-/// Behaviour M11: a `finish_reason` or `[DONE]` ends a stream. `[DONE]` needs no line break after
-/// it.
+/// Behaviour M11: a `finish_reason` or `[DONE]` ends a stream, and `[DONE]` needs no line break
+/// after it.
 #[tokio::test]
 async fn finish_reason_or_done_ends_a_stream() {
     let text = delta(json!({"content": "Hi"}));

@@ -48,8 +48,8 @@ fn tool_without_arguments_has_empty_properties() {
     );
 }
 
-/// Title, metadata and annotations may come from an untrusted MCP server, so they are not sent to
-/// the model.
+/// The title, the metadata and the annotations of a tool may come from an untrusted MCP server, so
+/// they are not sent to the model.
 #[test]
 fn annotations_and_metadata_are_not_sent() {
     let Value::Object(metadata) = json!({"secret": 1}) else { unreachable!() };
@@ -58,7 +58,8 @@ fn annotations_and_metadata_are_not_sent() {
     assert_eq!(haft_openai::tool(&tool), haft_openai::tool(&add()));
 }
 
-/// Behaviour A2: in a strict tool, an optional argument is required and nullable.
+/// Behaviour A2: in the schema of a strict tool, an optional argument becomes required and
+/// nullable.
 #[test]
 fn strict_tool_requires_all_properties() {
     check(

@@ -1,4 +1,5 @@
-//! Tests of conversions to and from the types of `async-openai`, and of the model on its client.
+//! Tests of the conversions to and from the types of `async-openai`, and of the model
+//! `AsyncOpenAi`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,15 +31,16 @@ use serde_json::{Value, json};
 
 use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
-/// Creates a client of async-openai. Its `reqwest` needs a TLS provider that is installed in the
-/// process.
+/// Creates a client of async-openai. Its `reqwest` requires a default TLS provider for the process,
+/// so one is installed.
 fn client_of<C: Config>(config: C) -> Client<C> {
     install_tls();
     Client::with_config(config)
 }
 
 fn install_tls() {
-    // This only fails if a provider is installed already, which is fine.
+    // Installing fails if a provider is already installed, for example by another test. The error
+    // is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 

@@ -81,7 +81,8 @@ async fn each_retry_is_logged_without_secrets() {
     }
 }
 
-/// Behaviour S4: one warning per tool list names the tools that are not strict, with the reasons.
+/// Behaviour S4: a tool list causes a single warning with the names of its non-strict tools and the
+/// reasons.
 #[tokio::test]
 async fn non_strict_tools_are_logged_once() {
     let log = EventLog::default();
@@ -158,7 +159,7 @@ impl Subscriber for Depth {
     }
 }
 
-/// A value that records the number of entered spans when it is dropped.
+/// A value with a `Drop` implementation that records the number of entered spans.
 struct Dropped(Depth, Arc<Mutex<Vec<usize>>>);
 
 impl Drop for Dropped {

@@ -27,7 +27,7 @@ use tracing::{
 use crate::log_capture::capture;
 use crate::server::{Server, Step, chunks, header, hello, minimal_reply, ok, reply};
 
-/// Each attempt passes all layers. The layer that was added last is the outermost.
+/// Each HTTP request passes through all layers. The layer that was added last is the outermost.
 #[tokio::test]
 async fn every_attempt_passes_the_layers() {
     let busy = || reply("503 Service Unavailable", "", "");
@@ -88,7 +88,8 @@ async fn error_of_a_layer_is_returned() {
 #[tokio::test]
 async fn custom_http_client_sends_the_request() {
     let server = Server::replying([minimal_reply()]).await;
-    // This only fails if a provider is installed already, which is fine.
+    // Installing fails if a provider is already installed, for example by another test. The error
+    // is ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().user_agent("mine").tls_certs_only([]).build().unwrap();
     server.builder().http_client(client).build().unwrap().chat(&hello()).await.unwrap();
@@ -156,8 +157,8 @@ impl Subscriber for FullLog {
     fn exit(&self, _: &Id) {}
 }
 
-/// Behaviour X3: no error, log, span or debug output contains the key, for all kinds of errors, and
-/// with the key in a header, in the query or in the URL.
+/// Behaviour X3: no error, log, span or debug output contains the key, for each kind of error, and
+/// for a key in a header, in the query or in the credentials of the URL.
 #[tokio::test]
 async fn key_is_in_no_error_log_span_or_debug_output() {
     const CANARY: &str = "sk-canary-0123456789";

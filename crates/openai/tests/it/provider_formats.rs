@@ -28,7 +28,7 @@ fn list() -> ToolList {
     ToolList::new("test", [&SearchFiles as &'static dyn haft_core::Tool, &Ping])
 }
 
-/// Returns two results: one with text and an image, and a failure.
+/// Returns a successful result with text and an image, and a failed result.
 fn results() -> [ToolResult; 2] {
     let content = vec![Content::text("a cat"), Content::blob(*b"\x89PNG", "image/png")];
     let output = ToolOutput { content, ..ToolOutput::default() };
@@ -99,8 +99,8 @@ fn gemini_format_is_encoded_and_decoded() {
     );
 }
 
-/// A schema without `properties` is not omitted if it accepts arguments, for example through
-/// `additionalProperties`.
+/// A schema without `properties` is only omitted if it accepts no arguments. It may accept
+/// arguments through `additionalProperties`.
 #[test]
 fn gemini_schema_is_omitted_only_without_arguments() {
     let parameters_of = |schema| {

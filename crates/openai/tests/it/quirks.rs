@@ -54,9 +54,9 @@ fn end() -> Value {
     json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
 }
 
-/// Receives a reply, non-streamed and streamed, and continues the conversation. Asserts that the
-/// same server receives the messages `own`, and that a different server receives the messages
-/// `other`.
+/// Receives a reply, first non-streamed (`whole`) and then streamed (`deltas`), and continues the
+/// conversation. Asserts that the same server receives the messages `own`, and that a different
+/// server receives the messages `other`.
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
@@ -168,7 +168,7 @@ async fn thinking_parts_are_sent_back() {
 }
 
 /// DeepSeek rejects a message with calls if the reasoning field is missing, so the field is sent
-/// even if it is empty. vLLM uses another field name, and OpenAI has no such field.
+/// even if there is no reasoning. vLLM uses another field name, and OpenAI has no such field.
 #[tokio::test]
 async fn reasoning_is_sent_back_in_the_field_of_the_provider() {
     let with_reasoning = || AssistantMessage {
@@ -232,7 +232,8 @@ async fn output_tokens_include_reasoning_tokens() {
         json!({"input_tokens": 12, "output_tokens": 2, "total_tokens": 331, "output_tokens_details": {"reasoning_tokens": 317}}),
     ];
     let within = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}});
-    // With fewer reasoning tokens than output tokens, only the total shows how they are counted.
+    // If there are fewer reasoning tokens than output tokens, only `total_tokens` shows if they are
+    // counted separately.
     let few = json!({"prompt_tokens": 12, "completion_tokens": 300, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 19}});
     let zero = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
     let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
@@ -275,8 +276,8 @@ async fn usage_is_read_from_each_place_in_a_stream() {
     }
 }
 
-/// Media in a user message and in a tool result are sent if the profile supports them. If it does
-/// not, a description is sent.
+/// Media in a user message and in a tool result are sent if the profile supports them. Otherwise a
+/// description is sent.
 #[tokio::test]
 async fn images_audio_and_files_are_sent() {
     let media = || {
@@ -315,8 +316,9 @@ fn tools() -> ToolList {
     ToolList::new("test", [tool("now"), tool("later")])
 }
 
-/// A chosen tool is sent in the form that the provider supports. llama.cpp ignores a tool name in
-/// `tool_choice`, and LM Studio rejects it, so only the chosen tool is sent to these servers.
+/// A request that requires a specific tool has the form that the provider supports. llama.cpp
+/// ignores a tool name in `tool_choice`, and LM Studio rejects it, so only the required tool is
+/// sent to these servers.
 #[tokio::test]
 async fn tool_choice_has_the_form_of_the_provider() {
     let request = ChatRequest {

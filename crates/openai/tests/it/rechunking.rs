@@ -65,7 +65,7 @@ fn items() -> String {
     events.collect()
 }
 
-/// The events of the two recorded streams if they arrive in one piece.
+/// The expected events of the two recorded streams, from a stream that arrives in one piece.
 static WHOLE: [OnceLock<Vec<ChatEvent>>; 2] = [OnceLock::new(), OnceLock::new()];
 
 proptest! {
@@ -117,5 +117,6 @@ async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     events
 }
 
-/// HTTP chunks keep the boundaries of the pieces. Plain TCP may join them.
+/// The head of a stream with chunked transfer encoding. HTTP chunks keep the boundaries of the
+/// pieces, and plain TCP may join the pieces.
 const STREAM_CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n";

@@ -56,7 +56,7 @@ async fn unknown_finish_reason_is_kept() {
     }
 }
 
-/// Behaviour M6: the finish reason `error` makes the reply an error.
+/// Behaviour M6: a reply with the finish reason `error` is returned as an error.
 #[tokio::test]
 async fn finish_reason_error_is_a_failure() {
     let error = receive(&completion(json!({"content": "half an ans"}), json!("error"))).await.unwrap_err();
@@ -81,8 +81,8 @@ async fn arguments_become_json_text() {
         (json!(null), "{}"),
         (json!(""), "{}"),
         (json!(r#"{"x": 1}"#), r#"{"x": 1}"#),
-        // The model wrote malformed arguments. They are kept, so that validation can report them to
-        // the model.
+        // Malformed arguments from the model are kept, so that validation can report them to the
+        // model.
         (json!("{\"x\":"), "{\"x\":"),
         (json!([1]), "[1]"),
     ];
@@ -299,7 +299,8 @@ async fn error_names_the_compression_of_a_body() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// An error with HTTP status 200 is parsed. Each body below has the format of one server.
+/// An error body with HTTP status 200 is recognized as an error. Each test case has the format of a
+/// different server.
 #[tokio::test]
 async fn error_in_place_of_a_reply_is_parsed() {
     for body in [
@@ -320,7 +321,7 @@ async fn error_in_place_of_a_reply_is_parsed() {
     assert!(error.ends_with(r#"it has no choices: {"object":"list","data":["x"]}"#), "{error}");
 }
 
-/// Behaviour M10: a reply with `choices: null` is empty, so it is retried.
+/// Behaviour M10: a reply with `choices: null` is treated as an empty reply and retried.
 #[tokio::test]
 async fn null_choices_are_an_empty_reply() {
     let nothing = json!({"id": "c", "choices": null, "usage": {"prompt_tokens": 1}});
@@ -330,8 +331,8 @@ async fn null_choices_are_an_empty_reply() {
     assert_eq!(server.take_requests().len(), 2);
 }
 
-/// The kind of a reply is detected by the first bytes of the body, because some servers send the
-/// wrong content type.
+/// A stream is distinguished from a JSON body by the first bytes of the body, because some servers
+/// send the wrong content type.
 #[tokio::test]
 async fn content_type_is_ignored() {
     let whole = completion(json!({"content": "Hi"}), json!("stop")).to_string();

@@ -232,7 +232,7 @@ async fn tool_fields_are_omitted_without_tools() {
 }
 
 /// Newer OpenAI models require `max_completion_tokens`, and DeepSeek requires `reasoning_content`.
-/// Both fields are sent only if the option of the builder is set.
+/// Each field is sent only if the matching option of the builder is set.
 #[tokio::test]
 async fn provider_specific_fields_are_sent_by_option() {
     let thought = AssistantMessage {
@@ -268,7 +268,7 @@ async fn provider_specific_fields_are_sent_by_option() {
     assert_eq!(keys(&without.body), (json!(100), Value::Null, json!([null, null, null, null, null])));
 }
 
-/// Mistral rejects `stream_options` with this error. Later requests omit the parameter.
+/// Mistral's error for `stream_options` is recognized. Later requests omit this parameter.
 #[tokio::test]
 async fn rejected_stream_options_are_omitted_from_then_on() {
     let detail = json!({"type": "extra_forbidden", "loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"});
@@ -285,7 +285,8 @@ async fn rejected_stream_options_are_omitted_from_then_on() {
     assert_eq!(sent, [json!({"include_usage": true}), Value::Null, Value::Null]);
 }
 
-/// Newer OpenAI models reject `max_tokens` with this error. Gateways forward it unchanged.
+/// The error of newer OpenAI models for `max_tokens`, which gateways forward unchanged, is
+/// recognized. Later requests contain `max_completion_tokens` instead.
 #[tokio::test]
 async fn rejected_max_tokens_is_replaced_from_then_on() {
     let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
@@ -337,7 +338,7 @@ async fn extra_body_rejects_every_field_of_a_request() {
     let models: [Box<dyn ChatModel>; 3] =
         [Box::new(chat.build().unwrap()), Box::new(newer.build().unwrap()), Box::new(items.build().unwrap())];
     for model in models {
-        // The Responses API fails on this reply, but only the request matters here.
+        // The reply is not valid for the Responses API, but only the request is tested here.
         let _ = model.stream(&request).try_collect::<Vec<_>>().await;
     }
     let own = |built: Result<(), BuildError>, name: &str| {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, chunks, hello, ok, reply};
 
-/// A response with reasoning, text and a tool call, in OpenAI's format.
+/// Returns a response with reasoning, text and a tool call, in OpenAI's format.
 pub(crate) fn sample_response() -> Value {
     json!({
         "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5-2026", "error": null,
@@ -123,8 +123,8 @@ async fn last(events: &[Value]) -> Result<ChatResponse, ModelError> {
     }
 }
 
-/// Asserts that a response gives the same reply in three forms: non-streamed, streamed, and only
-/// the last event of the stream.
+/// Returns the reply that is decoded from the response `body`. Asserts that a stream, and also its
+/// last event alone, give the same reply.
 async fn both_ways(body: &Value) -> ChatResponse {
     let reply = whole(body).await.unwrap();
     let events = events_of(body);
@@ -302,8 +302,8 @@ async fn early_end_of_a_stream_is_truncated() {
     assert!(matches!(&error, ModelError::Truncated { partial, .. } if partial.text() == "Let me add."));
 }
 
-/// Behaviour M6: a failure in the status, in an event or in the error field is an error of the kind
-/// that its code implies.
+/// Behaviour M6: a failure that is reported in the status, in an event or in the error field
+/// becomes the error that its code implies.
 #[tokio::test]
 async fn failure_in_a_reply_is_an_error_by_its_code() {
     let failed = |error: Value| json!({"id": "r", "status": "failed", "error": error, "output": []});
@@ -413,7 +413,7 @@ fn conversation_after(reply: AssistantMessage) -> Vec<Message> {
     messages
 }
 
-/// Sends `messages` as a conversation and returns the request body.
+/// Sends the conversation `messages` and returns the body of the request.
 async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Message>) -> Value {
     // The messages are serialized and parsed again, because provider data must survive saving and
     // loading a conversation.
@@ -423,8 +423,8 @@ async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Mes
     server.take_requests().pop().unwrap().body
 }
 
-/// Reasoning is sent back before its item. If the item was removed from the message, its reasoning
-/// is not sent back, because the API rejects reasoning without an item.
+/// Reasoning is sent back before the item that it belongs to. If this item was removed from the
+/// message, the reasoning is not sent back, because the API rejects reasoning without an item.
 #[tokio::test]
 async fn reasoning_is_sent_back_before_its_item() {
     let server = Server::replying([
@@ -448,8 +448,8 @@ async fn reasoning_is_sent_back_before_its_item() {
     assert_eq!(body["input"].as_array().unwrap().len(), 3, "{body}");
 }
 
-/// The items of a response are sent back in their original order. The response contains several
-/// messages and an item of an unknown type.
+/// The items of a response, here several messages and an item of an unknown type, are sent back in
+/// their original order.
 #[tokio::test]
 async fn items_keep_their_order() {
     let text = |text: &str, phase: &str| json!({"id": format!("msg_{phase}"), "type": "message", "role": "assistant", "phase": phase, "content": [{"type": "output_text", "text": text}]});
@@ -509,7 +509,7 @@ async fn reasoning_options_are_sent() {
 }
 
 /// Only the messages after a stored response are sent. If the conversation differs from the stored
-/// one, the whole conversation is sent instead.
+/// conversation, all messages are sent.
 #[tokio::test]
 async fn only_new_messages_are_sent_after_a_stored_response() {
     let replies = [
@@ -567,7 +567,8 @@ async fn expired_response_id_resends_the_conversation() {
     assert!(matches!(rejected, ModelError::Rejected { .. }), "nothing to omit: {rejected:?}");
 }
 
-/// Servers report an expired response with different errors. Each of them must be recognized.
+/// Servers report an expired response id with different errors. Each of these errors must be
+/// recognized.
 #[tokio::test]
 async fn errors_of_expired_response_ids_are_recognized() {
     for (status, error) in [

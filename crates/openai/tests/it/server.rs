@@ -17,22 +17,23 @@ use tokio::{
     time::timeout,
 };
 
-/// An action of the server after it has received a request.
+/// A step of a [`Server`]'s script. The server runs the steps in order after it has read a request.
 pub(crate) enum Step {
     Send(Vec<u8>),
-    /// Sends nothing for the given time.
+    /// Waits for the given time without sending anything.
     Pause(Duration),
-    /// Sends nothing more, but keeps the connection open.
+    /// Stops sending, but keeps the connection open. The steps after this one are skipped.
     Stall,
-    /// Resets the connection, as a crashing process would.
+    /// Resets the connection (TCP RST), like a crashing process.
     Reset,
     /// Sends the bytes repeatedly until the client closes the connection, with the given pause
     /// after each write.
     Drip(&'static [u8], Duration),
-    /// Sends the bytes repeatedly until a write blocks for 0.5 s, at most 64 MiB. Reports the
-    /// number of bytes that were sent.
+    /// Sends the bytes repeatedly until a write blocks for 0.5 s, or until 64 MiB are sent. Reports
+    /// the number of sent bytes through the channel.
     Flood(Vec<u8>, oneshot::Sender<usize>),
-    /// Waits until the client closes the connection, and then notifies the receiver.
+    /// Waits until the client closes the connection, and then sends a notification through the
+    /// channel.
     Closed(oneshot::Sender<()>),
 }
 
@@ -48,7 +49,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server. Each connection runs the next script in `scripts`.
+    /// Starts a server. It runs the first script of `scripts` on the first connection, the second
+    /// script on the second connection, and so on.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         // A large send buffer would hide the amount of data that the client has not read.
@@ -99,8 +101,8 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
         for step in script {
             match step {
                 Step::Send(bytes) => {
-                    // The client may have closed the connection already. The tests notice a missing
-                    // reply themselves.
+                    // The write fails if the client has already closed the connection. The error is
+                    // ignored, because a test without its reply fails anyway.
                     let _ = socket.write_all(&bytes).await;
                 }
                 Step::Pause(time) => tokio::time::sleep(time).await,

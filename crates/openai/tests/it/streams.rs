@@ -139,7 +139,8 @@ async fn calls_without_index_are_separate() {
     assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
 }
 
-/// Behaviour M13: a repeated id and name continue a call, with and without `index`.
+/// Behaviour M13: a piece that repeats the id and the name of a call continues this call, with and
+/// without `index`.
 #[tokio::test]
 async fn repeated_id_does_not_begin_a_call() {
     let pieces = [("a", "{\"x\""), ("a", ":1}"), ("b", "{\"x\":"), ("b", "2}"), ("b", "")];
@@ -222,8 +223,7 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
     }
 }
 
-/// Behaviour M13: a call that a server repeats as a whole is ignored, because it is not a second
-/// call.
+/// Behaviour M13: a call is returned only once if the server repeats the whole call.
 #[tokio::test]
 async fn repeated_call_is_ignored() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":1}"}});
@@ -235,8 +235,8 @@ async fn repeated_call_is_ignored() {
     assert_eq!(calls(&[half("{\"x\""), half(":1}"), half("\n"), whole]).await, [add("a", "{\"x\":1}\n")]);
 }
 
-/// The arguments `{}` are replaced by later arguments, because LiteLLM sends `{}` before the actual
-/// arguments.
+/// Preliminary arguments `{}` are replaced by later arguments, because LiteLLM sends `{}` before
+/// the actual arguments.
 #[tokio::test]
 async fn placeholder_arguments_are_replaced() {
     let begun = |arguments: &str| {
@@ -299,7 +299,8 @@ async fn error_in_a_stream_is_returned() {
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
-/// Servers send errors inside a stream in many forms. Each must end the stream with the same error.
+/// Servers send errors inside a stream in many forms. Each form must end the stream with the same
+/// error.
 #[tokio::test]
 async fn errors_of_each_form_are_parsed() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
@@ -372,9 +373,10 @@ async fn stream_without_a_content_type_is_accepted() {
     assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M15: unread data stays at the server.
+/// Behaviour M15: the client reads from the connection only on demand, so a slow reader stops the
+/// server from sending.
 ///
-/// The bound of 8 MiB includes the socket buffers.
+/// The limit of 8 MiB for the sent data includes the socket buffers.
 #[tokio::test]
 async fn slow_reader_applies_backpressure() {
     let event = format!("data: {}\n\n", delta(json!({"content": "x".repeat(100)})));
@@ -440,8 +442,8 @@ async fn progress_reports_in_a_stream_are_ignored() {
     assert_eq!(reply.message.text(), "Hi");
 }
 
-/// Events in one chunk of bytes are emitted in order: a delta that precedes an error is emitted
-/// first. After the error the stream ends.
+/// Events that arrive in one chunk of bytes are emitted in order. A delta before an error is
+/// emitted first, and the stream ends after the error.
 #[tokio::test]
 async fn events_in_one_chunk_are_emitted_in_order() {
     let text = delta(json!({"content": "Hi"}));

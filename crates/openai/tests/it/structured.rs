@@ -1,4 +1,4 @@
-//! Tests of response schemas: the schema that is sent, and the conversion of the reply.
+//! Tests of the conversion of response schemas for a server, and of the conversion of its replies.
 
 use expect_test::{Expect, expect};
 use futures::TryStreamExt as _;
@@ -58,8 +58,8 @@ async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Exp
     }
 }
 
-/// In strict mode, all properties are required. The model writes null for an omitted property, and
-/// the null is removed from the reply.
+/// In strict mode, all properties are required, so the model writes null in place of an optional
+/// property. The null is removed from the reply.
 #[tokio::test]
 async fn openai_gets_a_strict_schema() {
     check(

@@ -1,5 +1,5 @@
-//! Tests of split surrogate pairs and invalid UTF-8. They may damage one character, but not the
-//! reply.
+//! Tests of split surrogate pairs and invalid UTF-8. A damaged character must not affect the rest
+//! of the reply.
 
 use futures::TryStreamExt as _;
 use haft_core::{
@@ -16,15 +16,15 @@ enum Api {
     Responses,
 }
 
-/// A kind of streamed text: the event for a piece of it, and a function that reads the text from
-/// the reply.
+/// A text field of a streamed reply: the event with a piece of the text, and a function that reads
+/// the whole text from the reply.
 struct Field {
     api: Api,
     event: &'static str,
     read: fn(AssistantMessage) -> Option<String>,
 }
 
-/// All kinds of streamed text. `…` stands for the piece.
+/// All text fields of streamed replies. The character `…` stands for a piece of the text.
 const FIELDS: [Field; 9] = [
     Field {
         api: Api::Chat, event: r#"{"choices":[{"delta":{"content":"…"}}]}"#, read: |it| Some(it.text())

@@ -26,7 +26,8 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
 
 /// Behaviour M5: establishing a connection has a timeout.
 ///
-/// The test connects to a listener with a full backlog, because it accepts no connections.
+/// The test connects to a listener with a full backlog, because the kernel does not complete such a
+/// connection.
 #[tokio::test]
 async fn connecting_times_out() {
     let socket = TcpSocket::new_v4().unwrap();
@@ -68,8 +69,8 @@ async fn endless_keep_alive_times_out() {
     assert_eq!(timed_out(vec![Step::Send(STREAM.into()), drip], short).await, TimeoutPhase::Total);
 }
 
-/// Behaviour M5 and M12: if the server stalls inside a call, the result is a timeout, and the call
-/// is not returned.
+/// Behaviour M5 and M12: if the server stalls inside a call, the request times out, and the call is
+/// not returned.
 #[tokio::test]
 async fn stall_inside_a_call_times_out() {
     let call = json!({"index": 0, "id": "a", "function": {"name": "add", "arguments": "{\"x\":"}});

@@ -34,8 +34,8 @@ fn with_settings() -> ChatRequest {
     ChatRequest { settings: settings(), ..hello().with_tools(tools) }
 }
 
-/// Sends two model requests. Returns, for each HTTP request, `true` if its body contained
-/// `parameter`.
+/// Sends two model requests. Returns one flag per HTTP request, which is `true` if the body
+/// contained `parameter`.
 async fn sends_param(server: &Server, model: &impl ChatModel, parameter: &str) -> Vec<bool> {
     for _ in 0..2 {
         model.chat(&with_settings()).await.unwrap();
@@ -103,8 +103,8 @@ async fn omitted_parameter_is_remembered_only_after_success() {
     }
 }
 
-/// A message with the English word "include" does not mean the parameter `include`, so encrypted
-/// reasoning is still requested.
+/// An error message with the English word "include" does not refer to the parameter `include`, so
+/// encrypted reasoning is still requested.
 #[tokio::test]
 async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     let other = || rejection(json!({"message": "Please include a user message", "param": "input"}));
@@ -217,8 +217,8 @@ async fn assistant_message_follows_tool_results_after_a_rejection() {
 }
 
 /// If an error has a `param`, only this parameter is omitted, because the message may also list
-/// supported parameters. Without a `param`, the listed parameters are omitted in turn, and only the
-/// omission that succeeded is remembered.
+/// supported parameters. Without a `param`, the listed parameters are omitted one after another,
+/// and only the last omission, which succeeded, is remembered.
 #[tokio::test]
 async fn only_the_rejected_parameter_is_omitted() {
     const NAMES: [&str; 4] = ["stop", "seed", "temperature", "top_p"];

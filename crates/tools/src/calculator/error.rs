@@ -24,7 +24,7 @@ pub enum CalculatorError {
         /// The unknown name.
         name: String,
     },
-    /// A `%` is used as a percent sign, not as the remainder operator.
+    /// The expression uses `%` as a percent sign, not as the remainder operator.
     #[error("`%` is the remainder of a division: write 15/100 for 15 percent")]
     Percentage,
     /// A function has the wrong number of arguments.
@@ -42,7 +42,7 @@ pub enum CalculatorError {
         /// The division by zero, as written in the expression.
         part: String,
     },
-    /// The result is not a real number, such as `sqrt(-4)`.
+    /// The result is not a real number, for example `sqrt(-4)`.
     #[error("`{part}` has no real value")]
     NoRealValue {
         /// The operation without a real value, as written in the expression.
@@ -54,7 +54,7 @@ pub enum CalculatorError {
         /// The number or operation that is too large, as written in the expression.
         part: String,
     },
-    /// The expression has more than 1,000 characters, or is nested deeper than 32.
+    /// The expression has more than 1,000 characters, or more than 32 nesting levels.
     #[error(
         "the expression is too long: at most {MAX_EXPRESSION_CHARS} characters, nested at most 32 deep; work it out in parts"
     )]
@@ -62,7 +62,7 @@ pub enum CalculatorError {
 }
 
 impl CalculatorError {
-    /// Converts `error`, an error of the evaluator.
+    /// Converts `error`, an error from `nanoexpr`.
     ///
     /// `expression` is the ASCII form of the model's expression. `position` is the start of the
     /// problem in the original expression, counted in characters from 1.
@@ -76,7 +76,7 @@ impl CalculatorError {
             ErrorKind::TooManyArguments => Self::TooManyArguments,
             ErrorKind::DivisionByZero => Self::DivisionByZero { part },
             ErrorKind::Domain => Self::NoRealValue { part },
-            // The syntax was checked before, so an invalid number is out of range.
+            // The syntax was checked before, so a number is only invalid if it is out of range.
             ErrorKind::Overflow | ErrorKind::InvalidNumber => Self::TooLarge { part },
             ErrorKind::TooDeep | ErrorKind::TooLong => Self::TooLong,
             kind => Self::Syntax { problem: kind.description(), position },

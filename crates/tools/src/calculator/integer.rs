@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use nanoexpr::{ErrorKind, Number};
 
-/// A 128-bit integer. An operation fails if its result is not such an integer. The calculator then
-/// evaluates the expression with fractions.
+/// A 128-bit integer. An operation fails if its result is not a 128-bit integer. The calculator
+/// then evaluates the expression with fractions instead.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Integer(pub(super) i128);
 

@@ -1,5 +1,5 @@
-//! Handling of notation that models use in expressions: symbols such as `×`, and `%` as a percent
-//! sign.
+//! Handling of notation that models use in expressions: typographic symbols such as `×`, and `%` as
+//! a percent sign.
 
 /// Replaces typographic symbols in `expression`, such as `×` and `π`, with ASCII operators and
 /// names.
@@ -40,8 +40,8 @@ pub(super) fn position(expression: &str, offset: usize) -> usize {
 
 /// Returns `true` if a `%` in `plain` is a percent sign and not the remainder operator.
 ///
-/// A `%` is a percent sign if no divisor follows, as in `15%`. It is also one if an operator
-/// follows and there is no space before the `%`, as in `50% + 10`.
+/// A `%` is a percent sign if no divisor follows, as in `15%`. It is also a percent sign if an
+/// operator follows and no space precedes the `%`, as in `50% + 10`.
 pub(super) fn has_percentage(plain: &str) -> bool {
     plain.match_indices('%').any(|(index, sign)| {
         let (before, after) = plain.split_at(index);

@@ -178,8 +178,8 @@ fn functions_take_many_arguments() {
     let call = |count| format!("max({})", vec!["1"; count].join(","));
     check(&call(64), "1", true);
     check_error(&call(65), expect!["too many arguments: a function takes at most 64; work it out in parts"]);
-    // The arguments of each nesting level are on the stack. Deep nesting must not overflow the
-    // stack.
+    // The evaluator stores the arguments of each nesting level on the stack. Deep nesting must not
+    // overflow the stack.
     let nested = "max(1,".repeat(31) + "1" + &")".repeat(31);
     check(&nested, "1", true);
 }

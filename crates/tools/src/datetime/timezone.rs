@@ -15,7 +15,7 @@ const MAX_NAME_CHARS: usize = 64;
 /// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTimezone {
-    /// The requested name. A name with more than 64 characters is cut and ends with `…`.
+    /// The requested name. A name with more than 64 characters is truncated and ends with `…`.
     pub name: String,
     /// The most similar name in the IANA database. `None` if no name is similar enough, or if the
     /// requested name has more than 64 characters.
@@ -47,8 +47,8 @@ pub(super) fn find(name: &str) -> Result<TimeZone, UnknownTimezone> {
 
 fn closest(name: &str, zones: &TimeZoneDatabase) -> Option<String> {
     let wanted = name.trim().replace(' ', "_").to_ascii_lowercase();
-    // Abbreviations without `/` are never suggested, because they are too similar: `PST` and `CEST`
-    // are not misspellings of `EST`.
+    // Abbreviations without `/` are never suggested, because they are too similar to each other:
+    // `PST` and `CEST` are not misspellings of `EST`.
     let cities = zones.available().filter(|zone| zone.as_str().contains('/'));
     let scored = cities.map(|zone| (similarity(&wanted, zone.as_str()), zone));
     let best = scored.filter(|(score, _)| *score >= MIN_SIMILARITY).max_by(|(a, _), (b, _)| a.total_cmp(b));

@@ -1,4 +1,4 @@
-//! Tests of the built-in tools. They are called through the pipeline, as an agent calls them.
+//! Tests of the built-in tools. The tools are called through the pipeline, as in an agent.
 
 use expect_test::expect;
 use haft_core::{Timestamp, ToolContext, call::FailureKind};

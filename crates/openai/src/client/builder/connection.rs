@@ -35,12 +35,15 @@ impl<M> ModelBuilder<M> {
     /// Adds a `tower` layer around each HTTP request, for example to count, log, limit or change
     /// requests. The last added layer is the outermost.
     ///
-    /// - A layer runs once per attempt. Retries and timeouts are applied outside of it.
-    /// - The service returns the response head. The body is read after the layer has returned.
+    /// - Each HTTP request passes through the layer, including retries. The timeouts include the
+    ///   time that the layer takes.
+    /// - The inner service returns the response head. The body is read after the layer has
+    ///   returned.
     /// - The service is cloned for each request. The clones must share their state, like those of
-    ///   `ConcurrencyLimit`. Put `RateLimit` under a `Buffer`.
-    /// - If a layer returns a [`ModelError`](haft_core::model::ModelError), it is returned
-    ///   unchanged. Any other error becomes
+    ///   `ConcurrencyLimit`. Wrap a service without shared state, such as `RateLimit`, in a
+    ///   `Buffer`.
+    /// - A [`ModelError`](haft_core::model::ModelError) from a layer is handled like an error from
+    ///   the server. Any other error, except those from `reqwest`, becomes
     ///   [`ModelError::Failed`](haft_core::model::ModelError::Failed).
     /// - The API key is in a request header that is marked as sensitive.
     ///
@@ -75,9 +78,9 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets an HTTP proxy, such as `http://user:password@localhost:3128`. Default: the environment
-    /// variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`. The credentials are
-    /// redacted in errors.
+    /// Sets an HTTP proxy, such as `http://user:password@localhost:3128`. By default, the
+    /// environment variables `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` apply. The
+    /// credentials are redacted in errors.
     #[must_use]
     pub fn proxy(mut self, url: impl Into<String>) -> Self {
         self.proxy = Some(SecretString::from(url.into()));
@@ -85,7 +88,7 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Builds the client for the API `A`. The function `api` receives the quirks of the server and
-    /// creates the API.
+    /// returns the value of type `A`.
     pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -118,9 +121,9 @@ impl<M> ModelBuilder<M> {
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Determines the server from the builder, or else from the environment, or else from the
-    /// prefix of the model name. The default is OpenAI. A prefix that selects the provider is
-    /// removed from the model name.
+    /// Returns the server that the builder selects, or else `OPENAI_BASE_URL`, or else the prefix
+    /// of the model name. The default is OpenAI. A prefix that selects the provider is removed from
+    /// the model name.
     pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
@@ -147,7 +150,7 @@ impl<M> ModelBuilder<M> {
         };
         let mut url = read_base_url(base_url)?;
         let provider = self.provider.or_else(|| Provider::of_url(&url));
-        // Azure's portal and `AZURE_OPENAI_ENDPOINT` give the URL without a path, so the path of
+        // The URL from Azure's portal and in `AZURE_OPENAI_ENDPOINT` has no path, so the path of
         // the API is added here.
         if provider == Some(Provider::Azure) && url.path() == "/" {
             url.set_path("/openai/v1");
@@ -160,8 +163,9 @@ impl<M> ModelBuilder<M> {
         Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// Returns the API key from the builder, or else the key of `provider` from the environment, or
-    /// else `OPENAI_API_KEY` if the builder names no provider. `None` if there is no key.
+    /// Returns the API key from the builder, or else the key of `provider` from the environment.
+    /// The last choice is `OPENAI_API_KEY`, unless the builder or the prefix of the model name
+    /// selects a provider. `None` if there is no key.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));

@@ -26,8 +26,8 @@ impl Environment {
         }
     }
 
-    /// Returns the API key of `provider`, or `OPENAI_API_KEY` if the provider is unknown. `None` if
-    /// the variable is not set.
+    /// Returns the API key of `provider`, or `OPENAI_API_KEY` if `provider` is `None`. Returns
+    /// `None` if the environment variable is not set.
     pub(super) fn key(&self, provider: Option<Provider>) -> Option<&SecretString> {
         let provider = provider.unwrap_or(Provider::OpenAi);
         self.keys.iter().find(|(owner, _)| *owner == provider).map(|(_, key)| key)

@@ -104,7 +104,7 @@ fn other_server_in_the_environment_needs_no_key() {
     assert_eq!(headers(&endpoint).len(), 1, "content-type");
 }
 
-/// Asserts that `builder` determines the model name, URL, provider and API key in `expect`.
+/// Asserts that `builder` selects the model name, URL, provider and API key in `expect`.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
     let target = builder.target().unwrap();
@@ -136,8 +136,8 @@ fn model_prefix_selects_the_provider() {
         from_variables("LlamaCpp/qwen", &keys),
         expect![[r#"qwen at http://localhost:8080/v1 (llama.cpp), """#]],
     );
-    // `meta-llama` is a vendor of models, not a provider. A prefix is a part of the model name only
-    // if `OPENAI_BASE_URL` is set.
+    // `meta-llama` is not a provider, so the name is rejected. With `OPENAI_BASE_URL`, a prefix is
+    // a part of the model name.
     let error = from_variables("meta-llama/x", &keys).build().unwrap_err().to_string();
     assert!(error.starts_with(r#"unknown provider "meta-llama": known are openai, azure,"#), "{error}");
     assert!(error.ends_with("; set OPENAI_BASE_URL for another server"), "{error}");

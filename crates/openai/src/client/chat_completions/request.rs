@@ -67,8 +67,8 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// The fields of a request that concern tools. They are omitted from a request without tools,
-/// because servers reject them there.
+/// The fields of a request that concern tools. All of them are omitted from a request without
+/// tools, because servers reject such fields without `tools`.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: ToolsField,
@@ -82,7 +82,8 @@ struct ToolFields<'a> {
 #[serde(untagged)]
 enum ToolsField {
     All(Arc<EncodedTools>),
-    /// Only the required tool, for servers that do not support a tool name in `tool_choice`.
+    /// Only the tool that the model must call, for servers that do not support a tool name in
+    /// `tool_choice`.
     Only(Vec<Value>),
 }
 

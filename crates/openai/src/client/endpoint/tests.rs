@@ -29,7 +29,7 @@ fn header_value_is_redacted() {
     assert_eq!(redact("Bearer of bad news"), "Bearer of bad news");
 }
 
-/// An excerpt of a response may end inside a secret. The part of the secret must be redacted, too.
+/// An excerpt of a response may end inside a secret. This partial secret must be redacted, too.
 #[test]
 fn truncated_secret_is_redacted() {
     let key = [("authorization", "Bearer sk-secret-1")];

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::Input;
 use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
-/// The fingerprint of a message, and the stored response that it came from, if any.
+/// The fingerprint of a message, and the stored response that the message came from, if any.
 pub(super) struct MessageDigest {
     /// The hash of the encoded items of the message.
     hash: u64,
@@ -27,7 +27,7 @@ struct StoredResponse {
 }
 
 impl Input {
-    /// Returns the fingerprint of all messages in this input.
+    /// Returns the common fingerprint of all messages in this input.
     pub(crate) fn digest(&self) -> String {
         let mut digests = Digests::default();
         self.0.iter().for_each(|message| digests.add(&message.digest));
@@ -35,7 +35,7 @@ impl Input {
     }
 
     /// Returns the id of the last stored response that still matches the conversation, and the
-    /// messages after it. `None` if no response matches, or if no messages follow it.
+    /// messages after that response. `None` if no response matches, or if no messages follow it.
     ///
     /// A response does not match if the messages that precede it were shortened, summarised or
     /// changed after it was stored.
@@ -80,8 +80,9 @@ impl MessageDigest {
 }
 
 impl StoredResponse {
-    /// Returns the stored response that `reply` came from, if any. Returns `None` if the calls in
-    /// `reply` were changed, because the server requires results for the original calls.
+    /// Returns the stored response that `reply` came from. Returns `None` if there is no such
+    /// response. Also returns `None` if the calls in `reply` were changed, because the server
+    /// requires results for the original calls.
     fn of(reply: &AssistantMessage, encoding: &EncodingOptions) -> Option<Self> {
         let stored = encoding.origin.own_data(reply, ITEMS_ADAPTER)?.get("stored")?;
         let text = |key| stored.get(key)?.as_str().map(str::to_owned);

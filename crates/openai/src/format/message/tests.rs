@@ -43,8 +43,8 @@ fn check_echo(arguments: &str, expect: Expect) {
     assert_eq!(wire["content"], json!(null));
 }
 
-/// Behaviour T1: malformed arguments of an earlier call are wrapped in an object. Servers parse
-/// them, and would otherwise reject every later request.
+/// Behaviour T1: malformed arguments of an earlier call are wrapped in an object. Servers parse the
+/// arguments, and would otherwise reject every later request.
 #[test]
 fn malformed_arguments_are_wrapped_in_an_object() {
     check_echo(r#"{"x": 1}"#, expect![[r#"{"x": 1}"#]]);

@@ -53,8 +53,8 @@ impl ResponsesAccumulator {
         }
     }
 
-    /// Handles an event with a `response` object. In the first events, the object contains the id
-    /// and the model. In the last event, it contains the status and the usage.
+    /// Handles an event with a `response` object. In the first events, this object contains the id
+    /// and the model. In the last event, it also contains the items, the status and the usage.
     fn add_response(&mut self, kind: &str, event: Event, sink: &mut EventSink<'_>) -> Result<(), ModelError> {
         if kind.is_empty() && event.is_error_event() {
             return Err(ApiError::in_band(&event.into_error()));
@@ -98,7 +98,7 @@ impl ResponsesAccumulator {
         )
     }
 
-    /// Returns the position of the event's item. Adds the item if it is new.
+    /// Returns the position of the item to which `event` belongs. Adds a new item if there is none.
     fn place_of(&mut self, event: &Event, kind: ItemKind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
