@@ -51,7 +51,8 @@ use crate::{
 };
 
 /// Encodes a tool for the Messages API. Alternatives such as `anyOf` at the root of the input
-/// schema are merged, because the API rejects them. Any other schema is sent unchanged.
+/// schema are merged, because the API rejects them. A schema without alternatives at the root is
+/// sent unchanged.
 pub fn tool(definition: &ToolDefinition) -> Value {
     let schema = provider_schema(definition, SchemaTarget::OpenAi).value;
     with_description(definition, json!({"name": definition.name(), "input_schema": schema}))

@@ -49,7 +49,7 @@ impl ApiError {
     fn of_value(body: &Value) -> Option<Self> {
         // Gemini wraps the error in a list with one element.
         let body = body.get(0).unwrap_or(body);
-        // Cloudflare sends a list `errors`, MiniMax an object `base_resp`.
+        // Cloudflare sends a list `errors`, and MiniMax sends an object `base_resp`.
         let places = ["/error", "/errors/0", "/base_resp"];
         let error = places.iter().find_map(|place| body.pointer(place).filter(|error| !error.is_null()));
         let error = error.unwrap_or(body);
@@ -87,8 +87,8 @@ impl ApiError {
         self.is_retryable = is_retryable.or(self.is_retryable);
     }
 
-    /// Adds the requested URL to the message of a 404 error, because a wrong base URL is its usual
-    /// cause.
+    /// Adds the requested URL to the message of a 404 error, because the usual cause is a wrong
+    /// base URL.
     #[cfg(feature = "client")]
     pub(crate) fn add_url(&mut self, url: &str) {
         let is_usual = ["/v1/chat/completions", "/v1/responses"].iter().any(|path| url.ends_with(path));
@@ -181,7 +181,8 @@ impl ApiError {
     }
 
     /// Returns `true` if the request exceeds the context length of the model. OpenAI and llama.cpp
-    /// send an error code for this. Most other servers only send a sentence in the message.
+    /// send an error code in this case. Most other servers only describe the problem in the
+    /// message.
     fn is_about_length(&self) -> bool {
         const WORDS: [&str; 5] = [
             "context_length_exceeded",
@@ -244,7 +245,8 @@ fn status_of(word: &str) -> Option<u16> {
     }
 }
 
-/// Returns the field `key` of `error` as text. `None` unless it is a non-empty string or a number.
+/// Returns the field `key` of `error` as text. `None` if the field is neither a non-empty string
+/// nor a number.
 fn string_or_number(error: &Value, key: &str) -> Option<String> {
     match error.get(key)? {
         Value::String(word) => Some(word.clone()).filter(|word| !word.is_empty()),

@@ -76,7 +76,7 @@ pub fn assistant_message(message: &Value) -> Result<AssistantMessage, ModelError
 ///
 /// # Errors
 ///
-/// The same as for [`assistant_message`].
+/// Returns the same errors as [`assistant_message`].
 pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
     assistant_message(message).map(|message| message.tool_calls)
 }

@@ -41,7 +41,7 @@ pub struct ThinkTagParser {
     buffer: String,
 }
 
-/// The reasoning and the text that became available with one [`push`](ThinkTagParser::push).
+/// The newly available reasoning and text from one [`push`](ThinkTagParser::push).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThinkSplit {
     /// The new text between the tags.
@@ -72,8 +72,7 @@ impl ThinkTagParser {
         self.state = State::Text;
     }
 
-    /// Adds `piece`, the next piece of the text. Returns the reasoning and the text that became
-    /// available.
+    /// Adds `piece`, the next piece of the text. Returns the newly available reasoning and text.
     pub fn push(&mut self, piece: String) -> ThinkSplit {
         let mut split = ThinkSplit::default();
         if self.state == State::Text {

@@ -13,8 +13,8 @@ pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
     delay_in_details(error).or_else(|| delay_in_headers(error)).or_else(|| delay_in_message(message))
 }
 
-/// Returns `true` if `error` reports that Google's quota per day is exhausted, so that a retry
-/// within seconds cannot succeed.
+/// Returns `true` if `error` reports that Google's daily quota is exhausted. A retry within seconds
+/// cannot succeed in this case.
 pub(super) fn is_daily(error: &Value) -> bool {
     let violations = details(error).filter_map(|detail| detail.get("violations")?.as_array()).flatten();
     let mut quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());

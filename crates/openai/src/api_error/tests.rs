@@ -41,8 +41,8 @@ fn transient_statuses() {
     }
 }
 
-/// Statuses 401 and 429 are never treated as a context length error, even if the message mentions
-/// the context.
+/// An error with status 401 or 429 does not become a context length error because of a message that
+/// mentions the context.
 #[test]
 fn status_takes_precedence_over_the_message() {
     let body = "the context window is full";

@@ -97,8 +97,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the provider or server program. It determines the quirks of the requests, and the base
-    /// URL unless [`base_url`](Self::base_url) is set.
+    /// Sets the provider or server program. The provider determines the quirks of the requests, and
+    /// also the base URL unless [`base_url`](Self::base_url) is set.
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
@@ -113,8 +113,8 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Sets the API key. It is sent as a bearer token. For Azure it is sent in the header
-    /// `api-key`, unless it is an Entra token. Many local servers require no key.
+    /// Sets the API key, which is sent as a bearer token. For Azure, a key is sent in the header
+    /// `api-key`, and an Entra token is sent as a bearer token. Many local servers require no key.
     #[must_use]
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.api_key = Some(SecretString::from(api_key.into()));
@@ -162,7 +162,7 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Enables or disables images, regardless of the profile. If images are disabled, each image is
-    /// replaced by its type and size, and a warning is logged the first time.
+    /// replaced by a text with its type and size. A warning is logged for the first image.
     #[must_use]
     pub fn images(mut self, enabled: bool) -> Self {
         self.images = Some(enabled);
@@ -173,8 +173,8 @@ impl<M> ModelBuilder<M> {
     /// is `true`, `max_tokens` if it is `false`. Newer OpenAI models require
     /// `max_completion_tokens`.
     ///
-    /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects `max_tokens`, later
-    /// requests use `max_completion_tokens`.
+    /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects one of the two names,
+    /// this and later requests use the other name.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.max_completion_tokens = Some(enabled);
@@ -201,7 +201,7 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Adds a field to the body of each request. `build` returns an [error](BuildError::OwnField)
-    /// for a field that haft sends itself, because it would be duplicated.
+    /// for a field that haft sends itself, because the field would appear twice.
     #[must_use]
     pub fn extra_body(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra_body.insert(name.into(), value.into());
@@ -218,7 +218,7 @@ impl<M> ModelBuilder<M> {
     /// original schema. A tool with an incompatible schema is sent without `strict`, and a warning
     /// is logged: see [`strict_tools`](crate::strict_tools). Under `strict`, the model writes
     /// `null` in place of an omitted argument. The pipeline removes the `null`, except under
-    /// [`RepairPolicy::Strict`]. Use a different target with that policy.
+    /// [`RepairPolicy::Strict`]. Do not use `OpenAiStrict` with that policy.
     ///
     /// Response schemas are converted for `OpenAiStrict` and `Gemini`, and sent unchanged
     /// otherwise. If the server requires an object at the root, any other schema is wrapped in an

@@ -129,8 +129,8 @@ impl fmt::Debug for ChatCompletions {
 /// The [`Api`] implementation for Chat Completions.
 struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
-    /// Set if the token limit is sent as `max_completion_tokens` at first, and not as `max_tokens`.
-    /// If the server rejects one name, later requests use the other.
+    /// Set if the first request sends the token limit as `max_completion_tokens` instead of
+    /// `max_tokens`. If the server rejects one name, later requests use the other name.
     newer_limit: bool,
     /// Set if a leading `<think>` block stays in the text of a reply.
     keeps_think_tags: bool,
@@ -147,8 +147,8 @@ struct Variant {
     newer_limit: bool,
 }
 
-/// The parameters that are omitted from later requests if the server rejects them, with their names
-/// in the API.
+/// The optional parameters, with their names in the API. If the server rejects a parameter, later
+/// requests omit it.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 7] = [
     ("stream_options", OptionalParam::StreamOptions),
     ("stop", OptionalParam::Stop),

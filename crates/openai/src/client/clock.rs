@@ -81,7 +81,7 @@ impl Timeouts {
 pub(super) struct Clock {
     timeouts: Timeouts,
     started: Instant,
-    /// The start of the current HTTP request. The first-byte timeout is measured from here.
+    /// The start of the current HTTP request. The first-byte timeout is measured from this time.
     attempt_started: Instant,
 }
 

@@ -19,8 +19,8 @@ pub(super) struct Endpoint {
     secrets: Secrets,
 }
 
-/// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so the
-/// copied URL of an endpoint works, too.
+/// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so that
+/// the copied URL of an endpoint is accepted, too.
 pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
@@ -37,7 +37,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// Replaces the credentials and the query in `text` for error messages. The text may be an invalid
+/// Replaces the credentials and the query in `text` for error messages. `text` may be an invalid
 /// URL.
 fn without_secrets(text: &str) -> String {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("[secret]@{rest}"));

@@ -26,7 +26,7 @@ const MAX_DRAIN_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The first bytes that identify an event stream.
+/// The beginnings that identify a body as an event stream: a comment, or a field of an event.
 const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
 /// An HTTP response whose body is read on demand.

@@ -32,7 +32,7 @@ pub(super) const REASONING_FIELD: &str = "reasoning_content";
 pub enum Provider {
     /// OpenAI.
     OpenAi,
-    /// Azure OpenAI. It has no default base URL, because each resource has its own.
+    /// Azure OpenAI. There is no default base URL, because each Azure resource has its own URL.
     Azure,
     /// Google's OpenAI-compatible endpoint for Gemini.
     Gemini,

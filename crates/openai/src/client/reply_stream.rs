@@ -120,7 +120,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         }
     }
 
-    /// Handles the end of the connection. Returns an error if the server sent no finish reason.
+    /// Handles the end of the connection. Returns an error if the server sent neither a finish
+    /// reason nor `[DONE]`.
     fn handle_close(&mut self) -> Result<(), ModelError> {
         let last = self.parser.last_event().unwrap_or_default();
         if is_done(last.data) {

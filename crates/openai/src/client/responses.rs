@@ -180,8 +180,8 @@ struct Variant {
     omitted: OptionalParams,
 }
 
-/// The parameters that are omitted from later requests if the server rejects them, with their names
-/// in the API.
+/// The optional parameters, with their names in the API. If the server rejects a parameter, later
+/// requests omit it.
 const OPTIONAL_PARAMS: [(&str, OptionalParam); 4] = [
     ("include", OptionalParam::Encrypted),
     ("temperature", OptionalParam::Temperature),

@@ -120,8 +120,7 @@ struct Unwrapper {
 }
 
 impl Unwrapper {
-    /// Adds `text`, the next piece of the reply. Returns the text of the value that became
-    /// available.
+    /// Adds `text`, the next piece of the reply. Returns the newly available text of the value.
     fn push(&mut self, text: &str) -> String {
         if self.is_unwrapped {
             return text.to_owned();
@@ -152,9 +151,9 @@ impl Unwrapper {
         String::new()
     }
 
-    /// Adds `text`, a piece after the prefix `{"value":`. Returns the text of the value that became
-    /// available. A final brace, which may close the wrapper object, is held back, with the
-    /// whitespace around it.
+    /// Adds `text`, a piece after the prefix `{"value":`. Returns the newly available text of the
+    /// value. A final brace, which may close the wrapper object, is held back, with the whitespace
+    /// around it.
     fn push_inside(&mut self, text: &str) -> String {
         let mut all = mem::take(&mut self.held);
         all.push_str(text);

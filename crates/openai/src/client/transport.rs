@@ -110,8 +110,8 @@ impl Transport {
         }
     }
 
-    /// Converts `reply`, an unsuccessful response, to an error. Reads the beginning of its body,
-    /// unless it is a redirect or is compressed.
+    /// Converts `reply`, an unsuccessful response, to an error. Reads the beginning of the body,
+    /// unless the response is a redirect or compressed.
     async fn read_rejection(&self, mut reply: HttpReply) -> ApiRejection {
         let status = reply.status().as_u16();
         let retry_after = retry_after(reply.headers());

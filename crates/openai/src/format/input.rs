@@ -33,8 +33,7 @@ pub(crate) struct Input(Vec<Arc<CachedItems>>);
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// The fingerprint of the message, by which a conversation that the server has stored is
-    /// recognized.
+    /// The fingerprint of the message, used to recognize conversations that the server has stored.
     #[cfg(feature = "client")]
     digest: MessageDigest,
 }

@@ -22,8 +22,8 @@ use crate::reply::CHAT_ADAPTER;
 /// Encodes `message` for the Chat Completions API.
 ///
 /// Images, audio and PDF documents in a user message are sent as data. Other content is sent as
-/// text or as a short description. A tool result is sent as text, because the API accepts nothing
-/// else there. Use [`messages`] to send the media of tool results, too.
+/// text or as a short description. A tool result is sent as text, because the API accepts no other
+/// content in a tool message. Use [`messages`] to send the media of tool results, too.
 ///
 /// # Examples
 ///

@@ -51,8 +51,8 @@ impl ResponseSchema {
         Arc::clone(cached.entry(profile).or_insert_with(|| Arc::new(Self::new(schema, name, profile))))
     }
 
-    /// Returns `true` if the server enforces the schema. The model then writes null for omitted
-    /// properties.
+    /// Returns `true` if the server enforces the schema. The model then writes null instead of
+    /// omitting a property.
     pub(crate) fn is_strict(&self) -> bool {
         self.strict.is_some()
     }

@@ -103,7 +103,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds `call`, a piece of a tool call. If `whole` is set, the piece is a complete call.
+    /// Adds `call`, a piece of a tool call. If `whole` is `true`, the piece is a complete call.
     pub(super) fn add_call(
         &mut self,
         call: WireCall,
@@ -135,8 +135,8 @@ impl Accumulator {
         self.finish_state.is_over()
     }
 
-    /// Returns `true` if the reply is finished and has an answer. If it has only reasoning so far,
-    /// the answer may still follow the finish reason.
+    /// Returns `true` if the reply is finished and has an answer. If the reply has only reasoning
+    /// so far, the answer may still follow the finish reason.
     #[cfg(feature = "client")]
     pub(crate) fn is_answered(&self) -> bool {
         let has_answer = !self.text.is_empty() || !self.refusal.is_empty() || !self.calls.is_empty();
@@ -156,7 +156,7 @@ impl Accumulator {
 
     /// Returns the complete reply.
     ///
-    /// A reply that ends inside a call is an error, except after a regular finish reason. After a
+    /// A reply that ends inside a call is an error, unless the finish reason is regular. With a
     /// regular finish reason, the model itself wrote malformed arguments, and validation reports
     /// them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {

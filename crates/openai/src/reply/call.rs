@@ -288,7 +288,7 @@ impl Call {
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
-            // Earlier arguments that were not emitted yet are emitted before the new ones.
+            // The first delta also contains earlier arguments that were not emitted yet.
             let is_all = self.arguments.len() == piece.arguments.len();
             let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
             self.is_held = is_first && arguments == "{}";

@@ -26,8 +26,8 @@ pub(super) enum FinishKind {
 
 /// Known finish reasons, compared without regard to case.
 const REASONS: &[(&[&str], FinishKind)] = &[
-    // Finish reasons of OpenAI. The next list is from Anthropic, Cohere, Hugging Face and Together,
-    // through gateways.
+    // The first list is from OpenAI. The second list is from Anthropic, Cohere, Hugging Face and
+    // Together, through gateways.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
     (
         &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],
@@ -36,7 +36,7 @@ const REASONS: &[(&[&str], FinishKind)] = &[
     // Finish reasons of both APIs of OpenAI, and of Anthropic, Gemini and Mistral.
     (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
     (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
-    // Finish reasons of OpenAI, Zhipu, Bedrock and Anthropic. The next list is from Gemini.
+    // The first list is from OpenAI, Zhipu, Bedrock and Anthropic. The second list is from Gemini.
     (
         &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
         FinishKind::Filter,
@@ -61,7 +61,7 @@ impl FinishKind {
 
 impl FinishState {
     /// Stores `reason`, the finish reason of a chunk. An empty reason does not end the reply,
-    /// because Ollama and SGLang send one with each chunk.
+    /// because Ollama and SGLang send an empty reason with each chunk.
     pub(super) fn set_reason(&mut self, reason: String) {
         let is_filled = !reason.is_empty();
         self.is_over |= is_filled;

@@ -44,8 +44,8 @@ struct OutputDetails {
 }
 
 impl WireUsage {
-    /// Converts the token counts. Returns `None` if a count is not a natural number. An invalid
-    /// `total_tokens` is ignored.
+    /// Converts the token counts. Returns `None` if a count is not a non-negative integer. An
+    /// invalid `total_tokens` is ignored.
     pub(super) fn into_usage(mut self) -> Option<Usage> {
         let input = self
             .prompt_tokens_details
@@ -93,7 +93,7 @@ pub(crate) fn merge_usage(before: Option<Usage>, now: Option<Usage>) -> Option<U
 }
 
 /// Returns the first count in `fields` that is present, or 0 if there is none. `None` if this count
-/// is not a natural number.
+/// is not a non-negative integer.
 fn first_count(fields: &[&LenientString]) -> Option<u64> {
     match fields.iter().find(|field| ***field != LenientString::Absent) {
         Some(number) => number.to_number()?.try_into().ok(),

@@ -107,8 +107,8 @@ async fn reasons_for_limits_and_filters_are_recognized() {
     }
 }
 
-/// Behaviour M11: an empty finish reason does not end a stream, because Ollama and SGLang send one
-/// with each chunk.
+/// Behaviour M11: an empty finish reason does not end a stream, because Ollama and SGLang send an
+/// empty reason with each chunk.
 #[tokio::test]
 async fn empty_reason_does_not_end_a_stream() {
     let unended = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": ""}]});

@@ -245,8 +245,8 @@ async fn type_of_the_last_event_overrides_its_status() {
     assert_eq!(last(&events).await.unwrap(), whole(&sample_response()).await.unwrap());
 }
 
-/// The provider data contains the lengths of the original texts. If they no longer match the
-/// message, no text may be lost.
+/// The provider data contains the lengths of the original texts. If these lengths no longer match
+/// the message, no text may be lost.
 #[test]
 fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});

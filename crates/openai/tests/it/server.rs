@@ -130,7 +130,8 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
             }
         }
     }
-    // Refuses further connections. Stalled connections stay open until the server is dropped.
+    // Dropping the listener refuses further connections. Stalled connections stay open until the
+    // server is dropped.
     drop(listener);
     std::future::pending::<()>().await;
     drop(open);

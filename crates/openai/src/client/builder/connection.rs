@@ -70,8 +70,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Sets the HTTP client. Its settings for connections, redirects and proxies replace those of
-    /// this builder. Disable redirects in the client, because they may send the API key to another
-    /// host.
+    /// this builder. Disable redirects in the client, because a redirect may send the API key to
+    /// another host.
     #[must_use]
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http_client = Some(client);

@@ -5,7 +5,8 @@ use tokio::time::{Instant, advance};
 
 use super::{Clock, Timeouts};
 
-/// The response head and the first byte of the body share one timeout. Each attempt restarts it.
+/// The response head and the first byte of the body share one timeout. Each attempt restarts this
+/// timeout.
 #[tokio::test(start_paused = true)]
 async fn first_byte_timeout_counts_from_the_attempt() {
     let limit = Duration::from_secs(8);

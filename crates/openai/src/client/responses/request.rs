@@ -63,7 +63,8 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
 }
 
-/// The fields of a request that concern tools. They are omitted from a request without tools.
+/// The fields of a request that concern tools. All of them are omitted from a request without
+/// tools.
 #[derive(Serialize)]
 struct ToolFields<'a> {
     tools: Arc<EncodedTools>,
