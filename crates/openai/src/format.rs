@@ -50,8 +50,8 @@ pub(crate) struct EncodingOptions {
     /// Set if the server stores reasoning. It then accepts a reasoning item without content as a
     /// reference to the stored reasoning.
     pub(crate) stores_reasoning: bool,
-    /// Set if a fixed thought signature is added to calls without one, because Gemini 3 rejects
-    /// calls without a signature.
+    /// Set if a fixed thought signature is added to the first call of a reply if it has no
+    /// signature, because Gemini 3 rejects the call otherwise.
     pub(crate) signatures: bool,
     /// The format of tool call ids that the server accepts.
     pub(crate) call_ids: CallIds,
@@ -67,7 +67,7 @@ pub(crate) struct EncodingOptions {
 pub(crate) struct WarnOnce(Arc<AtomicBool>);
 
 impl WarnOnce {
-    /// Returns `true` for the first caller and `false` for all later ones.
+    /// Returns `true` on the first call and `false` on all later calls.
     fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }

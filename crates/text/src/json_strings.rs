@@ -21,7 +21,7 @@ impl StringTracker {
     /// Processes the next character. Returns `true` if the character belongs to a string literal,
     /// including its quotes.
     ///
-    /// If no string is open, a `"` opens one.
+    /// If no string is open, the character `"` opens a string.
     pub fn push(&mut self, written: char) -> bool {
         self.push_inside(written) || {
             let is_quote = written == '"';

@@ -3,7 +3,7 @@
 //! Expressions are evaluated by `nanoexpr`, because it is safe for input from a model:
 //!
 //! - Its time, memory and stack are bounded.
-//! - It computes with exact fractions, and with 18 decimal digits if these overflow.
+//! - It computes with exact fractions, and with 18 decimal digits if a fraction overflows.
 //! - Its errors contain the position of the problem.
 //!
 //! Alternatives that were rejected: `fend-core` overflows the stack on 20 nested `sqrt`, `exmex`

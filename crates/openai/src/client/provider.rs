@@ -328,7 +328,8 @@ impl Provider {
         self.preset()?.key_variable
     }
 
-    /// Returns the `gen_ai.provider.name` from OpenTelemetry's semantic conventions.
+    /// Returns the value of the attribute `gen_ai.provider.name` in OpenTelemetry's semantic
+    /// conventions.
     pub(super) fn traced_name(self) -> &'static str {
         match self {
             Self::Azure => "azure.ai.openai",

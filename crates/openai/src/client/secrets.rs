@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 /// servers, are not redacted, because they occur inside other words.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// The values to redact from errors, longest first.
+/// The values to redact from errors, longest first, because a value may contain a shorter value.
 pub(crate) struct Secrets(Vec<SecretString>);
 
 impl Secrets {

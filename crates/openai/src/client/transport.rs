@@ -27,7 +27,7 @@ use super::{
 };
 use crate::api_error::{ApiError, duration_from_secs};
 
-/// The HTTP service that the layers of a user wrap. It sends an HTTP request and returns the
+/// The HTTP service that a layer of the user wraps. It sends an HTTP request and returns the
 /// response head.
 pub type HttpService = BoxCloneService<Request, Response, BoxError>;
 

@@ -41,7 +41,7 @@ pub(super) struct File {
     file_data: String,
 }
 
-/// An image, audio or PDF document, before it is encoded for one of the APIs.
+/// An image, an audio clip or a PDF document, before it is encoded for one of the APIs.
 pub(super) enum Medium<'a> {
     Image { data: &'a BinaryData, media_type: &'a str },
     Audio { data: &'a BinaryData, format: &'a str },

@@ -88,8 +88,8 @@ async fn request_goes_to_the_path_of_its_api() {
     }
 }
 
-/// Behaviour M1, M2, M4 and M10: transient errors are retried, regardless of the body and of
-/// streaming.
+/// Behaviour M1, M2, M4 and M10: transient errors are retried with any response body, with and
+/// without streaming.
 #[tokio::test]
 async fn transient_errors_are_retried() {
     let empty = json!({"choices": [], "output": [], "status": "completed"});
@@ -209,8 +209,8 @@ async fn stream_finishes_without_done_or_eof() {
     }
 }
 
-/// Behaviour M15 and M16: a slow reader stops the server from sending, and dropping a stream closes
-/// its connection.
+/// Behaviour M15 and M16: a slow reader applies back-pressure to the server, and dropping a stream
+/// closes its connection.
 #[tokio::test]
 async fn slow_reader_applies_backpressure_and_drop_closes_connection() {
     for api in both_apis() {

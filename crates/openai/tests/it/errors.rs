@@ -19,7 +19,7 @@ async fn rejected_with(status: &str, body: &str) -> (ModelError, usize) {
 
 /// Behaviour M1: a retry waits at least as long as `Retry-After` requires.
 ///
-/// `client/retry/tests.rs` tests the retry policy in paused time.
+/// `client/retry/tests.rs` tests the retry policy with paused time.
 #[tokio::test]
 async fn rate_limited_request_is_retried_after_retry_after() {
     let busy = reply("429 Too Many Requests", "retry-after: 0.2\r\n", r#"{"error":{"message":"slow down"}}"#);
@@ -41,8 +41,8 @@ async fn retry_after_is_read_for_every_status() {
     }
 }
 
-/// The retry delay is read from a field (Gemini) or from the message (OpenAI). An error inside a
-/// stream has no headers, so the body is the only source of the delay.
+/// The retry delay is read from a field of the body (Gemini) or from the error message (OpenAI). An
+/// error inside a stream has no headers, so the body is the only source of the delay.
 #[tokio::test]
 async fn retry_delay_is_read_from_the_body() {
     let info = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37.024s"});

@@ -37,7 +37,7 @@ fn tool_is_encoded_for_chat_completions() {
     );
 }
 
-/// Behaviour A7: an empty `properties` is added to a schema that has none.
+/// Behaviour A7: an empty `properties` is added to a schema without this keyword.
 #[test]
 fn tool_without_arguments_has_empty_properties() {
     check(

@@ -1,5 +1,5 @@
-//! Tests of the Anthropic, Gemini and Responses formats: tools and results are encoded, calls are
-//! decoded.
+//! Tests of the Anthropic, Gemini and Responses formats: tools and results are encoded, and calls
+//! are decoded.
 
 use expect_test::expect;
 use haft_core::{
@@ -147,8 +147,8 @@ fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, rep
     }
 }
 
-/// A whole reply in place of its message is an error. Without this check, it would decode as a
-/// message without calls.
+/// A whole reply in place of its message is an error. Without this check, a whole reply would be
+/// decoded as a message without calls.
 #[test]
 fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});

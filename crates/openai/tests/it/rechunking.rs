@@ -65,7 +65,7 @@ fn items() -> String {
     events.collect()
 }
 
-/// The expected events of the two recorded streams, from a stream that arrives in one piece.
+/// The expected events of each recorded stream, which are the events of the undivided stream.
 static WHOLE: [OnceLock<Vec<ChatEvent>>; 2] = [OnceLock::new(), OnceLock::new()];
 
 proptest! {

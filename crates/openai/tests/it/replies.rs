@@ -176,8 +176,8 @@ async fn transcript_of_audio_is_text() {
     }
 }
 
-/// Gateways to Anthropic send the text and each call of a reply as separate choices. They are
-/// merged into one reply.
+/// Gateways to Anthropic send the text and each call of a reply as separate choices. These choices
+/// are merged into one reply.
 #[tokio::test]
 async fn calls_in_separate_choices_are_merged() {
     let call =
@@ -209,7 +209,7 @@ async fn calls_in_separate_choices_are_merged() {
     }
 }
 
-/// Behaviour M8: a call that a token limit truncated is not returned, so it never runs.
+/// Behaviour M8: a call truncated by a token limit is not returned, so it never runs.
 #[tokio::test]
 async fn call_at_the_token_limit_is_truncated() {
     let mut body = call_completion(json!("{\"x\": 1, \"y"));
@@ -220,7 +220,7 @@ async fn call_at_the_token_limit_is_truncated() {
     assert_eq!(partial.tool_calls[0].arguments, "{\"x\": 1, \"y");
 }
 
-/// Behaviour M8: text that a token limit truncated is returned, with the finish reason `Length`.
+/// Behaviour M8: text truncated by a token limit is returned, with the finish reason `Length`.
 #[tokio::test]
 async fn text_at_the_token_limit_is_a_reply() {
     let reply = receive(&completion(json!({"content": "Once upon"}), json!("length"))).await.unwrap();

@@ -206,7 +206,7 @@ async fn all_settings_are_sent() {
 }
 
 /// `tool_choice` and `parallel_tool_calls` are omitted from a request without tools, because
-/// servers reject them there.
+/// servers reject both fields without `tools`.
 #[tokio::test]
 async fn tool_fields_are_omitted_without_tools() {
     let request = ChatRequest {

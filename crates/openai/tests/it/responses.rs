@@ -483,7 +483,7 @@ async fn items_keep_their_order() {
 }
 
 /// OpenAI rejects `include: ["reasoning.encrypted_content"]` for models without reasoning. Later
-/// requests omit it.
+/// requests omit this value.
 #[tokio::test]
 async fn rejected_encrypted_reasoning_is_not_requested_again() {
     let rejection = json!({"error": {"message": "Encrypted content is not supported with this model."}});

@@ -64,7 +64,7 @@ impl Server {
         Self { base_url, requests, task }
     }
 
-    /// Starts a server that sends the next reply in `replies` on each connection.
+    /// Starts a server that sends one reply per connection, in the order of `replies`.
     pub(crate) async fn replying(replies: impl IntoIterator<Item = Vec<u8>>) -> Self {
         Self::start(replies.into_iter().map(|reply| vec![Step::Send(reply)])).await
     }

@@ -108,7 +108,8 @@ async fn generated_id_is_stable() {
     assert_eq!(&reply.message.tool_calls[0].id, id);
 }
 
-/// Behaviour M10: a stream that contains only a finish reason is an empty reply, so it is retried.
+/// Behaviour M10: a stream that contains only a finish reason is treated as an empty reply and
+/// retried.
 #[tokio::test]
 async fn empty_stream_is_retried() {
     let server = Server::replying([
@@ -373,10 +374,9 @@ async fn stream_without_a_content_type_is_accepted() {
     assert_eq!(last(reply("200 OK", "", events)).await.unwrap().message.text(), "Hi");
 }
 
-/// Behaviour M15: the client reads from the connection only on demand, so a slow reader stops the
-/// server from sending.
+/// Behaviour M15: a slow reader applies back-pressure to the server.
 ///
-/// The limit of 8 MiB for the sent data includes the socket buffers.
+/// The server may send at most 8 MiB without a reader, including the data in the socket buffers.
 #[tokio::test]
 async fn slow_reader_applies_backpressure() {
     let event = format!("data: {}\n\n", delta(json!({"content": "x".repeat(100)})));

@@ -26,7 +26,7 @@ async fn timed_out(script: Vec<Step>, timeouts: Timeouts) -> TimeoutPhase {
 
 /// Behaviour M5: establishing a connection has a timeout.
 ///
-/// The test connects to a listener with a full backlog, because the kernel does not complete such a
+/// The test connects to a listener with a full backlog, because the kernel never establishes this
 /// connection.
 #[tokio::test]
 async fn connecting_times_out() {

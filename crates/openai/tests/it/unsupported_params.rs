@@ -185,7 +185,7 @@ const BRIDGED: [&str; 13] = [
 ];
 
 /// Behaviour D38: an assistant message is inserted after the tool results, because Mistral rejects
-/// a user message there.
+/// a user message directly after a tool result.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_for_mistral() {
     let server = Server::replying([minimal_reply()]).await;

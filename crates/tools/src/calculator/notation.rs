@@ -27,8 +27,8 @@ fn ascii(sign: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the position in `expression`, counted in characters from 1, of the byte `offset` in its
-/// ASCII form.
+/// Converts `offset`, a byte offset in the ASCII form of `expression`, to a position in
+/// `expression`, counted in characters from 1.
 pub(super) fn position(expression: &str, offset: usize) -> usize {
     let mut end = 0;
     let before = expression.chars().take_while(|sign| {

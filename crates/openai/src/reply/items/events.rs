@@ -10,7 +10,7 @@ use crate::{
     wire::{Event, LenientString},
 };
 
-/// The statuses of a finished response. Each is also the last part of an event type, such as
+/// The statuses of a finished response. Each status is also the last part of an event type, such as
 /// `response.completed`.
 const FINAL_STATUSES: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
