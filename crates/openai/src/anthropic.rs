@@ -92,8 +92,8 @@ pub fn tool_calls(message: &Value) -> Result<Vec<ToolCall>, ModelError> {
         .collect()
 }
 
-/// Encodes the results of all calls of one reply as the next user message. The API requires them in
-/// a single message.
+/// Encodes the results of all calls of one reply as the next user message. The API requires all
+/// results in a single message.
 pub fn tool_results<'a>(results: impl IntoIterator<Item = &'a ToolResult>) -> Value {
     let blocks: Vec<_> = results.into_iter().map(tool_result).collect();
     json!({"role": "user", "content": blocks})

@@ -80,8 +80,8 @@ impl ApiError {
         std::mem::take(&mut self.param)
     }
 
-    /// Stores `is_retryable`, the value of the `x-should-retry` header. It overrides a statement
-    /// about retries in the body. `None` (no such header) has no effect.
+    /// Stores `is_retryable`, the value of the `x-should-retry` header. The header overrides a
+    /// statement about retries in the body. `None` (no header) has no effect.
     #[cfg(feature = "client")]
     pub(crate) fn set_retryable(&mut self, is_retryable: Option<bool>) {
         self.is_retryable = is_retryable.or(self.is_retryable);

@@ -47,8 +47,8 @@ pub(crate) struct EncodingOptions {
     pub(crate) files: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(crate) reasoning: ReasoningField,
-    /// Set if the server stores reasoning. It then accepts a reasoning item without content as a
-    /// reference to the stored reasoning.
+    /// Set if the server stores reasoning. The server then accepts a reasoning item without content
+    /// as a reference to the stored reasoning.
     pub(crate) stores_reasoning: bool,
     /// Set if a fixed thought signature is added to the first call of a reply if it has no
     /// signature, because Gemini 3 rejects the call otherwise.
@@ -89,7 +89,7 @@ pub(crate) enum ReasoningField {
     /// No field: the reasoning is not sent.
     #[default]
     Omitted,
-    /// The field with the given name. It is omitted if the reply has no reasoning.
+    /// The field with the given name. The field is omitted if the reply has no reasoning.
     Optional(&'static str),
     /// The field with the given name. Its value is an empty string if the reply has no reasoning.
     Required(&'static str),

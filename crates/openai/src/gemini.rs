@@ -57,7 +57,7 @@ pub fn tool(definition: &ToolDefinition) -> Value {
     declaration(definition, "parametersJsonSchema", || definition.input_schema().as_value().clone())
 }
 
-/// Encodes the tools of `list` as one element of the `tools` field of a request.
+/// Encodes the tools of `list` as a single element of the list `tools` in a request.
 pub fn tools(list: &ToolList) -> Value {
     declarations(list, tool)
 }
@@ -101,7 +101,7 @@ fn has_no_parameters(definition: &ToolDefinition) -> bool {
 }
 
 /// Decodes the tool calls of `content`, the content of a reply (`candidates[0].content`). A call
-/// without an id gets an empty id, and its result is encoded without an id.
+/// without an id receives an empty id, and its result is encoded without an id.
 ///
 /// # Errors
 ///

@@ -99,8 +99,8 @@ pub(crate) fn decode_items_response(response: &Value) -> Result<ChatResponse, Mo
     build_items_response(accumulator, response.clone())
 }
 
-/// Builds a response from `reply`, a parsed Chat Completions reply. `json` returns the same reply
-/// as JSON. It is only called to create an error.
+/// Builds a response from `reply`, a parsed Chat Completions reply. The function `json` returns the
+/// same reply as JSON, and is only called to create an error.
 fn build_chat_response(
     mut accumulator: ChatAccumulator,
     reply: Completion,

@@ -190,9 +190,9 @@ pub(crate) struct WireMessage {
     /// The reasoning, as sent by Ollama and OpenRouter.
     pub(crate) reasoning: LenientString,
     pub(crate) refusal: LenientString,
-    /// Reasoning blocks from OpenRouter. They must be sent back unchanged.
+    /// Reasoning blocks from OpenRouter, which must be sent back unchanged.
     pub(crate) reasoning_details: LenientString,
-    /// Reasoning blocks from gateways to Anthropic. They must be sent back unchanged.
+    /// Reasoning blocks from gateways to Anthropic, which must be sent back unchanged.
     pub(crate) thinking_blocks: LenientString,
     /// Extension fields from Gemini, such as a thought signature.
     pub(crate) extra_content: LenientString,

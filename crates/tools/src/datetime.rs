@@ -55,7 +55,8 @@ pub struct CurrentDatetime {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatetimeError {
-    /// The time zone is unknown. The message suggests the closest name if one is similar enough.
+    /// The time zone is unknown. The message suggests the most similar name, if there is a similar
+    /// name.
     #[error(transparent)]
     Timezone(#[from] UnknownTimezone),
     /// The time of the [`Clock`] is out of range, or cannot be formatted.

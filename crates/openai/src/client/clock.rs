@@ -109,8 +109,8 @@ impl Clock {
             TimeoutPhase::Idle => self.timeouts.idle,
             _ => self.timeouts.total,
         };
-        // The response head and the first byte of the body share one timeout, so the time since the
-        // start of the HTTP request counts.
+        // The response head and the first byte of the body share one timeout, which begins with the
+        // HTTP request. The time that has passed since then is subtracted.
         let is_counting = phase == TimeoutPhase::FirstByte;
         let passed = if is_counting { self.attempt_started.elapsed() } else { Duration::ZERO };
         let (wait, left) = (limit.saturating_sub(passed), self.remaining());

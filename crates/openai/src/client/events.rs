@@ -8,8 +8,8 @@ use memchr::memchr2;
 
 /// A parser for server-sent events (WHATWG HTML, section 9.2.6).
 ///
-/// It needs linear time and bounded memory, even if an event arrives in many pieces.
-/// `eventsource-stream` 0.2 needs quadratic time and unbounded memory in this case.
+/// Parsing needs linear time and bounded memory, even if an event arrives in many pieces.
+/// `eventsource-stream` 0.2 needs quadratic time and unbounded memory for many pieces.
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct EventParser {
     /// The offset in `bytes` at which the search for the next line end continues, so that no byte
     /// is searched twice.
     searched: usize,
-    /// The data of the current event that was received so far.
+    /// The data received so far for the current event.
     data: Vec<u8>,
     has_data: bool,
     /// Set if the current event has a line `event: error`, or an `error` field in place of `data`.

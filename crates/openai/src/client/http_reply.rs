@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::clock::Clock;
 
-/// The maximum number of bytes that are read from an error body.
+/// The number of bytes after which reading an error body stops.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// The time limit for reading an error body. It is short, because the status already identifies the
-/// error.
+/// The time limit for reading an error body. The limit is short, because the status already
+/// identifies the error.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The time limit for reading the rest of a body after `[DONE]`.

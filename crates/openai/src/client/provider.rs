@@ -89,8 +89,8 @@ pub(super) struct Quirks {
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(super) reasoning: ReasoningField,
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
-    /// Azure's limits are tighter than OpenAI's. It is also not used for servers that ignore
-    /// `strict` or interpret it differently.
+    /// Azure's limits are tighter than OpenAI's. Strict mode is also not used for servers that
+    /// ignore `strict` or interpret it differently.
     pub(super) tool_schemas: SchemaTarget,
     /// Set if the server accepts a user message after a tool result. If not, an assistant message
     /// is inserted between them.
@@ -108,7 +108,7 @@ pub(super) struct Quirks {
     /// Set if the server accepts a response schema.
     pub(super) json_schema: bool,
     /// Set if the server requires an object without alternatives as the root of a response schema.
-    /// This applies to OpenAI and gateways to it.
+    /// OpenAI and gateways to OpenAI have this requirement.
     pub(super) object_replies: bool,
 }
 

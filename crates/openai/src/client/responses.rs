@@ -28,8 +28,8 @@ use crate::reply::ResponsesAccumulator;
 /// sent back to the server that created it. Another model or API can continue the conversation at
 /// any message.
 ///
-/// The API has no `stop` and no `seed`, so both are omitted. It accepts no audio, so a description
-/// is sent instead.
+/// The API has no `stop` and no `seed`, so both are omitted. The API accepts no audio, so a
+/// description is sent instead.
 ///
 /// [`AssistantMessage::provider_data`]: haft_core::message::AssistantMessage::provider_data
 ///
@@ -93,9 +93,9 @@ impl ModelBuilder<Responses> {
     /// `previous_response_id`. Default: `false`. If enabled, the server stores the responses,
     /// regardless of [`store`](Self::store).
     ///
-    /// The whole conversation is sent if it differs from the stored one, because messages were
-    /// omitted, summarised or changed, or came from another model. If the server rejects the id as
-    /// unknown, the whole conversation is sent within the same attempt.
+    /// The whole conversation is sent if it differs from the stored conversation, because messages
+    /// were omitted, summarised or changed, or came from another model. If the server rejects the
+    /// id as unknown, the whole conversation is sent within the same attempt.
     #[must_use]
     pub fn use_previous_response_id(mut self, enabled: bool) -> Self {
         self.options.use_previous = enabled;

@@ -17,10 +17,10 @@ pub(super) struct ApiRejection {
 /// A request parameter that some servers reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionalParam {
-    /// `stream_options`. Mistral rejects it.
+    /// `stream_options`. Mistral rejects this parameter.
     StreamOptions,
     /// The name of the token limit: `max_tokens` or `max_completion_tokens`. If the server rejects
-    /// one name, the other is used.
+    /// one name, the other name is used.
     TokenLimit,
     /// `stop`. Some reasoning models reject `stop` and the parameters in the next four variants.
     Stop,
@@ -28,9 +28,10 @@ pub(super) enum OptionalParam {
     Temperature,
     TopP,
     ParallelToolCalls,
-    /// A user message directly after a tool result. Mistral rejects it.
+    /// A user message directly after a tool result. Mistral rejects such a message.
     UserAfterTool,
-    /// `include: ["reasoning.encrypted_content"]`. OpenAI rejects it for models without reasoning.
+    /// `include: ["reasoning.encrypted_content"]`. OpenAI rejects this value for models without
+    /// reasoning.
     Encrypted,
 }
 
@@ -75,7 +76,7 @@ impl UnsupportedParams {
     }
 
     /// Adds the parameters that were omitted from the accepted request, but not from the rejected
-    /// one. `accepted` and `rejected` are the sets of omitted parameters.
+    /// request. `accepted` and `rejected` are the sets of parameters that these requests omitted.
     pub(super) fn add(&self, accepted: OptionalParams, rejected: OptionalParams) {
         self.0.fetch_or(accepted.0 & !rejected.0, Ordering::Relaxed);
     }

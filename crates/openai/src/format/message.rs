@@ -306,9 +306,8 @@ pub(super) fn valid_name(name: &str) -> Cow<'_, str> {
 /// Returns `arguments` if they are a JSON object. Otherwise wraps them in a JSON object. Empty
 /// arguments become `{}`.
 ///
-/// OpenAI accepts any text as arguments. llama.cpp, vLLM and others parse the text and reject it if
-/// it is not a JSON object, so one malformed call would fail every later request of the
-/// conversation.
+/// OpenAI accepts any text as arguments. llama.cpp, vLLM and others reject arguments that are not a
+/// JSON object, so a single malformed call would make every later request of the conversation fail.
 pub(super) fn arguments_object(arguments: &JsonText) -> Cow<'_, str> {
     match arguments.value() {
         Ok(Value::Object(_)) => Cow::Borrowed(arguments),

@@ -37,8 +37,7 @@ pub(crate) struct ResponseSchema {
     pub(crate) is_wrapped: bool,
 }
 
-/// A cache of the encoded forms of one schema, one per [`ResponseSchemaProfile`]. The cache is
-/// stored in the schema itself.
+/// A cache in a schema: the encoded form of the schema for each [`ResponseSchemaProfile`].
 #[derive(Default)]
 struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 

@@ -132,7 +132,7 @@ pub(crate) enum ToolFormat {
     Responses,
 }
 
-/// A cache of the encoded forms of one tool list. The cache is stored in the list itself.
+/// A cache in a tool list: the encoded form of the list for each API and JSON Schema subset.
 #[derive(Default)]
 struct ToolsCache(Mutex<HashMap<(ToolFormat, SchemaTarget), Arc<EncodedTools>>>);
 

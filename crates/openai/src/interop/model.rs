@@ -39,7 +39,7 @@ use crate::{
 /// - retries 429, 5xx and failed connections three times, so this model does not retry. The client
 ///   waits for `Retry-After`, but does not include it in the error;
 /// - loses the status of a 4xx response if its body is not in OpenAI's format. A 429 with an HTML
-///   body is not retried. It is reported as [`ModelError::InvalidResponse`], a permanent error;
+///   body is not retried, and is reported as [`ModelError::InvalidResponse`], a permanent error;
 /// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader
 ///   does not apply back-pressure;
 /// - ignores extension fields such as `reasoning_content`;

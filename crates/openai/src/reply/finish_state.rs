@@ -97,7 +97,8 @@ impl FinishState {
         self.reason.as_deref().unwrap_or_default()
     }
 
-    /// Converts the finish reason. The calls in `message` decide between `Stop` and `ToolCalls`.
+    /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has
+    /// calls, or else `Stop`.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         match (self.kind(), self.reason) {
             (FinishKind::Limit, _) => FinishReason::Length,

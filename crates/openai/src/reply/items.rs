@@ -123,7 +123,7 @@ impl ResponsesAccumulator {
             "completed" => "stop",
             "incomplete" => match details.get("reason").and_then(Value::as_str).unwrap_or(status) {
                 reason if matches!(FinishKind::of(reason), FinishKind::Limit | FinishKind::Filter) => reason,
-                // The reply is incomplete for a reason other than a limit or a filter.
+                // For any reason other than a limit or a filter, the reply counts as truncated.
                 reason => {
                     let reason = format!("the server reports it as incomplete ({reason})");
                     return Err(self.truncated(reason));

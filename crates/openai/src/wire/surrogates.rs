@@ -6,9 +6,9 @@ use serde_json::Value;
 /// A joiner for surrogate pairs that a server has split between two deltas.
 ///
 /// JavaScript strings are UTF-16. A server written in JavaScript may split a string inside a
-/// surrogate pair. It then sends each half as a lone escape such as `"\ud83c"` (RFC 8259, section
-/// 8.2). `serde_json` rejects these escapes, so `read` replaces each by a private-use character (a
-/// stand-in).
+/// surrogate pair. The server then sends each half as a lone escape such as `"\ud83c"` (RFC 8259,
+/// section 8.2). `serde_json` rejects these escapes, so `read` replaces each by a private-use
+/// character (a stand-in).
 #[derive(Debug, Default)]
 pub(crate) struct SurrogateJoiner {
     /// The high surrogate at the end of the text so far. It is held back until the next piece.

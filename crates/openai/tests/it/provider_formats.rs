@@ -99,8 +99,8 @@ fn gemini_format_is_encoded_and_decoded() {
     );
 }
 
-/// A schema without `properties` is only omitted if it accepts no arguments. It may accept
-/// arguments through `additionalProperties`.
+/// A schema without `properties` is only omitted if it accepts no arguments. Such a schema may
+/// accept arguments through `additionalProperties`.
 #[test]
 fn gemini_schema_is_omitted_only_without_arguments() {
     let parameters_of = |schema| {

@@ -343,8 +343,8 @@ async fn tool_choice_has_the_form_of_the_provider() {
     }
 }
 
-/// Each provider gets the field names that it supports: Mistral rejects unknown fields, and newer
-/// OpenAI models reject `max_tokens`.
+/// Each provider receives the field names that it supports: Mistral rejects unknown fields, and
+/// newer OpenAI models reject `max_tokens`.
 #[tokio::test]
 async fn settings_have_the_names_of_the_provider() {
     let settings = ChatSettings { seed: Some(7), max_tokens: Some(100), ..ChatSettings::default() };

@@ -65,7 +65,7 @@ fn items() -> String {
     events.collect()
 }
 
-/// The expected events of each recorded stream, which are the events of the undivided stream.
+/// The expected events of each recorded stream, computed from the undivided stream.
 static WHOLE: [OnceLock<Vec<ChatEvent>>; 2] = [OnceLock::new(), OnceLock::new()];
 
 proptest! {
@@ -117,6 +117,6 @@ async fn events(api: Api, mut cuts: Vec<usize>) -> Vec<ChatEvent> {
     events
 }
 
-/// The head of a stream with chunked transfer encoding. HTTP chunks keep the boundaries of the
-/// pieces, and plain TCP may join the pieces.
+/// The head of a stream with chunked transfer encoding. HTTP chunks preserve the boundaries of the
+/// pieces, whereas plain TCP may join the pieces.
 const STREAM_CHUNKED: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: close\r\n";

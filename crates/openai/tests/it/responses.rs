@@ -591,7 +591,7 @@ async fn errors_of_expired_response_ids_are_recognized() {
     }
 }
 
-/// A conversation can continue on another server and with the other API. Encrypted reasoning is
+/// A conversation can continue on another server and with Chat Completions. Encrypted reasoning is
 /// sent back only to the server that created it.
 #[tokio::test]
 async fn conversation_continues_on_another_server_and_api() {

@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Waits for the given time without sending anything.
     Pause(Duration),
-    /// Stops sending, but keeps the connection open. The steps after this one are skipped.
+    /// Stops sending, but keeps the connection open. The rest of the script is skipped.
     Stall,
     /// Resets the connection (TCP RST), like a crashing process.
     Reset,

@@ -117,8 +117,8 @@ async fn encrypted_reasoning_is_still_requested_after_another_rejection() {
     assert_eq!(sent, [true, true]);
 }
 
-/// A reasoning item without content is only a reference to stored reasoning. It is sent back only
-/// if the server stores responses, because other servers reject it.
+/// A reasoning item without content is only a reference to stored reasoning. The item is sent back
+/// only if the server stores responses, because other servers reject it.
 #[tokio::test]
 async fn reasoning_without_content_is_sent_back_only_if_stored() {
     let call = json!({"type": "function_call", "call_id": "a", "name": "now", "arguments": "{}"});
