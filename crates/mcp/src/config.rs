@@ -10,21 +10,23 @@ use serde_json::{Map, Value};
 
 use crate::{McpSource, StdioServer};
 
-/// The servers of an `mcp.json` file, in the format that editors use.
+/// The MCP servers configured in an `mcp.json` file, in the format of common editors.
 ///
-/// The root is an object with the key `mcpServers`. Its value contains one entry per server, by
-/// name:
+/// The root of the file is an object with the key `mcpServers`. The value of this key is an object
+/// with one entry per server. The key of an entry is the name of the server, and its value is an
+/// object with these keys:
 ///
 /// | key | meaning |
 /// |---|---|
-/// | `command`, `args`, `env`, `cwd` | a server that runs as a child process |
-/// | `url`, `headers` | an HTTP server; parsed, but [`start`](Self::start) rejects it |
-/// | `disabled` | `true` skips the entry |
+/// | `command`, `args`, `env`, `cwd` | the configuration of a server that runs as a child process |
+/// | `url`, `headers` | the configuration of an HTTP server; [`start`](Self::start) rejects it |
+/// | `disabled` | a flag; an entry with `true` is skipped |
 ///
 /// Other keys are ignored.
 ///
-/// Strings may contain environment variables, as `${NAME}` or `${NAME:-default}`. The default is
-/// used if the variable is undefined or empty. It may contain variables itself.
+/// Environment variables in strings are expanded. They are written as `${NAME}` or
+/// `${NAME:-default}`. The default is used if the variable is undefined or empty, and may contain
+/// further variables.
 ///
 /// All entries are validated before any server is started.
 ///
@@ -69,7 +71,7 @@ pub struct HttpServer {
     pub headers: BTreeMap<String, String>,
 }
 
-/// The error for an `mcp.json` that is unreadable or invalid.
+/// An error from reading or parsing an `mcp.json` file, or from starting its servers.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{problem}", .path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
 pub struct McpConfigError {
@@ -95,7 +97,7 @@ pub enum McpConfigProblem {
     /// The entry of a server is invalid.
     #[error("server \"{name}\": {reason}")]
     Entry {
-        /// The name of the server.
+        /// The name of the server, which is the key of its entry in `mcpServers`.
         name: String,
         /// A description of the fault. It contains no values from the file, because they may be
         /// secrets.
@@ -109,8 +111,8 @@ impl McpConfig {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, and in all cases in which [`from_json`](Self::from_json)
-    /// fails.
+    /// Fails if the file cannot be read. Also fails if its text is invalid; see
+    /// [`from_json`](Self::from_json).
     pub fn from_path(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let path = path.as_ref();
         let with_path = |problem| McpConfigError { path: Some(path.to_owned()), problem };
@@ -119,24 +121,25 @@ impl McpConfig {
         Ok(Self { path: Some(path.to_owned()), servers })
     }
 
-    /// Parses `text`, the JSON text of an `mcp.json` file. Variables are looked up in the
-    /// environment of this process.
+    /// Parses `text`, the content of an `mcp.json` file. Variables are looked up in the environment
+    /// of this process.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not valid JSON or has no `mcpServers`. Also fails if an entry has both
-    /// or neither of `command` and `url`, a value of the wrong type, or an undefined variable. The
-    /// error message contains the name of the entry.
+    /// Fails if the text is not valid JSON, or if `mcpServers` is missing or not an object. Also
+    /// fails if an entry has both or neither of `command` and `url`, an empty `command`, a value of
+    /// the wrong type, or an undefined variable without a default. The error message for an invalid
+    /// entry contains the name of the server.
     pub fn from_json(text: &str) -> Result<Self, McpConfigError> {
         Self::from_json_with(text, |name| env::var(name).ok())
     }
 
-    /// Parses `text`, the JSON text of an `mcp.json` file. Variables are looked up with `lookup`,
-    /// for example in a secret store.
+    /// Parses `text`, the content of an `mcp.json` file. Variables are looked up with `lookup`, for
+    /// example in a secret store.
     ///
     /// # Errors
     ///
-    /// Fails in all cases in which [`from_json`](Self::from_json) fails.
+    /// Fails in the same cases as [`from_json`](Self::from_json).
     pub fn from_json_with(
         text: &str,
         lookup: impl Fn(&str) -> Option<String>,
@@ -219,10 +222,10 @@ fn parse_entry(entry: &Value, lookup: Lookup<'_>) -> Result<ServerConfig, String
     }
 }
 
-/// A reader for the keys of a server entry. It expands variables and treats `null` as a missing
-/// key.
+/// Typed access to the keys of a server entry. Variables in strings are expanded, and a key with
+/// the value `null` counts as missing.
 ///
-/// Errors contain the key but not the value, because the value may be a secret.
+/// Error messages contain the key but not the value, because the value may be a secret.
 struct Entry<'a> {
     fields: &'a Map<String, Value>,
     lookup: Lookup<'a>,
@@ -293,8 +296,8 @@ fn keys(object: &Map<String, Value>) -> String {
     object.keys().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// The debug output contains no secrets. It omits the header values, and all of the URL except its
-/// origin.
+/// The debug output contains no secrets. Only the origin of the URL and the names of the headers
+/// are printed.
 impl std::fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let headers: Vec<_> = self.headers.keys().collect();

@@ -1,4 +1,4 @@
-//! MCP requests to a server, with an idle timeout and cancellation on drop.
+//! MCP requests to a server. They have an idle timeout, and are cancelled when they are dropped.
 
 use std::{fmt, future, pin::pin, sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ use tokio::{
 
 use crate::transport::{self, ServerEvents};
 
-/// The maximum time to wait, after a failed write, until the transport detects the end of the
-/// server's output.
+/// The maximum time to wait after a failed write for the transport to detect that the server has
+/// closed its output.
 const CLOSE_DETECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A connection to an MCP server. Clones share the connection.
@@ -28,8 +28,8 @@ pub(crate) struct Connection {
     monitor: Option<Monitor>,
 }
 
-/// The events and the idle timeout of a connection over our own transport. A connection over a
-/// transport of the caller has no monitor.
+/// The idle timeout and the server events of a connection over the stdio transport of this crate. A
+/// connection over any other transport has no monitor.
 #[derive(Clone)]
 struct Monitor {
     events: Arc<ServerEvents>,
@@ -58,14 +58,14 @@ pub(crate) enum RequestError {
 }
 
 impl Connection {
-    /// Creates a connection that uses our own transport.
+    /// Creates a connection over the stdio transport of this crate.
     pub(crate) fn new(peer: Peer<RoleClient>, events: Arc<ServerEvents>, idle_timeout: Duration) -> Self {
         Self { peer, monitor: Some(Monitor { events, idle_timeout }) }
     }
 
-    /// Creates a connection over a transport that belongs to the caller.
+    /// Wraps `peer`, which uses a transport of the caller.
     ///
-    /// Progress notifications are not available on this transport, so MCP requests have no idle
+    /// Progress notifications are not available on such a transport, so MCP requests have no idle
     /// timeout. Only the deadline of the tool call applies.
     pub(crate) fn external(peer: Peer<RoleClient>) -> Self {
         Self { peer, monitor: None }
@@ -76,10 +76,11 @@ impl Connection {
         closed || self.peer.is_transport_closed()
     }
 
-    /// Waits until [`is_closed`](Self::is_closed) returns `true`, for at most 500 ms.
+    /// Waits for at most 500 ms until the transport has detected that the server closed its output.
+    /// Returns immediately for a connection over a transport of the caller.
     ///
-    /// This is necessary after a failed write, because the transport may detect the end of the
-    /// server's output shortly afterwards.
+    /// Call this method after a failed write. The write may fail shortly before
+    /// [`is_closed`](Self::is_closed) returns `true`.
     pub(crate) async fn wait_until_closed(&self) {
         if let Some(monitor) = &self.monitor {
             let _ = timeout(CLOSE_DETECTION_TIMEOUT, monitor.events.closed.cancelled()).await;
@@ -126,9 +127,9 @@ impl Connection {
         match response {
             Ok(result) => serde_json::to_value(result).map_err(|error| invalid(&error)),
             Err(ServiceError::McpError(error)) => Err(RequestError::Rejected(error)),
-            // Our own transport returns this error only if the message was not written completely.
-            // The HTTP transport of rmcp also returns it if the request was sent but the response
-            // was lost.
+            // The stdio transport of this crate returns this error only if the message was not
+            // written completely. rmcp's HTTP transport also returns it if the request was sent and
+            // only the response was lost.
             Err(ServiceError::TransportSend(_)) if self.monitor.is_some() => Err(RequestError::NotSent),
             Err(
                 ServiceError::TransportSend(_)
@@ -140,8 +141,8 @@ impl Connection {
     }
 }
 
-/// Formats the `data` of `error` as a suffix of the error message. The result is empty if there is
-/// no data.
+/// Formats the `data` field of `error` as a suffix for the error message. Returns an empty string
+/// if the field is missing.
 fn error_data(error: &ErrorData) -> String {
     error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(": {data}")).unwrap_or_default()
 }
@@ -155,7 +156,7 @@ async fn next_report(reports: &mut Option<mpsc::Receiver<Progress>>) -> Progress
     future::pending().await
 }
 
-/// An MCP request that waits for its response. Dropping it before the response arrives sends
+/// An MCP request in flight. Dropping it before the response arrives sends
 /// `notifications/cancelled`.
 struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
 

@@ -15,14 +15,15 @@ pub(crate) enum SourceStatus {
     Starting,
     /// The server is connected.
     Ready { connection: Connection, tools: ToolList },
-    /// The server is being restarted. The tool list from before the restart remains available.
+    /// The server is being restarted. The tool list of the previous session remains available.
     Restarting { tools: ToolList },
-    /// The latest attempt to start the server failed. The next attempt follows after a backoff.
+    /// The latest attempt to start the server failed. The next attempt starts after the backoff
+    /// delay.
     Failed { reason: String },
 }
 
-/// A handle to the current connection of a source. It remains valid when the server is restarted.
-/// Clones refer to the same source.
+/// A handle to the current connection of a source. The handle stays valid when the server is
+/// restarted. Clones refer to the same source.
 #[derive(Clone)]
 pub(crate) struct ConnectionHandle {
     label: String,
@@ -33,11 +34,12 @@ pub(crate) struct ConnectionHandle {
 
 /// The error for a call that was not sent because there was no connection to the server.
 ///
-/// This happens if the source was dropped or closed, if the server is not running, or if the
-/// connection passed to [`McpSource::from_service`](crate::McpSource::from_service) has ended.
+/// There is no connection if the source was dropped or closed, if the server is not running, or if
+/// the connection passed to [`McpSource::from_service`](crate::McpSource::from_service) has ended.
 ///
-/// It is the source of a [`ToolError::Failed`], which distinguishes the error from a failure of the
-/// tool itself. If the connection is lost *during* a call, the error is [`ToolError::Unconfirmed`],
+/// `NotConnected` is the `source` of a [`ToolError::Failed`]. It distinguishes a call that was
+/// never sent from a failure of the tool itself. If the connection is lost *during* a call, the
+/// error is [`ToolError::Unconfirmed`] instead, because the server may have executed the call.
 /// because the server may have executed the call.
 ///
 /// # Examples
@@ -58,15 +60,15 @@ pub(crate) struct ConnectionHandle {
 pub struct NotConnected {
     /// The label of the source, such as `mcp:files`.
     pub source_label: String,
-    /// The reason for the missing connection, for people and logs.
+    /// A description of the cause, for people and logs.
     ///
     /// It may contain output of the server, so do not send it to a model.
     pub reason: String,
 }
 
 impl ConnectionHandle {
-    /// Creates a handle. A call waits for at most `start_timeout` for a server that starts or
-    /// restarts.
+    /// Creates a handle to a connection that changes with `status`. While the server starts or
+    /// restarts, a call waits for the connection for at most `start_timeout`.
     pub(crate) fn new(
         label: String,
         status: watch::Receiver<SourceStatus>,
@@ -120,7 +122,8 @@ impl ConnectionHandle {
     }
 
     /// Creates the error for a call that was not sent. The error message consists of the label and
-    /// `state`, such as `is closed`. `reason` is only for [`NotConnected`] and logs.
+    /// `state`, for example `mcp:files is closed`. `reason` appears only in [`NotConnected`] and in
+    /// logs.
     pub(crate) fn unavailable_error(&self, state: &str, reason: &str) -> ToolError {
         let source_label = self.label.clone();
         tracing::debug!(source = source_label, reason, "a call was not sent: no connection to the server");

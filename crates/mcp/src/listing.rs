@@ -24,7 +24,8 @@ const MAX_EXCERPT_BYTES: usize = 60;
 /// The complete tool list of a server.
 #[derive(Clone)]
 pub(crate) struct Listing {
-    /// The tools as the server sent them. A new list is compared with them to detect changes.
+    /// The tools as JSON, as the server sent them. They are compared with the next list of the
+    /// server to detect changes.
     json: Vec<Value>,
     pub(crate) tools: ToolList,
 }
@@ -54,7 +55,7 @@ impl Listing {
 /// Limits for fetching a tool list.
 #[derive(Clone, Copy)]
 pub(crate) struct ListLimits {
-    /// The maximum time for all pages together.
+    /// The maximum time to fetch all pages, in total.
     pub(crate) timeout: Duration,
     /// The maximum number of pages.
     pub(crate) pages: usize,
@@ -139,12 +140,12 @@ fn tool_list(json: &[Value], handle: &ConnectionHandle) -> ToolList {
     ToolList::gather(tools, diagnostics)
 }
 
-/// Parses `tool`, an entry of a tool list. Returns the original tool name of the server, and the
-/// definition.
+/// Parses `tool`, an entry of a tool list. Returns the name that the server uses for the tool, and
+/// the tool's definition.
 ///
 /// # Errors
 ///
-/// Returns the reason for omitting the tool, as the text of a diagnostic.
+/// Returns the text of the diagnostic that explains why the tool is omitted.
 pub(crate) fn definition(tool: &Value) -> Result<(&str, ToolDefinition), String> {
     let original_name = tool.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
     let original_name = original_name.ok_or("no `name`")?;

@@ -1,5 +1,5 @@
-//! Storage of the `_meta` of a result and the extra fields of its content blocks in
-//! [`ToolOutput::metadata`].
+//! Access to the parts of a tool result that are stored in [`ToolOutput::metadata`]: the `_meta` of
+//! the result, and the extra fields of its content blocks.
 //!
 //! `metadata["_meta"]` is the `_meta` of the result. `metadata["content"]` is a list with one entry
 //! for each content block that has extra fields, such as `annotations`. The field `index` of an
@@ -15,8 +15,8 @@ const META: &str = "_meta";
 const CONTENT: &str = "content";
 const INDEX: &str = "index";
 
-/// Builds the metadata entry of the content block at `index` from `extra`, the extra fields of the
-/// block. Returns `None` if all of them are `null`.
+/// Builds the entry of `metadata["content"]` for the content block at `index`. `extra` contains the
+/// extra fields of the block. Returns `None` if all of them are `null`.
 pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Value> {
     let mut entry: Map<_, _> = extra.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if entry.is_empty() {
@@ -26,8 +26,8 @@ pub(crate) fn block_entry(index: usize, extra: Map<String, Value>) -> Option<Val
     Some(Value::Object(entry))
 }
 
-/// Builds the metadata of a tool output from `meta`, the `_meta` of the result, and `entries`, the
-/// entries of its content blocks.
+/// Builds the metadata of a tool output. `meta` is the `_meta` of the result, and `entries` are the
+/// values from [`block_entry`].
 pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTreeMap<String, Value> {
     let meta = meta.filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()));
     let entries = Some(entries).filter(|entries| !entries.is_empty()).map(Value::Array);
@@ -37,14 +37,13 @@ pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTree
         .collect()
 }
 
-/// Removes and returns the `_meta` of the result, or returns `None` if `metadata` does not contain
-/// it.
+/// Removes the `_meta` of the result from `metadata` and returns it, or `None` if there is none.
 pub(crate) fn take_result_meta(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
     metadata.remove(META)
 }
 
-/// Removes the entries of the content blocks from `metadata`. Returns the index and the extra
-/// fields of each block that has an entry.
+/// Removes `metadata["content"]`. Returns the index and the extra fields of each content block that
+/// has an entry.
 pub(crate) fn take_block_entries(
     metadata: &mut BTreeMap<String, Value>,
 ) -> impl Iterator<Item = (usize, Map<String, Value>)> {

@@ -1,4 +1,5 @@
-//! The process group of a server. It is terminated when the owner drops it, exits or crashes.
+//! The process group of a server. The group is terminated when its owner drops it, exits or
+//! crashes.
 
 mod stderr;
 
@@ -13,22 +14,22 @@ use tokio::{
 use crate::StdioServer;
 pub(crate) use stderr::StderrTail;
 
-/// The maximum time for the server to exit after its standard input is closed, and again after
+/// The time that a server has to exit after its standard input is closed, and again after
 /// `SIGTERM`.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
 
-/// The shell script of the watchdog process. It terminates its process group when its standard
-/// input closes.
+/// The shell script of the watchdog process. When the standard input of the watchdog closes, the
+/// script terminates the process group.
 ///
 /// The standard input closes when the owner drops the [`ProcessGroup`], exits, panics or is killed.
-/// The watchdog is the leader of the process group. The group id can therefore not be reused until
-/// the watchdog is reaped, even if the server exited long before. The watchdog ignores `SIGTERM`,
-/// because it sends this signal to its own group.
+/// The watchdog is the leader of the group, so the group id cannot be reused before the watchdog is
+/// reaped, even if the server exited long ago. The script ignores `SIGTERM`, because it sends this
+/// signal to its own group.
 const WATCHDOG_SCRIPT: &str = "trap '' TERM INT HUP; read -r _; sleep 1; kill -TERM 0; sleep 1; kill -KILL 0";
 
-/// The processes of a server, including its descendants. Dropping the value terminates them.
+/// A server process and its descendants. Dropping the value terminates them.
 ///
-/// A process that leaves the group with `setsid` is not terminated.
+/// Processes that leave the group with `setsid` are not terminated.
 pub(crate) struct ProcessGroup {
     watchdog: Child,
     server: Child,
@@ -61,8 +62,11 @@ impl ProcessGroup {
         self.server.wait().await
     }
 
-    /// Terminates all processes of the group. Waits for the server to exit for at most one second,
-    /// then sends `SIGTERM` to the group, and `SIGKILL` after another second at most.
+    /// Terminates all processes of the group.
+    ///
+    /// Waits for at most one second for the server to exit. If the server is still running, sends
+    /// `SIGTERM` to the group and waits for another second. Then sends `SIGKILL` to the rest of the
+    /// group.
     ///
     /// The caller must close the standard input of the server first.
     pub(crate) async fn terminate(mut self) {
@@ -74,7 +78,7 @@ impl ProcessGroup {
         let _ = self.server.wait().await;
         self.is_reaped = true;
         let _ = self.watchdog.wait().await;
-        // The descendants of the server are reaped by init, which takes a moment.
+        // The killed descendants of the server disappear only when init reaps them.
         let exited = async {
             while test_kill_process_group(self.id).is_ok() {
                 sleep(Duration::from_millis(2)).await;
@@ -84,7 +88,7 @@ impl ProcessGroup {
     }
 
     fn signal(&self, signal: Signal) {
-        // An error means that the group has already exited.
+        // An error means that no process of the group is left.
         let _ = kill_process_group(self.id, signal);
     }
 }
@@ -93,7 +97,7 @@ impl ProcessGroup {
 /// which sends `SIGKILL` to the group two seconds later.
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // After the watchdog is reaped, the group id may belong to an unrelated group.
+        // When the watchdog is reaped, the system can give the group id to an unrelated group.
         if !self.is_reaped {
             self.signal(Signal::TERM);
         }

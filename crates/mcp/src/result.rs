@@ -26,7 +26,8 @@ pub(crate) fn convert_result(mut result: Value) -> Result<ToolResponse, ToolErro
     let Some(fields) = result.as_object_mut() else {
         return Err(failed("invalid response: the result is not an object".to_owned()));
     };
-    // `null` is a valid value of `structuredContent`. Only a missing key is `None`.
+    // A `structuredContent` of `null` is a valid value. `structured` is `None` only if the key is
+    // missing.
     let structured = fields.remove("structuredContent");
     let blocks = match fields.remove("content") {
         None | Some(Value::Null) => Vec::new(),
@@ -58,13 +59,14 @@ fn failed(message: String) -> ToolError {
     ToolError::Failed { message, source: None }
 }
 
-/// Joins the content, the structured content and the warnings of `output` to one text, because a
-/// [`ToolError`] contains only a message.
+/// Joins the text, the structured content and the warnings of `output` into one error message,
+/// because [`ToolError`] has no separate fields for them. Returns a fixed message if all of them
+/// are empty.
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
-        // MCP recommends that servers repeat the structured content as text. It is then not
-        // appended again.
+        // MCP recommends that servers repeat the structured content as text. A text that already
+        // equals the structured content is not followed by a copy of it.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
         text = join_lines([text, structured.to_string()]);
@@ -78,7 +80,7 @@ fn join_lines(texts: impl IntoIterator<Item = String>) -> String {
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// A content block of a `CallToolResult`. `extra` contains all fields without a counterpart in
+/// A content block of a `CallToolResult`. `extra` contains the fields without a counterpart in
 /// [`Content`], such as `annotations`, `_meta` and `icons`.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -129,16 +131,17 @@ struct Resource {
     extra: Map<String, Value>,
 }
 
-/// The result of parsing a content block.
+/// The parsed form of a content block.
 struct ParsedBlock {
-    /// The content items: two for a resource with both `text` and `blob`, or one for any other
-    /// block.
+    /// The converted content. A resource with both `text` and `blob` yields two items, and any
+    /// other block yields one.
     content: Vec<Content>,
     extra: Map<String, Value>,
     warning: Option<String>,
 }
 
-/// Parses `block`, a content block. An unknown or invalid block is kept as JSON, with a warning.
+/// Parses the content block `block`. A block that is unknown or invalid is kept as JSON, with a
+/// warning.
 fn parse_block(block: Value) -> ParsedBlock {
     match Block::deserialize(&block).map_err(|error| error.to_string()).and_then(into_content) {
         Ok((content, extra)) => ParsedBlock { content, extra, warning: None },
@@ -179,7 +182,7 @@ fn into_content(block: Block) -> Result<(Vec<Content>, Map<String, Value>), Stri
     })
 }
 
-/// Decodes the text `base64`. Line breaks are ignored, and padding is optional.
+/// Decodes `base64`. Line breaks are ignored, and padding is optional.
 fn decode_base64(mut base64: String) -> Result<BinaryData, String> {
     base64.retain(|letter| !letter.is_ascii_whitespace() && letter != '=');
     let padding = base64.len().wrapping_neg() % 4;

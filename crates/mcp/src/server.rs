@@ -43,7 +43,7 @@ pub enum ServeError {
     Ended(#[source] tokio::task::JoinError),
 }
 
-/// The maximum time for calls in progress to finish after the end of the input.
+/// The time that running calls have to finish after the input ends.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Serves `tools` over standard input and output until the input ends.
@@ -52,8 +52,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 ///
 /// Calls run through the pipeline of the toolset, which validates and repairs arguments, catches
 /// panics and limits the size of results. If a call fails or panics, or if its arguments are
-/// invalid, the client receives a result with `isError`. A call of an unknown tool is answered with
-/// a JSON-RPC error. The notification `notifications/cancelled` drops the call.
+/// invalid, the client receives a result with `isError`. A call to an unknown tool returns a
+/// JSON-RPC error. The notification `notifications/cancelled` drops the call.
 ///
 /// # Shutdown
 ///
@@ -177,12 +177,12 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The pipeline parses and repairs the arguments as JSON text.
+        // The pipeline accepts the arguments as JSON text, which it parses and repairs.
         let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
         self.call(&request.name, arguments, cx).await.map(CallToolResponse::from)
     }
 
-    /// Handles `tools/call` requests that rmcp cannot parse, for example with a list as arguments.
+    /// Handles `tools/call` requests that rmcp cannot parse, for example if `arguments` is a list.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -209,8 +209,8 @@ impl ServerHandler for Server {
     }
 }
 
-/// Awaits `work` and converts a panic to a JSON-RPC error. rmcp would otherwise never respond to
-/// the request.
+/// Awaits `work` and converts a panic into a JSON-RPC error. Without this conversion, rmcp would
+/// never respond to the request.
 async fn catch_panic<F: Future>(work: F) -> Result<F::Output, ErrorData> {
     let internal = |_panic| ErrorData::internal_error(Cow::Borrowed("the server panicked"), None);
     AssertUnwindSafe(work).catch_unwind().await.map_err(internal)

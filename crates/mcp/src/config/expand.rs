@@ -1,16 +1,17 @@
 /// The maximum nesting depth of variables in default values.
 const MAX_DEPTH: usize = 16;
 
-/// Expands the variables `${NAME}` and `${NAME:-default}` in `text`. Returns the expanded text.
+/// Returns `text` with the variables `${NAME}` and `${NAME:-default}` replaced by their values.
 ///
-/// The default is used if the variable is undefined or empty. It may contain variables, which are
-/// looked up only if the default is used. A `$` that is not followed by `{` is copied unchanged.
+/// The default is used if the variable is undefined or empty. It may contain further variables,
+/// which are looked up only if the default is used. A `$` that is not followed by `{` is copied
+/// unchanged.
 ///
 /// # Errors
 ///
-/// Fails on an undefined variable without a default, on a missing `}`, and on variables nested
-/// deeper than 16 levels. Errors contain the name of the variable, but never the text, because it
-/// may contain a secret.
+/// Fails if a variable without a default is undefined, if a `}` is missing, or if variables are
+/// nested deeper than 16 levels. Error messages contain the name of the variable, but not the text,
+/// because the text may contain a secret.
 pub(super) fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     expand_within(MAX_DEPTH, text, lookup)
 }
@@ -32,8 +33,8 @@ fn expand_within(
     Ok(expanded + rest)
 }
 
-/// Splits `text` at the `}` that closes a variable, and returns the variable and the rest. The
-/// default of the variable may contain variables. Returns `None` if there is no such `}`.
+/// Splits `text`, which follows a `${`, at the matching `}`. Returns the variable before the `}`
+/// and the text after it, or `None` if there is no matching `}`.
 fn split_at_end(text: &str) -> Option<(&str, &str)> {
     let mut nesting = 0_usize;
     for (index, character) in text.char_indices() {

@@ -16,8 +16,8 @@ fn check_error(text: &str, expected: &Expect) {
     expected.assert_eq(&error.to_string());
 }
 
-/// Behaviour F53: an `mcp.json` file in the format of editors is parsed, with the variables
-/// `${VAR}` and `${VAR:-default}`. Unknown keys are ignored.
+/// Behaviour F53: an `mcp.json` file written for an editor is parsed, and the variables `${VAR}`
+/// and `${VAR:-default}` in it are expanded. Unknown keys are ignored.
 #[test]
 fn file_of_an_editor_is_parsed() {
     let config = McpConfig::from_json_with(
@@ -87,7 +87,8 @@ fn default_may_contain_variables() {
     assert_eq!(expanded(&deep).unwrap_err(), "variables are nested too deeply");
 }
 
-/// Behaviour F53: disabled entries are skipped, and a key with the value `null` counts as absent.
+/// Behaviour F53: disabled entries are skipped, and a key with the value `null` is treated as
+/// missing.
 #[test]
 fn entry_may_be_disabled_and_values_null() {
     let config = McpConfig::from_json_with(
@@ -133,7 +134,7 @@ fn invalid_entry_is_reported_with_its_name() {
     check_error(r#"{"mcpServers": {"files": {"command": " "}}}"#, &empty);
 }
 
-/// Behaviour F53: the error for an invalid root describes the value that was found instead.
+/// Behaviour F53: the error for an invalid root describes the JSON value that was found instead.
 #[test]
 fn invalid_root_is_described() {
     let root = "the root must be an object with \"mcpServers\", an object of servers by name; ";

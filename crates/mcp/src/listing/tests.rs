@@ -58,7 +58,7 @@ fn invalid_definition_has_a_reason() {
     assert!(rejection(&output).starts_with("`outputSchema`: "), "{}", rejection(&output));
 }
 
-/// Behaviour F46: annotations are kept in the definition, but do not change the tool's policy.
+/// Behaviour F46: annotations are copied to the definition, but do not change the tool's policy.
 #[test]
 fn annotations_are_kept_and_not_trusted() {
     let tool = json!({

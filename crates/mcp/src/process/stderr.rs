@@ -11,15 +11,15 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// The number of bytes that are kept from the end of standard error.
+/// The number of bytes of standard error that are kept, counted from its end.
 const TAIL_BYTES: usize = 16 << 10;
-/// The maximum number of lines of standard error in an error message.
+/// The maximum number of lines of standard error that an error message quotes.
 const ERROR_LINES: usize = 5;
 
-/// The last 16 KiB of a server's standard error.
+/// The last 16 KiB that a server wrote to its standard error.
 ///
-/// A task reads the pipe, so that the server never blocks when it writes to standard error.
-/// Dropping the value ends the task.
+/// A task reads the pipe continuously, because the server would block on a full pipe. Dropping the
+/// value ends the task.
 pub(crate) struct StderrTail {
     tail: Arc<Mutex<VecDeque<u8>>>,
     reader: AbortOnDropHandle<()>,
@@ -34,7 +34,7 @@ impl StderrTail {
 
     /// Returns the last five non-empty lines of standard error, for an error message.
     ///
-    /// Waits for at most `drain_timeout` until standard error is closed.
+    /// If the server has not closed its standard error, waits for at most `drain_timeout` for this.
     pub(crate) async fn last_lines(&mut self, drain_timeout: Duration) -> String {
         if !self.reader.is_finished() {
             let _ = timeout(drain_timeout, &mut self.reader).await;

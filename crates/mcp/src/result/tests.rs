@@ -19,7 +19,8 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Behaviour F42: one text block becomes a string, and several become a list of strings.
+/// Behaviour F42: the text of a single text block is returned as a string, and the texts of several
+/// blocks as a list of strings.
 #[test]
 fn texts_become_a_string_or_a_list() {
     assert_eq!(output(json!({"content": [text("a")]})).to_value(), json!("a"));
@@ -75,8 +76,7 @@ fn structured_content_is_unchanged() {
     assert_eq!((both.text().as_ref(), both.to_value().to_string()), ("short", structured.to_string()));
 }
 
-/// Behaviour F42: if a result contains only structured content, the model gets this content as
-/// text.
+/// Behaviour F42: if a result contains only structured content, the model receives it as JSON text.
 #[test]
 fn structured_content_alone_becomes_text() {
     let alone = output(json!({"structuredContent": {"sum": 42}}));
@@ -110,8 +110,8 @@ fn error_result_fails_the_call_with_its_text() {
     assert_eq!(failed(json!([1])), "invalid response: the result is not an object");
 }
 
-/// Behaviour F46: extra fields of a result become metadata for programs and are not part of the
-/// text for the model.
+/// Behaviour F46: extra fields of a result are stored in the metadata of the output, and are not
+/// part of the text for the model.
 #[test]
 fn extra_fields_are_metadata() {
     let output = output(json!({"_meta": {"cost": 3}, "content": [

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// dropped.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Runs `call` through `pipeline` and returns its result. Progress is sent to the client until the
-/// input of the server ends.
+/// Runs `call` through `pipeline` and returns its result. Progress reports are sent to the client,
+/// but only until the input of the server ends.
 pub(super) async fn run(
     pipeline: &Pipeline,
     tools: ToolList,
@@ -36,7 +36,7 @@ pub(super) async fn run(
         done.cancel();
         outcomes
     };
-    // When the input has ended, rmcp sends only responses, so progress is no longer forwarded.
+    // After the end of the input, rmcp sends only responses, so forwarding stops.
     let forwarding = input_closed.run_until_cancelled(forward_progress(&cx.peer, reports, &done));
     let (outcomes, _) = tokio::join!(running, forwarding);
     outcomes.into_iter().next().map(CallOutcome::into_result)
@@ -56,7 +56,7 @@ async fn forward_progress(
             () = done.cancelled() => None,
         };
         let Some(report) = report else { return };
-        // This fails only if the connection is closed.
+        // Sending fails only if the connection is closed.
         let _ = client.notify_progress(report).await;
     }
 }

@@ -39,8 +39,8 @@ pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToo
     }
 }
 
-/// Adds the fields in `extra`, such as `annotations`, to `block`. Fields that MCP does not define
-/// are dropped.
+/// Adds `extra`, the fields without a counterpart in [`Content`] such as `annotations`, to `block`.
+/// Fields that MCP does not define are dropped.
 fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     let Ok(mut json) = serde_json::to_value(&*block) else { return };
     merge(&mut json, Value::Object(extra));
@@ -49,8 +49,8 @@ fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     }
 }
 
-/// Merges the object `from` into the object `into`, including nested objects. Existing values are
-/// not replaced.
+/// Merges the object `from` into the object `into`, including nested objects. Existing values in
+/// `into` are not replaced.
 fn merge(into: &mut Value, from: Value) {
     let (Value::Object(into), Value::Object(from)) = (into, from) else { return };
     for (key, value) in from {
@@ -61,8 +61,9 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Wraps `value` in `{"result": …}` if the output schema is not an object schema, because MCP
-/// requires an object. Without an output schema, a value is wrapped if it is not an object.
+/// Wraps `value` as `{"result": value}` if the output schema of the tool is not an object schema,
+/// because MCP requires structured content to be an object. Without an output schema, only values
+/// other than objects are wrapped.
 ///
 /// The module [`definition`](super::definition) wraps the output schema in the same way.
 fn with_object_root(definition: &ToolDefinition, value: Value) -> Value {
@@ -75,8 +76,8 @@ fn encode_block(index: usize, content: Content) -> ContentBlock {
         Content::Text { text } => ContentBlock::text(text),
         Content::Image { data, media_type } => ContentBlock::image(data.to_base64(), media_type),
         Content::Audio { data, media_type } => ContentBlock::audio(data.to_base64(), media_type),
-        // MCP has no content block for other binary data. It is sent as a resource, which needs a
-        // URI.
+        // MCP has no content block for binary data other than images and audio. Other data is sent
+        // as an embedded resource, which requires a URI.
         Content::Blob { data, media_type } => {
             let contents = ResourceContents::blob(data.to_base64(), format!("result://content/{index}"));
             ContentBlock::resource(contents.with_mime_type(media_type))
