@@ -1,5 +1,4 @@
-//! A session with a server process: its start, the handshake, and the MCP requests until the
-//! process exits.
+//! A session with a server process, from the start of the process to its exit.
 
 use std::{
     io,
@@ -32,7 +31,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The maximum time to read the remaining output of a server that exited.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A session with a running server, after a successful handshake.
+/// A session with a server that runs and has completed the handshake.
 pub(crate) struct Session {
     pub(crate) process: ServerProcess,
     pub(crate) client: Client,
@@ -61,20 +60,20 @@ pub(crate) enum Handshake {
     Initialize,
 }
 
-/// The error for a server that could not be started.
+/// The error for a server that could not be started, or that failed during the handshake.
 pub(crate) struct StartError {
     pub(crate) reason: String,
-    /// The processes of the server, which the caller must terminate. `None` if no process was
+    /// The process group of the server, which the caller must terminate. `None` if no process was
     /// started.
     pub(crate) group: Option<ProcessGroup>,
 }
 
 impl Session {
     /// Starts `server` and performs the handshake. Returns the session, and the kind of handshake
-    /// for the next start. Fails if `closed` is cancelled.
+    /// for the next start of the same server. Fails if `closed` is cancelled.
     ///
-    /// Some servers exit if the first MCP request is not `initialize`. Such a server is started a
-    /// second time with [`Handshake::Initialize`].
+    /// Some servers exit if the first MCP request is not `initialize`. If a server exits during
+    /// [`Handshake::Auto`], it is started a second time with [`Handshake::Initialize`].
     pub(crate) async fn open(
         server: &StdioServer,
         handshake: Handshake,
@@ -90,8 +89,8 @@ impl Session {
         }
     }
 
-    /// Closes the connection: calls in progress fail, and the standard input of the server is
-    /// closed. Returns the process group, which the caller must terminate.
+    /// Closes the MCP connection and the standard input of the server. Calls in progress fail.
+    /// Returns the process group, which the caller must terminate.
     pub(crate) fn disconnect(self) -> ProcessGroup {
         drop(self.client);
         self.process.group
@@ -99,12 +98,13 @@ impl Session {
 }
 
 impl ServerProcess {
-    /// Waits until the server exits or closes its standard output. Returns an error message with
-    /// the reason.
+    /// Waits until the server exits or closes its standard output. Returns an error message that
+    /// describes the exit.
     pub(crate) async fn exited(&mut self) -> String {
         let status = tokio::select! {
             status = self.group.exited() => {
-                // Standard output may still contain responses, so it is read first.
+                // The pipe may still contain responses. The transport gets 200 ms to read the rest
+                // of standard output.
                 let _ = timeout(DRAIN_TIMEOUT, self.events.closed.cancelled()).await;
                 status.ok()
             }
@@ -120,8 +120,7 @@ impl Client {
         self.events.list_changed.notified().await;
     }
 
-    /// Returns `true` if the server sends notifications about changes of the tool list only to
-    /// subscribers.
+    /// Returns `true` if the server reports changes of the tool list, but only to subscribers.
     ///
     /// Revision 2026-07-28 requires a subscription with `subscriptions/listen`. Up to revision
     /// 2025-11-25, servers with the capability `tools.listChanged` notify every client.
@@ -132,18 +131,19 @@ impl Client {
         })
     }
 
-    /// Subscribes to changes of the tool list and waits until the subscription ends.
+    /// Subscribes to changes of the tool list. If the server accepts the subscription, waits until
+    /// the subscription ends and returns `true`.
     ///
-    /// Returns `true` if the server accepted the subscription. Returns `false` if it rejected the
-    /// subscription or did not respond within `ack_timeout`.
+    /// Returns `false` if the server rejects the subscription or does not respond within
+    /// `ack_timeout`.
     pub(crate) async fn subscribe(&self, ack_timeout: Duration) -> bool {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match timeout(ack_timeout, self.service.peer().listen(filter)).await {
             Ok(Ok(mut subscription)) => {
-                // The tool list may have changed before the subscription was active.
+                // The tool list may have changed before the subscription became active.
                 self.events.list_changed.notify_one();
-                // The transport has already handled the notifications. This loop only empties the
-                // queue of rmcp.
+                // The transport has already handled these notifications. The loop only removes them
+                // from the queue of rmcp.
                 while let Ok(Some(_)) = subscription.next().await {}
                 return true;
             }
@@ -154,10 +154,10 @@ impl Client {
     }
 }
 
-/// An error while a server is started, or during the handshake with it.
+/// An error from starting a server, or from the handshake with it.
 enum HandshakeError {
     NotStarted(io::Error),
-    /// The server exited before it responded to the handshake.
+    /// The server closed the connection during the handshake, usually because it exited.
     Exited {
         group: ProcessGroup,
         reason: String,
@@ -216,12 +216,12 @@ async fn start(
     Err(HandshakeError::Failed { group, reason })
 }
 
-/// Performs the handshake over `transport`. Performs a second handshake of the other kind in two
-/// cases:
+/// Performs the handshake over `transport`. In two cases, a second handshake follows:
 ///
-/// - `server/discover` after a failed `initialize`, if the server responded to the first
-///   `server/discover` only after the probe timeout
-/// - `initialize` after `server/discover`, if the server supports only revisions up to 2025-11-25
+/// - with `server/discover`, if the first handshake failed and a valid response to
+///   `server/discover` arrived after the probe timeout
+/// - with `initialize`, if the response to `server/discover` contains only revisions up to
+///   2025-11-25
 async fn negotiate(
     handshake: Handshake,
     transport: ClientTransport<ChildStdout, ChildStdin>,
@@ -270,8 +270,8 @@ impl Handshake {
         }
     }
 
-    /// Returns the kind of handshake for the next start: `Initialize` if the server negotiated a
-    /// revision with `initialize`, or this kind if it did not.
+    /// Returns the kind of handshake for the next start of the same server: `Initialize` if the
+    /// negotiated revision uses `initialize`, otherwise `self`.
     fn for_restart(self, peer: &Peer<RoleClient>) -> Self {
         match peer.peer_info() {
             Some(info) if info.protocol_version.has_initialize() => Self::Initialize,
@@ -291,14 +291,14 @@ fn config() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-/// Returns the exit status of a server that closed its standard output, or `None` if it is still
-/// running after 200 ms.
+/// Returns the exit status of a server that has closed its standard output. Returns `None` if the
+/// server is still running 200 ms later.
 async fn exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
     timeout(DRAIN_TIMEOUT, group.exited()).await.ok().and_then(Result::ok)
 }
 
-/// Formats a message about the exit of a server, with the last lines of its standard error. `phase`
-/// is empty or an addition such as ` during the handshake`.
+/// Formats an error message about the exit of a server, with the last lines of its standard error.
+/// `phase` follows the verb of the message: it is empty or, for example, ` during the handshake`.
 async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
         Some(status) => format!("the server exited{phase} ({status})"),

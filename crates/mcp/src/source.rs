@@ -65,22 +65,22 @@ pub struct McpSource {
     label: String,
     status: watch::Receiver<SourceStatus>,
     shutdown: DropGuard,
-    /// The reason in errors of this source after its background task has ended.
+    /// The reason that errors report when the background task of this source has ended.
     task_ended: &'static str,
 }
 
 const NO_RUNTIME: &str = "the tokio runtime of the source was shut down, or has no I/O enabled";
 
-/// Returns the label of the server `name` for errors and logs, such as `mcp:files`.
+/// Returns the label of the server `name`, such as `mcp:files`, for errors and logs.
 pub(crate) fn label(name: &str) -> String {
     format!("mcp:{name}")
 }
 
 impl McpSource {
-    /// Starts `server` in the background. The label of the source contains `name`, for example
+    /// Starts `server` in the background. `name` becomes a part of the source's label, for example
     /// `mcp:files`.
     ///
-    /// Until the tools of the server are listed, [`tools`](ToolSource::tools) returns an error.
+    /// Until the first tool list is fetched, [`tools`](ToolSource::tools) returns an error.
     ///
     /// Requires a tokio runtime with I/O and time enabled. The server is terminated when the
     /// runtime is shut down.
@@ -132,7 +132,7 @@ impl McpSource {
         let connection = Connection::external(service.peer().clone());
         let (sender, status) = watch::channel(SourceStatus::Starting);
         let closed = CancellationToken::new();
-        // The connection cannot be reopened, so a call does not wait for a new connection.
+        // The connection cannot be reopened, so calls must not wait for a new one.
         let handle = ConnectionHandle::new(label.clone(), status.clone(), closed.clone(), Duration::ZERO);
         let listing = Listing::fetch(&connection, &handle, None, ListLimits::default()).await;
         let tools = listing.map_err(|error| SourceError::new(&label, error.to_string()))?.tools;
@@ -172,7 +172,7 @@ impl McpSource {
     }
 }
 
-/// Holds the connection `service` of the caller open until it closes or its source is dropped.
+/// Keeps `service`, a connection of the caller, open until it closes or the source is dropped.
 async fn hold_connection<S: Service<RoleClient>>(
     service: RunningService<RoleClient, S>,
     _status: watch::Sender<SourceStatus>,

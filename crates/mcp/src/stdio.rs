@@ -9,8 +9,8 @@ use haft_core::limits;
 /// # Environment
 ///
 /// The server gets only the variables in [`env`](Self::env). It inherits no variables of this
-/// process, not even `PATH` and `HOME`, so the API keys of this process are not visible to it by
-/// default.
+/// process, not even `PATH` and `HOME`. The API keys of this process are therefore invisible to the
+/// server by default.
 ///
 /// The command is looked up in the `PATH` of [`env`](Self::env), or in the `PATH` of this process
 /// if `env` does not contain one. Launchers that start other programs (`npx`, `uvx`) need `PATH` in
@@ -40,7 +40,7 @@ pub struct StdioServer {
     pub cwd: Option<PathBuf>,
     /// The maximum duration of the handshake. Default: [`limits::HANDSHAKE_TIMEOUT`].
     pub handshake_timeout: Duration,
-    /// The maximum time that a call may wait for a response or a progress notification.
+    /// The maximum time without a response or a progress notification during a call.
     ///
     /// Default: [`limits::CALL_IDLE_TIMEOUT`].
     pub idle_timeout: Duration,
@@ -83,9 +83,10 @@ impl StdioServer {
         self
     }
 
-    /// Copies the environment variables `names` of this process to the environment of the server.
+    /// Copies the variables `names` from the environment of this process to the environment of the
+    /// server.
     ///
-    /// Variables that are not set or not valid Unicode are skipped.
+    /// A variable is skipped if it is not set or not valid Unicode.
     #[must_use]
     pub fn with_inherited<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         let set =
@@ -103,18 +104,18 @@ impl StdioServer {
 
     /// Sets the maximum duration of the handshake.
     ///
-    /// A call that is made while the server starts waits for at most this time.
+    /// A call during the start of the server also waits for at most this time.
     ///
     /// The handshake begins with `server/discover` of revision 2026-07-28. If the server does not
-    /// respond within a third of `timeout`, or within three seconds if that is shorter,
-    /// `initialize` follows.
+    /// respond within three seconds, or within a third of `timeout` if that is shorter, the client
+    /// sends `initialize`.
     #[must_use]
     pub fn with_handshake_timeout(mut self, timeout: Duration) -> Self {
         self.handshake_timeout = timeout;
         self
     }
 
-    /// Sets the maximum time that a call may wait for a response or a progress notification.
+    /// Sets the maximum time without a response or a progress notification during a call.
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
@@ -137,7 +138,7 @@ impl StdioServer {
 
     /// Sets the maximum length of a message from the server, in bytes.
     ///
-    /// If a response is longer, its call fails.
+    /// A call fails if its response is longer.
     #[must_use]
     pub fn with_line_bytes(mut self, bytes: usize) -> Self {
         self.line_bytes = bytes;

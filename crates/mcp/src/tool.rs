@@ -12,28 +12,27 @@ use crate::{
     listing, result,
 };
 
-/// The maximum number of attempts to send a call. A call is sent again only if the previous attempt
-/// did not send it.
+/// The maximum number of attempts to send a call. Another attempt is made only if the previous one
+/// failed before the call was written to the connection.
 const SEND_ATTEMPTS: usize = 3;
 
-/// A tool of an MCP server. It comes from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
+/// A tool of an MCP server, from an [`McpSource`](crate::McpSource) or from [`mcp_tool`].
 ///
-/// The name in the tool definition is adapted to the rules of all model providers: `get.weather`
-/// becomes `get_weather_` followed by a hash. Requests to the server use the original name.
+/// The tool name is changed if a model provider would reject it: `get.weather` becomes
+/// `get_weather_` followed by a hash. Requests to the server use the original name.
 pub struct McpTool {
     definition: ToolDefinition,
     original_name: String,
     handle: ConnectionHandle,
 }
 
-/// Creates a tool from `tool`, an entry of a server's tool list. Its calls use `peer`, an existing
-/// rmcp connection.
+/// Creates a tool from `tool`, an entry of a server's tool list. Calls are sent over `peer`, an
+/// existing rmcp connection.
 ///
-/// Dropping the tool does not close the connection. If the connection is closed, calls of the tool
-/// fail.
+/// Dropping the tool does not close the connection. Calls fail if the connection is closed.
 ///
 /// Progress notifications are delivered to the handler of the connection and not to the tool. Calls
-/// of the tool therefore have no idle timeout. Only the timeout in the tool's policy applies.
+/// therefore have no idle timeout, and only the timeout in the tool's policy applies.
 ///
 /// # Errors
 ///

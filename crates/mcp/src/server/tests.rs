@@ -98,7 +98,7 @@ fn forever(started: &Arc<Notify>, ended: &Arc<Notify>) -> DynamicTool {
     })
 }
 
-/// Returns the `_meta` that every request contains in revision 2026-07-28.
+/// Returns the `_meta` object that revision 2026-07-28 requires in every request.
 fn request_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -171,8 +171,8 @@ async fn client_without_initialize_is_served() {
     assert_eq!(sum["result"]["resultType"], "complete");
 }
 
-/// Behaviour F56: a call that panics and a call with invalid arguments return a result with
-/// `isError`. A call of an unknown tool returns a JSON-RPC error.
+/// Behaviour F56: if a tool panics or the arguments of a call are invalid, the server returns a
+/// result with `isError`. For a call to an unknown tool, the server returns a JSON-RPC error.
 #[tokio::test]
 async fn failures_are_results_or_protocol_errors() {
     let panics = tool_fn("panics", "", |Nothing {}| async move {
@@ -192,8 +192,8 @@ async fn failures_are_results_or_protocol_errors() {
     assert_eq!(client.call("add", json!({"x": 1, "y": 1})).await["result"]["isError"], json!(false));
 }
 
-/// Behaviour F56: a call with arguments that are not an object and cannot be repaired returns a
-/// result with `isError`, in all protocol revisions.
+/// Behaviour F56: if the arguments of a call are not an object and cannot be repaired, the server
+/// returns a result with `isError`, in all protocol revisions.
 #[tokio::test]
 async fn arguments_other_than_an_object_fail_the_call() {
     let mut client = Client::initialized(Toolset::new().with_tool(add())).await;
@@ -254,7 +254,7 @@ async fn short_call_finishes_after_the_end_of_input() {
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// Behaviour F56: a call that the client cancels is dropped, and no response is sent.
+/// Behaviour F56: a call is dropped when the client cancels it, and no response is sent.
 #[tokio::test]
 async fn cancelled_call_is_dropped_without_a_response() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -283,7 +283,7 @@ async fn end_of_input_ends_the_server() {
     timeout(Duration::from_secs(5), uninitialized.server).await.unwrap().unwrap().unwrap();
 }
 
-/// All progress notifications of a call must be sent before its response.
+/// All progress notifications of a call must precede its response.
 #[tokio::test]
 async fn progress_is_sent_before_the_response() {
     let definition = ToolDefinition::new(ToolName::new("steps").unwrap(), Schema::object());
@@ -303,7 +303,7 @@ async fn progress_is_sent_before_the_response() {
     assert_eq!(client.receive().await["result"]["content"][0]["text"], "done");
 }
 
-/// All types of content, the warnings and the metadata of a tool output must be sent to the client.
+/// The result must contain all types of content, the warnings and the metadata of the tool output.
 #[tokio::test]
 async fn content_and_metadata_are_encoded() {
     let content = vec![
@@ -350,8 +350,8 @@ async fn content_and_metadata_are_encoded() {
     .assert_eq(&blocks.join("\n"));
 }
 
-/// An output schema that is not an object schema must be wrapped in one, because MCP requires an
-/// object as structured content. Its `$ref`s must be adjusted.
+/// MCP requires structured content to be an object. Other output schemas must therefore be wrapped
+/// in an object schema, with adjusted `$ref`s.
 #[tokio::test]
 async fn output_schema_is_wrapped_in_an_object() {
     let node = json!({

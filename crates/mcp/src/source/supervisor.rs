@@ -14,14 +14,14 @@ use crate::{
     session::{Client, Handshake, Session, StartError},
 };
 
-/// The delays between attempts: 250 ms at first, doubled each time up to 30 s. The number of
+/// The delays between attempts. They begin with 250 ms and double up to 30 s. The number of
 /// attempts is unlimited.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(250))
     .with_max_delay(Duration::from_secs(30))
     .without_max_times();
 
-/// The minimum duration of a successful attempt after which the backoff is reset.
+/// The minimum duration of a successful attempt that resets the backoff.
 const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(10);
 
 /// The minimum time between two refreshes of the tool list.
@@ -57,17 +57,17 @@ struct Supervisor {
     listing: Option<Listing>,
 }
 
-/// The result of an attempt to run the server, or of an attempt to subscribe to changes of its tool
-/// list.
+/// The result of running the server once, or of subscribing once to changes of its tool list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// The server listed its tools, or the subscription was active.
+    /// The server listed its tools, or it accepted the subscription.
     Succeeded,
     Failed,
 }
 
 impl Supervisor {
-    /// Starts the server and runs it until it exits or the source is dropped.
+    /// Starts the server and runs it until it exits or the source is dropped. Returns
+    /// [`Attempt::Failed`] if the server did not start or did not list its tools.
     async fn run_once(&mut self) -> Attempt {
         match self.open().await {
             Ok(session) => {
@@ -131,8 +131,8 @@ impl Supervisor {
         session.disconnect().terminate().await;
     }
 
-    /// Fetches the tool list after each change notification. If this fails, the previous list
-    /// remains valid.
+    /// Fetches the tool list after each change notification. The previous list is kept if the
+    /// request fails.
     async fn refresh(&mut self, client: &Client) -> Infallible {
         let ack_timeout = self.server.list_timeout;
         let refresh = async {
@@ -141,7 +141,7 @@ impl Supervisor {
                 if let Err(error) = self.list(client).await {
                     tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");
                 }
-                // Further notifications during the pause cause only one refresh.
+                // All notifications during this pause cause a single refresh.
                 sleep(REFRESH_INTERVAL).await;
             }
         };
@@ -150,8 +150,8 @@ impl Supervisor {
     }
 }
 
-/// Subscribes to changes of the tool list if the protocol revision requires it, and renews the
-/// subscription when it ends.
+/// Subscribes to changes of the tool list if the protocol revision requires a subscription. Renews
+/// the subscription whenever it ends.
 async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     let mut backoff = Backoff::default();
     while client.needs_subscription() {
@@ -162,7 +162,7 @@ async fn keep_subscribed(client: &Client, ack_timeout: Duration) {
     }
 }
 
-/// The state of the backoff between attempts to run the server, or between attempts to subscribe.
+/// The backoff between two runs of the server, or between two subscriptions.
 struct Backoff {
     delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
     has_retried: bool,
@@ -180,7 +180,7 @@ impl Backoff {
             *self = Self::default();
         }
         let delay = self.delays.next().unwrap_or_default();
-        // If the server was running before the first retry, this retry is immediate.
+        // The first retry is immediate if the attempt before it succeeded.
         let is_immediate = attempt == Attempt::Succeeded && !self.has_retried;
         self.has_retried = true;
         if is_immediate { Duration::ZERO } else { delay }

@@ -39,19 +39,20 @@ pub(crate) struct TransportLimits {
     pub(crate) line_bytes: usize,
     /// The maximum time to wait for the response to `server/discover`.
     ///
-    /// After this time, the server is assumed to use a protocol revision with `initialize`.
+    /// When the time is over, the client assumes that the server requires `initialize`.
     pub(crate) probe_timeout: Duration,
 }
 
 /// The client side of the stdio transport.
 ///
-/// rmcp drops the transport if the handshake fails. [`reopen`](Self::reopen) creates a second
-/// transport over the same streams, so that a second handshake does not need a new process.
+/// rmcp drops the transport if the handshake fails. Before the first handshake,
+/// [`reopen`](Self::reopen) creates a second transport over the same streams, so a second handshake
+/// does not need a new process.
 pub(crate) struct ClientTransport<R, W> {
     lines: Arc<Mutex<Lines<R>>>,
     writer: Writer<W>,
     open_requests: HashMap<RequestId, OpenRequest>,
-    /// The id and the deadline of the `server/discover` request that has no response yet, if any.
+    /// The id and the deadline of the open `server/discover` request, if any.
     probe: Option<(RequestId, Instant)>,
     events: Arc<ServerEvents>,
     limits: TransportLimits,
@@ -64,20 +65,22 @@ struct OpenRequest {
     subscriber: Option<ProgressSubscriber>,
 }
 
-/// The way in which the response to an open request is parsed.
+/// The kind of an open request, which determines the parsing of its response.
 #[derive(Clone, Copy)]
 enum ResponseKind {
-    /// The result is kept as JSON, because the types of rmcp drop unknown fields.
+    /// A `tools/list` or `tools/call` request. Its result is kept as JSON, because the types of
+    /// rmcp drop unknown fields.
     Raw,
-    /// The result is parsed by rmcp.
+    /// A request with a result that rmcp parses.
     Typed,
-    /// The result is parsed by rmcp. The request remains open until its subscription ends.
+    /// A `subscriptions/listen` request. It remains open until the subscription ends, and rmcp
+    /// parses its result.
     Subscription,
-    /// The result is parsed by rmcp. An invalid response is treated as the error "method not
-    /// found".
+    /// A `server/discover` request. An invalid response is converted to the error "method not
+    /// found", so that rmcp falls back to `initialize`.
     Probe,
-    /// The response to a `server/discover` request that timed out. It is recorded, but not passed
-    /// to rmcp.
+    /// A `server/discover` request that timed out. Its late response is not passed to rmcp. A valid
+    /// response sets [`ServerEvents::late_discover`].
     LateProbe,
 }
 
@@ -87,7 +90,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Self::over(lines, Writer::new(writer), events, limits)
     }
 
-    /// Creates a transport over the same streams, without open requests, for a second handshake.
+    /// Creates a transport over the same streams for a second handshake. It has no open requests.
     pub(crate) fn reopen(&self) -> Self {
         Self::over(Arc::clone(&self.lines), self.writer.clone(), Arc::clone(&self.events), self.limits)
     }
@@ -129,8 +132,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         }
     }
 
-    /// Parses `line`, a line of the server's standard output. Returns `None` if there is no message
-    /// for rmcp, for example for a log line or a response without an open request.
+    /// Parses `line`, a line of the server's standard output. Returns `None` if there is nothing to
+    /// pass to rmcp, for example for a log line or for a response without an open request.
     fn parse(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
         if !line.start().trim_ascii_start().starts_with(b"{") {
             self.log_stray_output(line.start());
@@ -148,8 +151,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             return self.fail_request(salvage_id(&line), "not UTF-8", &line);
         };
         match serde_json::from_str::<Envelope<'_>>(text) {
-            // Many programs write logs as JSON, and a log record may contain an `id` or an `error`.
-            // An object without `jsonrpc` is therefore not a message.
+            // Some programs write their logs as JSON, and a log record may contain an `id` or an
+            // `error`. An object without the key `jsonrpc` is therefore not treated as a message.
             Ok(envelope) if envelope.jsonrpc.is_none() => {
                 self.log_stray_output(&line);
                 None
@@ -165,7 +168,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         let id = match (&envelope.id, &error) {
             (Some(id), _) => id.clone(),
             // JSON-RPC 2.0, section 5: `id` is null if the server could not read the id of the
-            // request. The error is then assigned to the only open request.
+            // request. If only one request is open, the error is assigned to this request.
             (None, Some(Ok(_))) => self.only_open_request()?,
             (None, _) => return None,
         };
@@ -186,8 +189,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         })
     }
 
-    /// Removes the open request `id` and returns an error response for it, with `reason` in the
-    /// message. If `id` is `None`, logs `line` as stray output and returns `None`.
+    /// Removes the open request `id` and returns an error response for it. The error message
+    /// contains `reason`. Returns `None` if there is no open request `id`.
+    ///
+    /// If `id` is `None`, the request cannot be determined: logs `line` as stray output and returns
+    /// `None`.
     fn fail_request(
         &mut self,
         id: Option<RequestId>,
@@ -202,9 +208,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some(invalid_response(id, kind, reason))
     }
 
-    /// Removes the open request `id`, and returns its id and the kind of its response, or `None` if
-    /// there is no such request. The string `"1"` also matches the numeric id 1, because some
-    /// servers return numeric ids as strings.
+    /// Removes the open request `id`. Returns its id and its kind, or `None` if there is no such
+    /// request.
+    ///
+    /// The string `"1"` also matches the numeric id 1, because some servers return numeric ids as
+    /// strings.
     fn take_request(&mut self, id: RequestId) -> Option<(RequestId, ResponseKind)> {
         let id = match id {
             RequestId::String(text) if !self.open_requests.contains_key(&RequestId::String(text.clone())) => {
@@ -220,8 +228,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         Some((id, response))
     }
 
-    /// Returns the id of the open request if there is exactly one, or `None` if not. Subscriptions
-    /// do not count.
+    /// Returns the id of the only open request. Subscriptions do not count. Returns `None` if no
+    /// request or more than one request is open.
     fn only_open_request(&self) -> Option<RequestId> {
         let mut open = self
             .open_requests
@@ -232,7 +240,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
     }
 
     /// Parses a notification or a request from the server. Progress notifications are forwarded to
-    /// their subscribers and not returned.
+    /// the subscriber of their request, and `None` is returned for them. Also returns `None` for a
+    /// message that rmcp cannot parse.
     fn parse_server_message(&self, envelope: &Envelope<'_>, text: &str) -> Option<ServerJsonRpcMessage> {
         match (envelope.method.as_deref(), envelope.params) {
             (Some("notifications/progress"), Some(params)) => {
@@ -244,8 +253,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
                 }
                 return None;
             }
-            // The notification is also passed to rmcp, which routes it to a subscription if there
-            // is one.
+            // rmcp receives the notification as well and routes it to the subscription, if there is
+            // one.
             (Some("notifications/tools/list_changed"), _) => self.events.list_changed.notify_one(),
             _ => {}
         }
@@ -254,8 +263,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
             .ok()
     }
 
-    /// Logs `line` if it is the first non-empty line that is not a message. Later lines are dropped
-    /// without a log entry.
+    /// Logs `line` if it is the first stray line of the server. Empty lines and later stray lines
+    /// are dropped without a log entry.
     fn log_stray_output(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() || self.has_stray_output {
             return;
@@ -267,8 +276,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ClientTranspo
         );
     }
 
-    /// Returns the error response "method not found" for the open `server/discover` request, if
-    /// any. rmcp then falls back to `initialize`.
+    /// Times out the open `server/discover` request, if any. Returns the error response "method not
+    /// found" for it, so that rmcp falls back to `initialize`.
     fn time_out_probe(&mut self) -> Option<ServerJsonRpcMessage> {
         let (id, _) = self.probe.take()?;
         let request = OpenRequest { response: ResponseKind::LateProbe, subscriber: None };
@@ -299,8 +308,8 @@ fn invalid_response(id: RequestId, kind: ResponseKind, reason: &str) -> ServerJs
 
 /// Parses the JSON-RPC error object `error`.
 ///
-/// Some servers send a string or an unknown object instead. The function then returns `Err` with an
-/// excerpt of this value as the message.
+/// Some servers send a string or an unknown object instead. The value is then quoted in the message
+/// of an `internal_error`, which is returned as `Err`.
 fn parse_error(error: &RawValue) -> Result<ErrorData, ErrorData> {
     serde_json::from_str(error.get()).map_err(|_other| {
         ErrorData::internal_error(truncate(error.get(), MAX_EXCERPT_BYTES).to_owned(), None)

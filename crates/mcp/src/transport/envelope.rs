@@ -7,9 +7,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// The outer object of a JSON-RPC message.
+/// The top-level fields of a JSON-RPC message.
 ///
-/// Nested values stay unparsed, so the recursion limit of `serde_json` does not apply to them.
+/// Their values stay unparsed, so the recursion limit of `serde_json` does not apply to nested
+/// values.
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
     pub(crate) jsonrpc: Option<IgnoredAny>,
@@ -24,13 +25,13 @@ pub(crate) struct Envelope<'a> {
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// Returns the `id` of a message that is truncated, too long, too deeply nested or not UTF-8.
+/// Extracts the `id` from a message that is truncated, too long, too deeply nested or not UTF-8.
 ///
 /// Returns `None` if no `id` is found. Also returns `None` for a complete object without the key
-/// `jsonrpc`, because it is not a message.
+/// `jsonrpc`, because it is not a JSON-RPC message.
 pub(crate) fn salvage_id(bytes: &[u8]) -> Option<RequestId> {
     let mut id = None;
-    // Parsing is expected to fail. The visitor stores the id as soon as it has parsed it.
+    // An error is expected here. The visitor has stored the id before the error occurs.
     let _ = serde_json::Deserializer::from_slice(bytes).deserialize_map(IdVisitor(&mut id));
     id
 }
@@ -60,8 +61,7 @@ impl<'de> Visitor<'de> for IdVisitor<'_> {
     }
 }
 
-/// Returns the `id` of a message from `tail`, the end of the message, or `None` if `id` is not the
-/// last key.
+/// Extracts the `id` from `tail`, the end of a message. Returns `None` if `id` is not the last key.
 ///
 /// JSON-RPC does not define the order of keys, so a long `result` may precede `id`.
 pub(crate) fn salvage_last_id(tail: &[u8]) -> Option<RequestId> {

@@ -1,20 +1,20 @@
 use tokio::io::{self, AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// The number of bytes that are kept from each end of an oversized line. The kept bytes may contain
-/// the `id` of the message.
+/// The number of bytes that are kept from the beginning and from the end of an oversized line. They
+/// may contain the `id` of the message.
 const EXCERPT_BYTES: usize = 1024;
 
-/// A line of the input, which may be truncated.
+/// A line of the input. An oversized line is truncated.
 pub(crate) enum Line {
     /// A complete line, without the newline.
     Complete(Vec<u8>),
-    /// A line longer than the limit. Only `head`, the first bytes, and `tail`, the last bytes, are
-    /// kept. `length` is the length of the whole line in bytes.
+    /// A line that exceeds the length limit. Only `head`, its first bytes, and `tail`, its last
+    /// bytes, are kept. `length` is the length of the whole line in bytes.
     TooLong { head: Vec<u8>, tail: Vec<u8>, length: usize },
 }
 
 impl Line {
-    /// Returns the start of the line: the whole line, or its first 1,024 bytes if it is too long.
+    /// Returns the whole line, or the first 1,024 bytes of an oversized line.
     pub(crate) fn start(&self) -> &[u8] {
         match self {
             Self::Complete(line) => line,
@@ -29,7 +29,7 @@ pub(crate) struct Lines<R> {
     buffer: LineBuffer,
 }
 
-/// The part of the current line that was read so far.
+/// The bytes of the current line that were read so far.
 struct LineBuffer {
     limit: usize,
     length: usize,

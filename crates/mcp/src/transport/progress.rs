@@ -4,26 +4,26 @@ use rmcp::model::{
 };
 use tokio::sync::mpsc;
 
-/// The maximum number of queued progress reports per request. If the queue is full, new reports are
-/// dropped.
+/// The maximum number of queued progress reports per request. Further reports are dropped while the
+/// queue is full.
 const PROGRESS_BUFFER: usize = 16;
 
-/// Subscribes to the progress notifications of `request` and returns the receiver of the reports.
+/// Subscribes to the progress notifications of `request`. Returns a receiver for the reports.
 ///
 /// Must be called before `request` is sent, because the first notification may arrive immediately.
-/// All reports are delivered before the response.
+/// All reports are queued before the response is delivered.
 pub(crate) fn subscribe(request: &mut ClientRequest) -> mpsc::Receiver<Progress> {
     let (sender, reports) = mpsc::channel(PROGRESS_BUFFER);
     request.extensions_mut().insert(ProgressSender(sender));
     reports
 }
 
-/// An extension of a [`ClientRequest`] that passes the sender of progress reports to the transport.
-/// Extensions are not serialized.
+/// The sender of progress reports, attached to a [`ClientRequest`] as an extension. The transport
+/// reads the extension when it sends the request. Extensions are not serialized.
 #[derive(Clone)]
 struct ProgressSender(mpsc::Sender<Progress>);
 
-/// The recipient of the progress notifications of an open request.
+/// The recipient of the progress reports of an open request.
 pub(super) struct ProgressSubscriber {
     token: ProgressToken,
     sender: mpsc::Sender<Progress>,
@@ -35,7 +35,7 @@ impl ProgressSubscriber {
         Some(Self { token: request.get_meta().get_progress_token()?, sender: sender.clone() })
     }
 
-    /// Forwards `report` if its progress token is the token of the open request.
+    /// Forwards `report` if its progress token belongs to the open request.
     pub(super) fn forward(&self, report: &ProgressNotificationParam) {
         if report.progress_token == self.token {
             let ProgressNotificationParam { progress, total, message, .. } = report;

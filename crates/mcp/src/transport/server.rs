@@ -24,7 +24,7 @@ use super::{
 pub(crate) struct ServerTransport<R, W> {
     lines: Lines<R>,
     writer: Writer<W>,
-    /// Cancelled when the input ends.
+    /// Cancelled when the transport reaches the end of its input.
     input_closed: CancellationToken,
     /// The task that writes an error response to an invalid message.
     ///
@@ -67,8 +67,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
         }
     }
 
-    /// Waits until the pending error response, if any, is written. Returns `None` if writing
-    /// failed.
+    /// Waits until the pending error response, if any, is written. Returns `None` if the write
+    /// fails.
     async fn flush_error_response(&mut self) -> Option<()> {
         if let Some(task) = &mut self.error_response {
             let written = task.await;
@@ -79,7 +79,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Send + Unpin + 'static> ServerTranspo
     }
 }
 
-/// Parses `line` as a message. If it is invalid, returns the error response for the client.
+/// Parses `line` as a message. If `line` is not a valid message, returns the error response for the
+/// client.
 fn parse(line: Line) -> Result<ClientJsonRpcMessage, Box<ServerJsonRpcMessage>> {
     let response = |error, id: Option<RequestId>| Box::new(ServerJsonRpcMessage::error(error, id));
     let line = match line {

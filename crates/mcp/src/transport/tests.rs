@@ -102,7 +102,7 @@ async fn stray_output_and_unmatched_responses_are_dropped() {
     );
 }
 
-/// Behaviour P4: a log line on standard output is not mistaken for the response to the only open
+/// Behaviour P4: a log line on standard output is not treated as the response to the only open
 /// request.
 #[tokio::test]
 async fn log_lines_on_standard_output_fail_no_call() {
@@ -135,7 +135,8 @@ async fn log_lines_on_standard_output_fail_no_call() {
     assert_eq!(received.to_string(), response);
 }
 
-/// A subscription must not count as the only open request, because it remains open until it ends.
+/// The only open request receives errors without an id. A subscription must not count as an open
+/// request, because it remains open until it ends.
 #[tokio::test]
 async fn error_without_an_id_does_not_end_a_subscription() {
     let (mut client, mut server) = connect();
@@ -173,7 +174,7 @@ async fn id_may_be_returned_as_a_string() {
     assert_eq!(receive(&mut client).await["id"], json!(1));
 }
 
-/// The server must respond to an invalid message with an error and continue to read.
+/// The server must respond to an invalid message with an error, and then continue to read.
 #[tokio::test]
 async fn server_rejects_unreadable_messages() {
     let (ours, theirs) = duplex(1 << 16);

@@ -6,7 +6,7 @@ use tokio::{
     sync::Mutex,
 };
 
-/// A writer that sends one JSON message per line. Clones share the stream.
+/// A writer for JSON messages, one per line. Clones write to the same stream.
 pub(crate) struct Writer<W>(Arc<Mutex<Option<W>>>);
 
 impl<W> Clone for Writer<W> {
@@ -20,7 +20,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
         Self(Arc::new(Mutex::new(Some(stream))))
     }
 
-    /// Serializes `message` immediately and writes it when the returned future is polled.
+    /// Serializes `message` immediately. The returned future writes it.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer<W> {
         }
     }
 
-    /// Closes the stream, so that the peer reads the end of its input.
+    /// Closes the stream. The peer then reads the end of its input.
     pub(crate) async fn close(&self) {
         self.0.lock().await.take();
     }

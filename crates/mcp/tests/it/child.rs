@@ -1,5 +1,5 @@
-//! Child processes for the tests. They run this test binary as an MCP server, or as the owner of an
-//! MCP server.
+//! Child processes of the tests. They run this test binary as an MCP server, or as a program that
+//! owns an MCP server.
 
 mod owner;
 mod responses;
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 const MODE: &str = "mode:";
 
-/// Returns the arguments with which the test binary runs only the test [`child`] in the mode
-/// `mode`, without capturing its output.
+/// Returns the command line arguments for the test binary that run only the test [`child`], in the
+/// mode `mode` and without capturing its output.
 pub(crate) fn arguments(mode: &str) -> Vec<String> {
     ["child::child", "--exact", "--nocapture", "--test-threads=1"]
         .map(str::to_owned)
@@ -27,13 +27,14 @@ pub(crate) fn arguments(mode: &str) -> Vec<String> {
         .collect()
 }
 
-/// The entry point of a child process. It does nothing if the arguments contain no mode.
+/// The entry point of a child process. In an ordinary test run, the arguments contain no mode, and
+/// the function does nothing.
 #[test]
 fn child() {
     let Some(mode) = env::args().find_map(|argument| argument.strip_prefix(MODE).map(str::to_owned)) else {
         return;
     };
-    // The test harness may have written an incomplete line, which this line break ends.
+    // The test harness may have written an incomplete line to standard output. Terminate it.
     write_line(b"");
     match mode.split_once('=') {
         Some(("own", how)) => owner::run(how),
@@ -43,22 +44,30 @@ fn child() {
     process::exit(0);
 }
 
-/// Runs an MCP server without `rmcp`, with the faults of `mode`.
+/// Runs an MCP server that does not use `rmcp` and misbehaves according to `mode`.
+///
+/// Unless the table states otherwise, the server accepts `initialize` and rejects
+/// `server/discover`.
 ///
 /// | mode | behaviour |
 /// |---|---|
-/// | `legacy` | only `initialize`, like all modes below that name no revision |
-/// | `modern`, `slow_modern` | only revision 2026-07-28; slow: the first response takes 3.5 s |
-/// | `exits_on_discover`, `ignores_discover` | exits on `server/discover`, or ignores it |
-/// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 |
-/// | `no_response`, `no_list_response` | responds to no request at all, or not to `tools/list` |
-/// | `subscriptions` | revision 2026-07-28; rejects the first subscription |
+/// | `legacy` | has no deviation |
+/// | `modern` | supports only revision 2026-07-28 and rejects `initialize` |
+/// | `slow_modern` | behaves like `modern`, but reads its first request after 3.5 s |
+/// | `exits_on_discover` | exits on `server/discover` |
+/// | `ignores_discover` | never responds to `server/discover` |
+/// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 only |
+/// | `no_response` | never responds to any request |
+/// | `no_list_response` | never responds to `tools/list` |
+/// | `subscriptions` | supports revision 2026-07-28, rejects the first subscription, adds tools |
 /// | `growing` | adds one tool to each `tools/list` result |
-/// | `always_changing` | like `growing`, and sends `list_changed` before each result |
-/// | `rejects_refresh` | rejects the second `tools/list` |
-/// | `circular`, `endless`, `empty_cursor` | paginates the tool list in an unusual or invalid way |
-/// | `bad_tools` | lists tools with invalid definitions |
-/// | `noisy` | writes other text to standard output and standard error |
+/// | `always_changing` | behaves like `growing`, and sends `list_changed` before each result |
+/// | `rejects_refresh` | rejects the second `tools/list` request |
+/// | `circular` | returns the same cursor for every page of the tool list |
+/// | `endless` | returns a new cursor for every page of the tool list |
+/// | `empty_cursor` | returns an empty string as the cursor of the second page |
+/// | `bad_tools` | lists one valid tool, and several tools with invalid or missing fields |
+/// | `noisy` | first writes other text to standard output and standard error |
 fn serve(mode: &str) {
     let mut cancelled = Vec::new();
     match mode {

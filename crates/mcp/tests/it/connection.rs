@@ -71,7 +71,8 @@ async fn close_waits_for_the_connection() {
     timeout(Duration::from_secs(5), server).await.unwrap().unwrap().unwrap();
 }
 
-/// Behaviour F43: after the connection is lost, calls fail immediately with a typed error.
+/// Behaviour F43: after the connection is lost, calls fail immediately with an error caused by
+/// `NotConnected`.
 #[tokio::test]
 async fn lost_connection_fails_calls_immediately() {
     let (service, server) = connect(Toolset::new().with_tool(add())).await;
@@ -97,9 +98,10 @@ async fn lost_connection_fails_calls_immediately() {
     }
 }
 
-/// A transport that sends a tool call and then returns an error as if the call was not sent.
+/// A transport that sends each tool call, and then returns an error as if the call had not been
+/// sent.
 ///
-/// The HTTP transport of rmcp does the same if the response to a call is lost.
+/// The HTTP transport of rmcp behaves in this way if the response to a call is lost.
 struct SendThenFail {
     inner: AsyncRwTransport<RoleClient, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>,
     calls: Arc<AtomicU32>,
@@ -146,7 +148,7 @@ async fn possibly_received_call_is_not_repeated() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour F80: a single tool can be created on an existing rmcp connection.
+/// Behaviour F80: `mcp_tool` creates a single tool on an existing rmcp connection.
 #[tokio::test]
 async fn mcp_tool_calls_one_tool_of_a_connection() {
     let service = running().await;

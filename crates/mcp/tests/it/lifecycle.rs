@@ -21,8 +21,8 @@ async fn file_with_calls() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
-/// Behaviour F50 and P1: a call during a crash is `Unconfirmed` and not repeated. The server is
-/// restarted.
+/// Behaviour F50 and P1: a call in progress during a crash fails as `Unconfirmed` and is not
+/// repeated. The server is restarted.
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_during_a_call_restarts_the_server() {
     let (_folder, file) = file_with_calls().await;
@@ -67,7 +67,7 @@ async fn handshake_without_a_response_times_out() {
     assert_eq!(error.to_string(), "tool source mcp:mute: no response to the handshake within 300ms");
 }
 
-/// Behaviour P2: while one server starts, the tools of other servers can be used.
+/// Behaviour P2: the tools of other servers remain usable while one server starts.
 #[tokio::test(flavor = "multi_thread")]
 async fn starting_server_does_not_delay_others() {
     let mute = McpSource::start("mute", server("no_response"));
@@ -79,7 +79,7 @@ async fn starting_server_does_not_delay_others() {
     assert_eq!(reasons, ["tool source mcp:mute has no tools: the server is still starting"]);
 }
 
-/// Behaviour F49: if the program of a server does not exist, the error names the program.
+/// Behaviour F49: the error for a missing program contains the name of the program.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_program_is_reported() {
     let error = McpSource::connect("typo", StdioServer::new("no-such-server")).await.unwrap_err();
@@ -87,8 +87,8 @@ async fn missing_program_is_reported() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Behaviour F49: a failed start is retried in the background. During the retries, the tools of
-/// other servers can be used.
+/// Behaviour F49: a failed start is retried in the background. The tools of other servers remain
+/// usable during the retries.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_start_is_retried_in_the_background() {
     let folder = tempfile::tempdir().unwrap();

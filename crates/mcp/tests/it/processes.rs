@@ -2,10 +2,10 @@ use std::{collections::HashSet, fs, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-/// A search for the processes of a server in `/proc`.
+/// A counter for the processes of a server, which it finds in `/proc`.
 ///
-/// These are the processes with `marker` in their command line, and all other processes in the same
-/// process groups. The watchdog of a group does not have the marker.
+/// A process belongs to the server if its command line contains `marker`, or if it is in the
+/// process group of such a process. The second rule is for the watchdog, which has no marker.
 pub(crate) struct ServerProcesses {
     marker: String,
     groups: HashSet<String>,
@@ -16,8 +16,9 @@ impl ServerProcesses {
         Self { marker: marker.to_owned(), groups: HashSet::new() }
     }
 
-    /// Returns the number of running processes of the server. Stores their process groups, because
-    /// later only processes without the marker may be running.
+    /// Returns the number of running processes of the server. Remembers their process groups,
+    /// because a later call must also count processes without the marker after all processes with
+    /// it have exited.
     pub(crate) fn count(&mut self) -> usize {
         let (own, _) = group_and_state("self").unwrap();
         let ids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
@@ -33,8 +34,8 @@ impl ServerProcesses {
             String::from_utf8_lossy(&line).contains(&self.marker)
         };
         let marked: HashSet<_> = running.iter().filter(|(id, _)| marked(id)).cloned().collect();
-        // The owner of a server also has the marker, but belongs to the process group of this test,
-        // which must not be counted.
+        // The owner of the server has the marker, too, but runs in the process group of this test.
+        // That group must not be counted.
         self.groups.extend(marked.iter().map(|(_, group)| group.clone()).filter(|group| *group != own));
         running.iter().filter(|it| marked.contains(it) || self.groups.contains(&it.1)).count()
     }

@@ -19,7 +19,7 @@ struct Add {
 #[derive(serde::Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// Serves two tools over standard input and output. This function runs in the child process.
+/// Serves two tools over standard input and output. Runs in the child process.
 pub(crate) fn child() {
     let tools = Toolset::new()
         .with_tool(tool_fn("add", "Adds two integers.", |Add { x, y }| async move { Json(x + y) }))
@@ -32,8 +32,8 @@ pub(crate) fn child() {
     runtime.block_on(serve_stdio(tools)).unwrap();
 }
 
-/// Behaviour F56 (stdio), F41: our client can list and call the tools of our server in another
-/// process.
+/// Behaviour F56 (stdio), F41: an `McpSource` lists and calls the tools of a `Toolset` that another
+/// process serves.
 #[tokio::test(flavor = "multi_thread")]
 async fn toolset_is_served_to_a_source() {
     let source = McpSource::connect("haft", server("toolset")).await.unwrap();

@@ -112,7 +112,7 @@ async fn pagination_ends() {
     }
 }
 
-/// Returns the number of `tools/list` requests that the server has received.
+/// Returns the number of `tools/list` requests that the server has received so far.
 async fn list_requests(tools: &ToolList) -> u32 {
     tools.get("listed").unwrap().invoke(json!({})).await.model_text().parse().unwrap()
 }
@@ -137,8 +137,8 @@ async fn wait_for_tool(source: &McpSource, tool: &str) {
     timeout(Duration::from_secs(10), listed).await.unwrap();
 }
 
-/// Behaviour F48: the snapshot of the tools stays the same if the tool list is unchanged or cannot
-/// be fetched again.
+/// Behaviour F48: the snapshot of the tools is kept if the tool list is unchanged or the new list
+/// cannot be fetched.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_without_a_change_keeps_the_snapshot() {
     for mode in ["legacy", "rejects_refresh"] {
@@ -152,7 +152,7 @@ async fn notification_without_a_change_keeps_the_snapshot() {
     }
 }
 
-/// Behaviour F48: if the tool list has changed, the source returns a new snapshot.
+/// Behaviour F48: the source returns a new snapshot after a change of the tool list.
 #[tokio::test(flavor = "multi_thread")]
 async fn notification_updates_the_tool_list() {
     let source = McpSource::connect("faulty", server("growing")).await.unwrap();
@@ -187,8 +187,8 @@ async fn notification_during_a_refresh_causes_another_refresh() {
     assert!(u128::from(count) <= 2 + started.elapsed().as_millis() / 100, "{count}");
 }
 
-/// Behaviour F48: a rejected subscription is retried. When the subscription is active, the tool
-/// list is fetched again, because it may have changed earlier.
+/// Behaviour F48: a rejected subscription is retried. As soon as a subscription is active, the tool
+/// list is fetched again, because it may have changed in the meantime.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_before_the_subscription_is_detected() {
     let source = McpSource::connect("faulty", server("subscriptions")).await.unwrap();
@@ -203,7 +203,8 @@ async fn limits_are_configurable() {
     assert_eq!(pages, "the tool list has more than 2 pages");
     let slow = reason(server("no_list_response").with_list_timeout(Duration::from_millis(100))).await;
     assert_eq!(slow, "the server did not list its tools within 100ms");
-    // With the default timeout, the probe alone would take 3 s.
+    // The probe timeout is a third of the handshake timeout. With a probe timeout of 3 s, this
+    // handshake would time out.
     let hasty = server("ignores_discover").with_handshake_timeout(Duration::from_millis(2900));
     let narrow = hasty.with_line_bytes(4000);
     let tools = Toolset::new().with_source(McpSource::connect("faulty", narrow).await.unwrap());
@@ -280,7 +281,7 @@ async fn timed_out_call_is_cancelled_at_the_server() {
     timeout(Duration::from_secs(5), cancelled).await.unwrap();
 }
 
-/// A progress sink that collects the progress reports.
+/// A progress sink that collects all reports.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<Progress>>>);
 

@@ -2,8 +2,9 @@ use std::{future, io::Write as _, process};
 
 use haft_mcp::{McpSource, StdioServer};
 
-/// Runs a program that owns an MCP server and then waits, exits, panics or returns. `how` is one of
-/// these words and the marker of the processes, as in `waits,haft-1-0`.
+/// Runs a program that starts an MCP server and then waits, exits, panics or returns. `how`
+/// consists of `waits`, `exits`, `panics` or `returns`, a comma, and the marker of the processes,
+/// for example `waits,haft-1-0`.
 pub(super) fn run(how: &str) {
     let (how, marker) = how.split_once(',').unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -19,8 +20,8 @@ pub(super) fn run(how: &str) {
     });
 }
 
-/// Returns a configuration that runs a shell. The shell starts an MCP server, and a background
-/// process that ignores `SIGTERM`. All processes have `marker` in their command line.
+/// Returns a configuration that runs a shell. The shell starts an MCP server and a background
+/// process that ignores `SIGTERM`. The command line of each process contains `marker`.
 pub(crate) fn launcher(marker: &str) -> StdioServer {
     let program = std::env::current_exe().unwrap();
     let arguments = super::arguments("legacy").join(" ");
