@@ -46,14 +46,14 @@ pub struct LocalModelBuilder {
 
 type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 
-/// An event from downloading or loading a model.
+/// An event during the download or the loading of a model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
-    /// An event of the download of the model file.
+    /// The download of the model file made progress.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
-    /// A part of the weights was loaded.
+    /// Some of the weights were loaded.
     Loading {
         /// The path of the model file.
         file: &'a Path,
@@ -70,15 +70,17 @@ impl LocalModelBuilder {
 
     /// Sets the prompt profile, which determines how tools are presented to the model.
     ///
-    /// By default, a file with the SHA-256 of a model in the catalogue gets the profile of this
-    /// model. Any other file gets [`PromptProfile::template`].
+    /// By default, the profile is selected by the SHA-256 of the file. A model of the catalogue
+    /// gets its tuned profile, and any other file gets [`PromptProfile::template`].
     pub fn prompt_profile(mut self, profile: PromptProfile) -> Self {
         self.profile = Some(profile);
         self
     }
 
-    /// Sets a callback for the events from downloading and loading. It is called on the async
-    /// runtime and on the thread of the model, so `observer` must not block.
+    /// Sets a callback for the events during downloading and loading.
+    ///
+    /// The callback must not block, because it runs on the async runtime and on the thread of the
+    /// model.
     pub fn on_event(mut self, observer: impl Fn(&ModelEvent<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Some(Arc::new(observer));
         self
@@ -98,7 +100,7 @@ impl LocalModelBuilder {
         self
     }
 
-    /// Sets the downloader for models of the catalogue. The default is [`Downloader::new`].
+    /// Sets the downloader for models in the catalogue. The default is [`Downloader::new`].
     #[cfg(feature = "download")]
     pub fn downloader(mut self, downloader: Downloader) -> Self {
         self.downloader = Some(downloader);
@@ -121,8 +123,8 @@ impl LocalModelBuilder {
         model
     }
 
-    /// Opens the model `name` of the [catalogue](KnownModel::all). Its file is downloaded if it is
-    /// not in the store.
+    /// Opens the model `name` of the [catalogue](KnownModel::all). If its file is not in the store,
+    /// the file is downloaded first.
     ///
     /// # Errors
     ///
@@ -140,16 +142,16 @@ impl LocalModelBuilder {
         }
         let profile = self.profile.clone().unwrap_or_else(|| PromptProfile::for_model(model));
         self.prompt_profile(profile).open(pulled?).await.map_err(|error| {
-            // The file was verified after its download, but a disk error may have damaged it later
-            // without changing its modification time. The next pull must verify it again.
+            // The file was verified after its download. A disk error may have damaged it since then
+            // without changing its modification time, so the next pull must verify it again.
             store.invalidate(model);
             OpenError::DownloadedFile(error)
         })
     }
 
     /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
-    /// is not set, opens the [default model](KnownModel::default_model). The file of the default
-    /// model is downloaded if it is not in the store.
+    /// is not set or empty, opens the [default model](KnownModel::default_model). The file of the
+    /// default model is downloaded if it is not in the store.
     ///
     /// # Errors
     ///

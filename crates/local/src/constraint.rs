@@ -1,5 +1,4 @@
-//! Grammar constraints for decoding. A constraint masks the tokens that its grammar does not permit
-//! next.
+//! Grammar constraints for decoding. A constraint masks the tokens that would violate its grammar.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +25,8 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// Compiles `grammar` to a constraint. Fails with the error message of the grammar engine.
+    /// Compiles `grammar` to a constraint. If the compilation fails, returns the error message of
+    /// the grammar engine.
     pub(crate) fn compile(&self, grammar: TopLevelGrammar) -> Result<Constraint, String> {
         let matcher = Matcher::new(self.factory.create_parser(grammar));
         match matcher.get_error() {
@@ -36,33 +36,34 @@ impl Grammars {
     }
 }
 
-/// A compiled grammar with the state of its parser.
+/// A compiled grammar, and the state of the parser that follows the generated tokens.
 pub(crate) struct Constraint {
     matcher: Matcher,
 }
 
 impl Constraint {
-    /// Consumes and returns the next tokens for which the grammar leaves no choice. They need no
-    /// sampling.
+    /// Consumes and returns the next tokens, as far as the grammar permits only one continuation.
+    /// These tokens need no sampling.
     pub(crate) fn take_forced_tokens(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();
         // A failed matcher returns no tokens. Its error is available only from `get_error`.
         self.matcher.get_error().map_or(Ok(forced), Err)
     }
 
-    /// Returns the set of tokens that the grammar permits next. It contains the end-of-sequence
-    /// token if the text may end here.
+    /// Returns the set of tokens that the grammar permits next. The set contains the
+    /// end-of-sequence token if the grammar permits the text to end.
     pub(crate) fn allowed_tokens(&mut self) -> Result<SimpleVob, String> {
         self.matcher.compute_mask().map_err(|error| error.to_string())
     }
 
-    /// Advances the parser by the sampled token `token`. Fails if the grammar does not permit it.
+    /// Advances the parser past the sampled token `token`. Fails if the grammar does not permit
+    /// `token`.
     pub(crate) fn accept(&mut self, token: u32) -> Result<(), String> {
         self.matcher.consume_token(token).map_err(|error| error.to_string())
     }
 
-    /// Returns `true` if the parser has reached the end of the grammar. Fails if the parser stopped
-    /// for a different reason, such as a resource limit.
+    /// Returns `true` if the generated text is complete and cannot be extended. Fails if the parser
+    /// stopped for another reason, such as a resource limit.
     pub(crate) fn is_complete(&self) -> Result<bool, String> {
         match self.matcher.stop_reason() {
             StopReason::NotStopped => Ok(false),

@@ -1,4 +1,4 @@
-//! Conversion of the messages of a chat request to the turns of a chat template.
+//! Conversion of the messages in a chat request to the turns of a chat template.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ pub(crate) fn mentions_tools(request: &ChatRequest) -> bool {
     !request.tools.is_empty() || request.all_messages().any(|message| is_traffic(message))
 }
 
-/// Converts the messages of a request without tools to turns.
+/// Converts the messages of `request`, which has no tools, to turns.
 pub(crate) fn without_tools(request: &ChatRequest) -> Vec<Turn> {
     convert(request, |message| match message.body() {
         MessageBody::Assistant(_) => Turn::new(Role::Assistant, message.text()),
@@ -42,8 +42,8 @@ pub(crate) fn with_tools(request: &ChatRequest) -> Vec<Turn> {
     })
 }
 
-/// Converts the messages of `request` to turns for a chat template that does not support tools.
-/// Tools, calls and results are rendered as text in Hermes' format.
+/// Converts the messages of `request` to turns for a chat template that does not support tools. The
+/// tools, calls and results are rendered as text in Hermes' format.
 pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     let mut turns = convert(request, |message| match message.body() {
         MessageBody::Assistant(reply) => Turn::new(Role::Assistant, reply_with_calls(reply)),
@@ -65,7 +65,8 @@ pub(crate) fn with_tools_as_text(request: &ChatRequest) -> Vec<Turn> {
     turns
 }
 
-/// Moves the system turn into the first user turn, for chat templates without a system role.
+/// Merges the system turn into the first user turn, for chat templates without a system role. If
+/// the first remaining turn is not a user turn, inserts a user turn.
 pub(crate) fn without_system(mut turns: Vec<Turn>) -> Vec<Turn> {
     if turns.first().is_some_and(|first| first.role == Role::System) {
         let system = turns.remove(0);
@@ -111,8 +112,10 @@ fn definition(tool: &dyn Tool) -> Value {
 }
 
 /// Converts the messages of `request` to turns. The leading system messages become one system turn,
-/// and `turn` converts each remaining message. Adjacent turns of the same role are joined if they
-/// have no tool calls, because most templates require alternating roles.
+/// and `turn` converts each remaining message.
+///
+/// Adjacent turns of the same role are joined if they have no tool calls, because most templates
+/// require alternating roles.
 fn convert(request: &ChatRequest, turn: impl FnMut(&Message) -> Turn) -> Vec<Turn> {
     let system: Vec<_> = leading_instructions(request).map(Message::text).collect();
     let rest = request.all_messages().skip(system.len()).map(AsRef::as_ref).map(turn);
@@ -184,7 +187,7 @@ fn tools_text(request: &ChatRequest) -> String {
 }
 
 /// Inserts a space into the tags of Hermes' format in untrusted text, for example `< tool_call>`.
-/// Without the space, a tool result could forge a call.
+/// An unchanged tag would allow a tool result to forge a call.
 fn without_tags(text: &str) -> String {
     text.replace("<tool", "< tool").replace("</tool", "< /tool")
 }

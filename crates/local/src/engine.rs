@@ -1,5 +1,6 @@
-//! Text generation with a loaded model. The engine evaluates prompts, decodes under grammar
-//! constraints and reuses the key-value cache for the common prefix of two prompts.
+//! Text generation with a loaded model. The engine evaluates prompts and decodes under grammar
+//! constraints. Its key-value cache is reused for the prefix that a prompt shares with the previous
+//! one.
 
 mod close_grammar;
 mod json_state;
@@ -35,35 +36,35 @@ pub(crate) struct Engine {
     cached_tokens: Vec<u32>,
 }
 
-/// The parameters of one call of [`Engine::write`]: constraint, sampling and limits.
+/// The parameters of a call to [`Engine::write`]: constraint, sampling and limits.
 pub(crate) struct Job {
     pub(crate) constraint: Option<Constraint>,
     pub(crate) sampler: Sampler,
     /// The maximum number of tokens to generate.
     pub(crate) limit: usize,
-    /// The number of generated tokens after which the engine prefers tokens that close the JSON
-    /// value.
+    /// The number of generated tokens after which the engine closes the JSON value. From then on,
+    /// it prefers tokens that lead to the end of the value.
     pub(crate) close_from: usize,
-    /// The bias that is added to the logits of the end-of-sequence tokens when the first token is
-    /// sampled.
+    /// A bias for the logits of the end-of-sequence tokens. It is added only when the first token
+    /// is sampled.
     pub(crate) eos_bias: f32,
     /// Tokens that end the generation, such as the special token that opens a tool call. They are
     /// not part of the output.
     pub(crate) stop_tokens: Vec<u32>,
     /// Tokens that must not be generated, such as the special token that opens a tool call.
     pub(crate) banned_tokens: Vec<u32>,
-    /// Set if the constraint generates a JSON value. The engine then prevents a stray space at the
-    /// beginning of strings, such as `" Tokyo"`.
+    /// Set if the output is a JSON value. The engine then prevents a stray space at the beginning
+    /// of strings, such as `" Tokyo"`.
     pub(crate) is_json: bool,
 }
 
-/// The output of one call of [`Engine::write`].
+/// The output of a call to [`Engine::write`].
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// `false` if the token limit was reached or the constraint permitted no token, `true` in all
-    /// other cases.
+    /// Set if the text is complete. `false` if the token limit was reached, or if the constraint
+    /// permitted no further token.
     pub(crate) complete: bool,
     /// The token of [`Job::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
@@ -71,22 +72,25 @@ pub(crate) struct Output {
     pub(crate) cached: usize,
 }
 
-/// The return value of a [`Listener`], which continues or ends the generation.
+/// The decision of a [`Listener`] on the rest of the generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Generate further tokens.
+    /// Continue with the next token.
     Continue,
-    /// End the generation. The output counts as complete.
+    /// End the generation successfully: the output counts as complete.
     Stop,
     /// Cancel the generation, because the receiver of the reply was dropped.
     Cancel,
 }
 
-/// A callback that receives the bytes of each generated token. It is also called with an empty
-/// slice before each forward pass, so that it can cancel the generation.
+/// A callback that receives the bytes of each generated token and decides on the rest of the
+/// generation.
+///
+/// It is also called with an empty slice before each forward pass, so that a long prompt can be
+/// cancelled.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> Next;
 
-/// An error while a prompt is encoded or text is generated.
+/// An error from encoding a prompt or generating text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineError {
     /// The receiver of the reply was dropped.
@@ -98,7 +102,7 @@ pub(crate) enum EngineError {
     /// The chat template rejected the conversation.
     #[error("the chat template rejected the conversation: {0}")]
     Template(String),
-    /// The grammar engine failed.
+    /// The grammar engine rejected the grammar, or failed during the generation.
     #[error("the constraint failed: {0}")]
     Constraint(String),
     /// An operation of the tensor library failed.
@@ -200,16 +204,15 @@ impl Engine {
         Ok(written)
     }
 
-    /// Clears the key-value cache. This is necessary after a panic, because the cache may then be
-    /// inconsistent.
+    /// Clears the key-value cache, which may be inconsistent after a panic.
     pub(crate) fn clear_cache(&mut self) {
         self.cached_tokens.clear();
         self.network.truncate(0);
     }
 
-    /// Truncates the key-value cache to the prefix that it shares with `prompt`, and returns the
-    /// number of tokens in this prefix. The last token of `prompt` is always evaluated again,
-    /// because its logits are not cached.
+    /// Truncates the key-value cache to the prefix that it shares with `prompt`. Returns the number
+    /// of tokens in this prefix. The prefix never includes the last token of `prompt`, because its
+    /// logits are needed and are not cached.
     fn truncate_to_common_prefix(&mut self, prompt: &[u32]) -> usize {
         let common = self.cached_tokens.iter().zip(prompt).take_while(|(cached, new)| cached == new).count();
         let length = common.min(prompt.len().saturating_sub(1));
@@ -218,8 +221,7 @@ impl Engine {
         length
     }
 
-    /// Evaluates the tokens in `pending`, clears the list and returns the logits after the last
-    /// token.
+    /// Evaluates and removes the tokens in `pending`. Returns the logits after the last of them.
     fn evaluate(&mut self, pending: &mut Vec<u32>, listener: Listener<'_>) -> Result<Vec<f32>, EngineError> {
         let mut logits = Vec::new();
         for piece in pending.chunks(EVALUATION_TOKENS) {
@@ -234,9 +236,10 @@ impl Engine {
         Ok(logits)
     }
 
-    /// Appends the tokens that the grammar forces, up to `limit` output tokens in total. Returns
-    /// `Some(true)` at the end of the grammar, `Some(false)` at the limit, and `None` if the next
-    /// token must be sampled.
+    /// Appends the tokens that the grammar forces, up to `limit` output tokens in total.
+    ///
+    /// Returns `Some(true)` at the end of the grammar, `Some(false)` at the limit, and `None` if
+    /// the next token must be sampled.
     fn fast_forward(
         &self,
         job: &mut Job,
@@ -257,7 +260,7 @@ impl Engine {
         Ok(complete.then_some(true))
     }
 
-    /// Samples the next token. Returns `None` if the constraint allows no token.
+    /// Samples the next token. Returns `None` if no token is allowed.
     fn choose(
         &self,
         logits: &[f32],

@@ -10,7 +10,7 @@ use haft_core::text::ErrorChain;
 #[cfg(feature = "download")]
 use crate::{KnownModel, NoHome, PullError};
 
-/// An error while loading a model file.
+/// An error from loading a model file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -41,7 +41,7 @@ pub enum LoadError {
     Damaged {
         /// The path of the model file.
         path: PathBuf,
-        /// A description of the missing or unreadable metadata entry or tensor.
+        /// A description of the metadata entry or tensor that is missing or unreadable.
         reason: String,
     },
     /// The model architecture is not supported.
@@ -62,7 +62,7 @@ pub enum LoadError {
     /// The tokenizer of the model is not supported.
     #[error("the model's tokenizer cannot be used: {reason}; choose a file with a byte-level BPE tokenizer")]
     Tokenizer {
-        /// A description of the fault, such as the error of the tokenizer library.
+        /// A description of the problem, such as the error of the tokenizer library.
         reason: String,
     },
     /// The chat template of the model cannot be parsed.
@@ -82,7 +82,7 @@ pub enum LoadError {
     Crashed,
 }
 
-/// An error of [`LocalModel::download`](crate::LocalModel::download) or
+/// An error from [`LocalModel::download`](crate::LocalModel::download) or
 /// [`LocalModel::open_default`](crate::LocalModel::open_default).
 ///
 /// The `Debug` output is the `Display` text with all causes, because Rust prints the `Debug` output
@@ -97,8 +97,7 @@ pub enum OpenError {
         /// The requested model name.
         name: String,
     },
-    /// There is no folder for downloaded models, because neither `HAFT_CACHE` nor a home folder is
-    /// set.
+    /// There is no folder for downloaded models: neither `HAFT_CACHE` nor a home folder is set.
     #[error(transparent)]
     NoHome(#[from] NoHome),
     /// The model file cannot be downloaded.

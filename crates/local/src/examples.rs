@@ -1,8 +1,9 @@
 //! Few-shot prompting for small models, as an alternative to the tool format of a chat template.
 //!
-//! Every conversation with tools begins with a fixed demonstration. For each call, the model writes
-//! the need (a quotation from the question), then the tool name and then the arguments. ADR 4
-//! describes the strategy and its measurements. An [`ExampleProfile`] contains its data.
+//! Every conversation with tools begins with a fixed demonstration. For each call, the model
+//! generates three parts in this order: the need (a quotation from the question), the tool name,
+//! and the arguments. ADR 4 describes the strategy and its measurements. An [`ExampleProfile`]
+//! contains its parameters.
 
 mod demonstration;
 mod dialogue;
@@ -25,14 +26,14 @@ use crate::engine::{Engine, EngineError, Output};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, Prose, Writer};
 
-/// The minimum number of tokens of the context window that must remain for the reply. If the prompt
-/// with the demonstration leaves fewer tokens, the demonstration is dropped.
+/// The minimum number of tokens of the context window for the reply. If the prompt leaves fewer
+/// tokens, the demonstration is removed from it.
 const MIN_REPLY_TOKENS: usize = 256;
-/// A bias larger than any logit. It is subtracted from the logit of the end-of-sequence token to
-/// prevent the end of the reply.
+/// A bias larger than any logit. Subtracting it from the logit of the end-of-sequence token keeps
+/// the model from ending the reply.
 const PREVENT_END_BIAS: f32 = 1e6;
 
-/// Generates the reply to the chat request `request`, which has tools.
+/// Generates the reply to `request`, which has tools.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &'static ExampleProfile,
@@ -54,12 +55,12 @@ pub(crate) fn respond(
 struct ExampleReply<'a> {
     writer: Writer<'a>,
     profile: &'static ExampleProfile,
-    /// The tool results at the end of the conversation. The answer should mention each of them.
+    /// The tool results at the end of the conversation, which the answer should mention.
     results: Vec<String>,
 }
 
 impl ExampleReply<'_> {
-    /// Generates the next step of the conversation: tool calls or the answer.
+    /// Generates the reply, which consists of tool calls or of an answer.
     fn write_reply(
         mut self,
         mut stage: Stage,
@@ -107,20 +108,20 @@ impl ExampleReply<'_> {
         self.writer.finish_with_calls(AssistantMessage::default(), tool_calls)
     }
 
-    /// Generates the model's decision on its next call. Returns `None` if the token limit was
-    /// reached.
+    /// Generates and parses the model's next decision at `stage`. Returns `None` if the token limit
+    /// was reached.
     fn decide(&mut self, stage: Stage, question: &OpenQuestion) -> Result<Option<Decision>, ModelError> {
         let start = self.writer.prompt.len();
         let quotes = self.profile.needs_quote_question && stage != Stage::Results;
         let terminals = if quotes { question.terminals() } else { None };
         let written = match terminals.map(|terminals| self.write_plan(stage, &terminals)) {
-            // If the grammar for quotations from the question is too large, the model states the
-            // need in its own words.
+            // The grammar for quotations may exceed the limits of the engine, for example for a
+            // long question. The model then states the need in its own words.
             None | Some(Err(EngineError::Constraint(_))) => self.write_plan(stage, FREE_NEED_RULE)?,
             Some(written) => written?,
         };
-        // The caller appends the decision as text, so that it is tokenised together with the
-        // following text.
+        // The decision is removed from the prompt again. The caller appends it as text together
+        // with the text that follows it, because both must be tokenised as a whole.
         self.writer.prompt.truncate(start);
         Ok(written.complete.then(|| plan::parse_decision(&written.bytes)))
     }
@@ -133,7 +134,7 @@ impl ExampleReply<'_> {
         self.writer.write(job)
     }
 
-    /// Adds `need`, the need for a call that the model stated, to the reasoning of the reply.
+    /// Appends `need`, the stated need for a call, to the reasoning of the reply.
     fn add_reasoning(&mut self, need: Option<String>) {
         let Some(need) = need else { return };
         let line = if self.writer.reasoning.is_empty() { need } else { format!("\n{need}") };
@@ -142,7 +143,7 @@ impl ExampleReply<'_> {
     }
 
     fn write_answer(&mut self, lead: &str) -> Result<ChatResponse, ModelError> {
-        // The space after `Answer:` is part of the token of the first word, so it is not prefilled.
+        // The space after `Answer:` is not prefilled, because it is part of the first word's token.
         self.writer.prefill(&format!("{lead}{}", ANSWER.trim_end()));
         match self.writer.write_structured(" ")? {
             Some(reply) => Ok(reply),
@@ -150,14 +151,15 @@ impl ExampleReply<'_> {
         }
     }
 
-    /// Generates the answer as text. An answer that does not mention all tool results is continued.
+    /// Generates the answer as text. If the answer does not mention all tool results, the model may
+    /// have to continue it; see [`ExampleProfile::completes_answers`].
     fn write_prose(&mut self) -> Result<ChatResponse, ModelError> {
         let mut prose =
             Prose::new(self.writer.events, self.writer.stop_sequences(), dialogue::LINE_STARTS.to_vec());
         let start = self.writer.prompt.len();
         let mut eos_bias = 0.0;
-        // Several tool results usually belong to different parts of the question, so a short answer
-        // may omit some of them.
+        // Tool results usually belong to different parts of the question. A short answer may omit
+        // some of them.
         let mut continuations = match self.profile.completes_answers {
             true => self.results.len().saturating_sub(1),
             false => 0,

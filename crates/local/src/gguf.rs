@@ -18,8 +18,8 @@ pub(crate) struct Gguf {
 }
 
 impl Gguf {
-    /// Opens the file at `path` and reads its header, which contains the metadata and the list of
-    /// tensors. Tensors are read later.
+    /// Opens the file at `path` and reads its header with the metadata and the list of tensors. The
+    /// tensors themselves are read later.
     pub(crate) fn open(path: &Path) -> Result<Self, LoadError> {
         let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
         let file = File::open(path).map_err(|source| match source.kind() {
@@ -42,8 +42,8 @@ impl Gguf {
         &self.content
     }
 
-    /// Sets the metadata entry `key` to `text` in memory. The file is not changed. For example, a
-    /// pre-tokenizer name is replaced by an equivalent name that the tokenizer library supports.
+    /// Sets the metadata entry `key` to `text` in memory, without changing the file. For example, the
+    /// name of a pre-tokenizer is replaced by an equivalent name that the tokenizer library supports.
     pub(crate) fn set_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }
@@ -52,9 +52,11 @@ impl Gguf {
         self.content.metadata.get(key)?.to_string().ok().map(String::as_str)
     }
 
-    /// Returns the metadata entry `key` as an integer, or `None` if it is missing, negative or not
-    /// an integer. Integers of any width are accepted, because the programs that write GGUF files
-    /// use different widths.
+    /// Returns the metadata entry `key` as an integer, or `None` if the entry is missing, negative
+    /// or not an integer.
+    ///
+    /// Integers of all widths are accepted, because the programs that write GGUF files use
+    /// different widths.
     pub(crate) fn integer(&self, key: &str) -> Option<usize> {
         let value = self.content.metadata.get(key)?;
         let wide = match value {
@@ -118,8 +120,8 @@ impl Gguf {
     }
 }
 
-/// Returns the first line of `text`, an error message of the tensor library. The other lines are a
-/// backtrace.
+/// Returns the first line of `text`, an error message of the tensor library. Further lines contain
+/// a backtrace.
 fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }

@@ -1,8 +1,8 @@
 //! Early closing of long JSON values.
 //!
-//! A model with random weights never closes a list. After `Job::close_from` tokens, the engine
-//! therefore prefers tokens that lead to the end of the grammar. The model still finishes an open
-//! string or number itself, because truncating it would change its value.
+//! A model with random weights may never close a list. After `Job::close_from` tokens, the engine
+//! therefore prefers tokens that lead to the end of the grammar. Open strings and numbers are an
+//! exception: the model finishes them itself, because truncating them would change their value.
 
 use llguidance::toktrie::SimpleVob;
 use rand::SeedableRng;
@@ -11,7 +11,7 @@ use rand::seq::IndexedRandom;
 
 use crate::tokenizer::Tokenizer;
 
-/// A token selector that closes a JSON value as soon as its grammar permits.
+/// A token selector that closes a JSON value as soon as the grammar permits.
 pub(super) struct CloseGrammar {
     random: StdRng,
 }
@@ -21,9 +21,10 @@ impl CloseGrammar {
         Self { random: StdRng::seed_from_u64(0) }
     }
 
-    /// Returns the token of `allowed` with the lowest [`rank`], or `None` if `allowed` is empty.
-    /// There is no look-ahead. Ties are broken at random to avoid endless loops. Must not be called
-    /// within a string or a number.
+    /// Returns the token in `allowed` with the lowest [`rank`], or `None` if `allowed` is empty.
+    /// Ties are broken at random, because a fixed choice could loop forever.
+    ///
+    /// Must not be called within a string or a number.
     pub(super) fn choose(&mut self, allowed: &SimpleVob, tokenizer: &Tokenizer) -> Option<u32> {
         let mut best = Vec::new();
         let mut best_rank = (u8::MAX, usize::MAX);
@@ -44,9 +45,8 @@ impl CloseGrammar {
     }
 }
 
-/// Ranks a token with the given bytes by its first byte, then by its length. The token with the
-/// lowest rank closes the value soonest. Short tokens are preferred, because a long token may open
-/// another value.
+/// Ranks the token with the bytes `bytes` by its first byte, then by its length. A lower rank
+/// closes the value sooner. Short tokens rank lower, because a long token may open another value.
 fn rank(bytes: &[u8]) -> (u8, usize) {
     let Some(first) = bytes.first() else { return (u8::MAX, usize::MAX) };
     let rank = match first {

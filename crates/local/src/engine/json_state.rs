@@ -13,14 +13,14 @@ pub(super) enum JsonState {
 }
 
 impl JsonState {
-    /// Returns the state after the last byte of `written`. Only the last line is parsed, because
-    /// generated JSON has no line breaks and earlier lines are prose.
+    /// Returns the state after the last byte of `written`. Only the last line is parsed: generated
+    /// JSON has no line breaks, so earlier lines are prose.
     pub(super) fn at_end_of(written: &[u8]) -> Self {
         let line = written.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         line.iter().fold(Self::Between, |state, byte| state.after_byte(*byte))
     }
 
-    /// Returns the state that follows this state after `byte`.
+    /// Returns the next state if `byte` follows in the text.
     pub(super) fn after_byte(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,

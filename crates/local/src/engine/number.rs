@@ -1,7 +1,7 @@
 //! Length limits for generated numbers.
 //!
-//! The grammar of JSON allows `1e999`, numbers with a thousand digits, and integers above 64 bits.
-//! Models with random weights generate them, and common parsers reject them.
+//! The grammar of JSON permits `1e999`, numbers with a thousand digits, and integers above 64 bits.
+//! Models with random weights generate such numbers, and common parsers reject them.
 
 use llguidance::toktrie::SimpleVob;
 
@@ -11,11 +11,12 @@ use crate::tokenizer::Tokenizer;
 /// The maximum length of a number with a fraction or an exponent, in bytes. The longest 64-bit
 /// float in decimal notation has this length, including sign, point and exponent.
 const MAX_NUMBER_BYTES: usize = 24;
-/// The maximum number of digits in an exponent. `1e99` fits a 64-bit float, `1e999` does not.
+/// The maximum number of digits in an exponent. A 64-bit float can represent `1e99`, but not
+/// `1e999`.
 const MAX_EXPONENT_DIGITS: usize = 2;
 
-/// Returns `allowed` without the tokens that would make the number at the end of `written` too
-/// long. If no token is left, returns `allowed` unchanged.
+/// Removes the tokens from `allowed` that would make the number at the end of `written` too long,
+/// and returns the remaining tokens. If none would remain, returns all of `allowed`.
 pub(super) fn exclude_too_long(
     written: &[u8],
     state: JsonState,
@@ -46,7 +47,7 @@ fn is_too_long(number: &[u8]) -> bool {
         || exponent.iter().filter(|byte| byte.is_ascii_digit()).count() > MAX_EXPONENT_DIGITS
 }
 
-/// Returns `true` if `integer` fits 64 bits. `integer` may be incomplete, such as `-`.
+/// Returns `true` if `integer` fits in 64 bits. An incomplete integer such as `-` also fits.
 fn fits_64_bits(integer: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(integer) else { return false };
     text == "-" || text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()

@@ -2,10 +2,10 @@
 //!
 //! Byte-level vocabularies contain most words twice, as `word` and ` word`. After the opening
 //! quotation mark of a JSON string, a small model often chooses the second form: `" Christianity"`.
-//! Tokens are therefore excluded if they begin a string with a single space that is followed by
-//! another character.
+//! The engine therefore excludes tokens that begin a string with a single space followed by another
+//! character.
 //!
-//! Leading whitespace with a meaning is still allowed: strings of spaces only (separators), and an
+//! Meaningful leading whitespace is still allowed: strings of spaces only (separators), and an
 //! indentation of two or more characters (source code). A stray space is also allowed if the schema
 //! requires it, for example `{"const": " x"}`.
 
@@ -14,8 +14,8 @@ use llguidance::toktrie::SimpleVob;
 use super::json_state::JsonState;
 use crate::tokenizer::Tokenizer;
 
-/// Returns `allowed` without the tokens that put a stray space at the beginning of a string after
-/// `state`. If no token is left, returns `allowed` unchanged.
+/// Removes the tokens from `allowed` that would begin a string with a stray space after `state`,
+/// and returns the remaining tokens. If none would remain, returns all of `allowed`.
 pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenizer) -> SimpleVob {
     let candidates = match state {
         JsonState::StringStart => tokenizer.spaced_tokens(),
@@ -30,9 +30,10 @@ pub(super) fn exclude(state: JsonState, allowed: SimpleVob, tokenizer: &Tokenize
     if bounded.is_zero() { allowed } else { bounded }
 }
 
-/// Returns `true` if `token`, generated after `state`, begins a string with a single space that is
-/// followed by another character. A space at the end of the token also counts, because it cannot be
-/// removed when the next token follows.
+/// Returns `true` if `token` begins a string with a single space that is followed by another
+/// character. `state` is the state before `token`.
+///
+/// A space at the end of `token` also counts, because the next token would follow it directly.
 fn has_stray_space(mut state: JsonState, token: &[u8]) -> bool {
     for (index, byte) in token.iter().enumerate() {
         if state == JsonState::StringStart && *byte == b' ' {

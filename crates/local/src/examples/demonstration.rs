@@ -12,13 +12,13 @@ const TOOLS: &str = "Tools:
 - read_note(file: string): Reads a note.
 - save_note(file: string, text: string): Saves a note.";
 
-/// Creates the turns of the demonstration. The demonstration contains a question with one call, a
-/// question without calls, a question with two parts, a call that needs the result of another call,
-/// an order with two parallel calls, and small talk.
+/// Creates the turns of the demonstration. They show a question with one call, a question without
+/// calls, a question with two parts, a call that needs the result of another call, an order with
+/// two parallel calls, and small talk.
 ///
-/// The language in the call of `look_up_word` has the form of the parameter description (`es`), not
-/// the word of the question (`Spanish`). Without such an example, the model writes `Tokyo` as the
-/// time zone of Tokyo.
+/// In the call to `look_up_word`, the language has the form that the parameter description requires
+/// (`es`), not the form in the question (`Spanish`). Without this example, the model writes `Tokyo`
+/// as the time zone of Tokyo.
 pub(crate) fn turns() -> Vec<Turn> {
     let people =
         Call("How many people live in Japan", "get_population", r#"{"country": "Japan"}"#, "123000000");
@@ -74,7 +74,8 @@ pub(crate) fn turns() -> Vec<Turn> {
     turns
 }
 
-/// A call of the demonstration: the need for it, the tool name, the arguments and the result.
+/// A tool call in the demonstration. The fields are the need for the call, the tool name, the
+/// arguments as JSON, and the result.
 struct Call(&'static str, &'static str, &'static str, &'static str);
 
 fn user(content: String) -> Turn {
@@ -85,7 +86,8 @@ fn question(text: &str) -> Turn {
     user(format!("Question: {text}"))
 }
 
-/// Creates the assistant turn with `calls`, and the user turn with their results.
+/// Creates two turns: the assistant turn that contains `calls`, and the user turn with their
+/// results.
 fn calls(calls: &[Call]) -> [Turn; 2] {
     let needs: Vec<_> = calls.iter().map(|Call(need, ..)| *need).collect();
     let tool_calls = calls.iter().map(|Call(_, name, arguments, _)| ToolCall::new("", *name, *arguments));
@@ -98,12 +100,13 @@ fn calls(calls: &[Call]) -> [Turn; 2] {
     [assistant(&message, false), user(results.join("\n"))]
 }
 
-/// Creates the assistant turn of an answer that follows tool results.
+/// Creates an assistant turn with the answer `text`, which follows tool results.
 fn answer_from_results(text: &str) -> Turn {
     assistant(&AssistantMessage::from(text), true)
 }
 
-/// Creates the assistant turn of an answer to a question that needs no tool.
+/// Creates an assistant turn with the answer `text` to a question that needs no tool. `need` is the
+/// quotation from the question.
 fn direct_answer(need: &str, text: &str) -> Turn {
     let content = vec![Content::text(text)];
     let message =

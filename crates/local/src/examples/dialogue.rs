@@ -1,8 +1,8 @@
 //! Rendering of a conversation with tools as turns of plain text.
 //!
 //! The demonstration at the beginning shows all steps: the need in a question, the tool for it or
-//! `none`, the calls, their results and the answer. It is the same for all conversations, so its
-//! keys and values stay in the cache.
+//! `none`, the calls, their results and the answer. The demonstration is the same for all
+//! conversations, so its keys and values stay in the cache.
 //!
 //! ```text
 //! Need: How many people live in Japan
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Before each call, the model states the need for it, which is a part of the question. Without
-//! this line, the model makes only one call for a question with two parts. The needs become the
-//! reasoning of the reply. Each line is complete before the model makes its next decision, so a
+//! this line, the model makes only one call for a question with two parts. The stated needs become
+//! the reasoning of the reply. Each line ends before the next decision of the model begins, so a
 //! rendered reply has the same tokens as the generated reply.
 
 #[cfg(test)]
@@ -28,24 +28,23 @@ use haft_core::{
 use super::signature::signature;
 use crate::template::{Role, Turn};
 
-/// The text before the stated need for a call.
+/// The text that precedes a stated need.
 pub(super) const NEED: &str = "Need: ";
-/// The text before the tool name of a call.
+/// The text that precedes the tool name of a call.
 pub(super) const TOOL: &str = "Tool: ";
-/// The text in place of a tool name if a need requires no tool.
+/// The text that replaces the tool name if a need requires no tool.
 pub(super) const NO_TOOL: &str = "none";
-/// The text before the answer.
+/// The text that precedes an answer.
 pub(super) const ANSWER: &str = "Answer: ";
 
-/// The line beginnings that end an answer, because they belong to the next part of the
-/// conversation.
+/// The beginnings of the lines that may follow an answer. An answer ends before such a line.
 pub(super) const LINE_STARTS: [&str; 5] =
     ["\nNeed:", "\nTool:", "\nAnswer:", "\nResult for \"", "\nQuestion:"];
 
 pub(super) const SYSTEM: &str = "You answer questions, with the help of tools where they are needed.";
 
-/// The line beginnings of a rendered conversation that are not in [`LINE_STARTS`]. Lines of
-/// untrusted text with any of these beginnings are indented.
+/// Further line beginnings of a rendered conversation. Lines of untrusted text with one of these
+/// beginnings, or one of [`LINE_STARTS`], are indented.
 const OTHER_LINE_STARTS: [&str; 2] = ["\nInstructions:", "\nTools:"];
 
 /// A conversation with tools, rendered as turns.
@@ -53,7 +52,7 @@ pub(super) struct Dialogue {
     pub(super) turns: Vec<Turn>,
     /// The number of turns in the demonstration, without the system turn.
     demonstration: usize,
-    /// The last question of the user. Empty if tool results follow it.
+    /// The last question of the user. Empty if the conversation ends with tool results.
     pub(super) question: String,
     /// The tool results at the end of the conversation.
     pub(super) results: Vec<String>,
@@ -91,7 +90,8 @@ impl Dialogue {
         Self { turns, demonstration, question, results }
     }
 
-    /// Removes the demonstration, for a prompt that would otherwise exceed the context window.
+    /// Removes the demonstration. This shortens a prompt that would leave too few tokens for the
+    /// reply.
     pub(super) fn drop_demonstration(&mut self) {
         self.turns.drain(1..=std::mem::take(&mut self.demonstration));
     }
@@ -110,21 +110,22 @@ fn user_line(message: &Message, needs: &HashMap<&str, String>) -> String {
     }
 }
 
-/// Indents the lines of untrusted text that begin like a line of the rendered conversation. Without
-/// the indentation, a tool result could forge a question.
+/// Indents each line of untrusted text that looks like the beginning of a line in the rendered
+/// conversation. Without the indentation, a tool result could forge a question.
 fn indented(text: &str) -> String {
     let lines = LINE_STARTS.iter().chain(&OTHER_LINE_STARTS);
     lines.fold(text.to_owned(), |text, line| text.replace(line, &line.replace('\n', "\n  ")))
 }
 
-/// Renders a tool result with `need`, the need for its call. With the tool name instead of the
-/// need, the model would repeat the call.
+/// Renders a tool result, labelled with `need`, the need for its call. The tool name is not used as
+/// the label, because the model would then repeat the call.
 pub(super) fn result_text(need: &str, result: &str) -> String {
     format!("Result for \"{}\": {}", indented(need), indented(result))
 }
 
-/// Renders `reply` in the format of the demonstration, even if a different model wrote it.
-/// `has_results` is `true` if tool results precede the reply. An answer to them states no need.
+/// Renders `reply` in the format of the demonstration, regardless of the model that generated it.
+/// `has_results` is `true` if tool results precede the reply. An answer after tool results is
+/// rendered without a need.
 pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     let mut content = String::new();
     for (need, call) in calls(reply) {
@@ -144,8 +145,10 @@ pub(super) fn assistant(reply: &AssistantMessage, has_results: bool) -> Turn {
     Turn::new(Role::Assistant, content)
 }
 
-/// Returns the calls of `reply` with the need for each. The needs are the lines of the reasoning if
-/// there is one line per call. If not, each need is a fixed text with the tool name.
+/// Returns each call of `reply` with the need for it.
+///
+/// The needs are the lines of the reasoning, if it has one line per call. Otherwise, the need for a
+/// call is `the result of`, followed by the tool name.
 fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> {
     let reasoning = reply.reasoning.as_deref().unwrap_or_default();
     let needs: Vec<_> = reasoning.lines().collect();
@@ -156,9 +159,9 @@ fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> 
     })
 }
 
-/// The messages between two replies from the model. They form one user turn.
+/// The messages between two replies of the model, which form one user turn.
 struct UserTurn {
-    /// The rendered list of tools, which is part of the first user turn only.
+    /// The rendered list of tools. The first user turn takes it.
     tools: Option<String>,
     parts: Vec<String>,
 }

@@ -4,11 +4,11 @@
 /// never an acknowledgement.
 const MAX_ACKNOWLEDGEMENT_WORDS: usize = 3;
 
-/// Returns `true` if `answer` contains a word of each result. Acknowledgements such as `saved` are
-/// ignored.
+/// Returns `true` if `answer` contains at least one word of each result. Acknowledgements such as
+/// `saved` need not be mentioned.
 ///
-/// The check is necessary because a small model may stop after the answer to the first of two
-/// questions.
+/// This check detects incomplete answers: a small model may stop after it has answered the first of
+/// two questions.
 pub(super) fn mentions_all(answer: &str, results: &[String]) -> bool {
     let answer_words: Vec<_> = words(answer).collect();
     results.iter().all(|result| {
@@ -25,8 +25,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.map(str::to_lowercase)
 }
 
-/// Returns `true` if `one` and `other` are equal, or if one word is a prefix of the other, for
-/// example `123` (of "123 million") and `123000000`. A prefix must have at least two characters.
+/// Returns `true` if the words `one` and `other` are equal, or if one of them has at least two
+/// characters and is a prefix of the other. For example, `123` (in "123 million") is the same as
+/// `123000000`.
 fn is_same(one: &str, other: &str) -> bool {
     let shorter = one.chars().count().min(other.chars().count());
     one == other || (shorter > 1 && (one.starts_with(other) || other.starts_with(one)))

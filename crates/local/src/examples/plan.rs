@@ -10,26 +10,25 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 pub(super) enum Decision {
     /// The model calls a tool.
     Call { need: String, tool: String },
-    /// The model answers. A direct answer to a question states a need; an answer after tool results
-    /// does not.
+    /// The model answers. `need` is `None` for an answer to tool results.
     Answer { need: Option<String> },
-    /// The model makes no further call in this reply.
+    /// The model ends the reply after its calls.
     Enough,
 }
 
-/// The position in the conversation at which the model makes its [`Decision`].
+/// The position in the conversation at which the model makes a [`Decision`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The model begins its reply to a question.
+    /// The beginning of a reply to a question.
     Question,
-    /// The model begins its reply to tool results.
+    /// The beginning of a reply to tool results.
     Results,
-    /// The model has already made a call in this reply.
+    /// The end of a call, after which further calls may follow in the same reply.
     Call,
 }
 
-/// Creates the grammar for the decision of the model at `stage`. `terminals` contains the grammar
-/// rules that define the terminal `NEED`.
+/// Creates the grammar for the model's decision at `stage`. `terminals` contains the rules that
+/// define the terminal `NEED`.
 pub(super) fn decision_grammar(request: &ChatRequest, stage: Stage, terminals: &str) -> TopLevelGrammar {
     let must_call = !matches!(request.tool_choice, ToolChoice::Auto);
     let none = if must_call { String::new() } else { format!(" | \"{NO_TOOL}\\n\"") };

@@ -1,12 +1,13 @@
-//! Grammar rules that restrict the stated need for a call to a quotation from the question.
+//! Grammar rules for the need that the model states before a call. They permit only quotations from
+//! the question.
 
 use serde_json::json;
 
-/// The part of a question for which no call is planned yet.
+/// The rest of a question, for which no call is planned yet.
 ///
-/// If a small model may state the need for a call in its own words, it invents needs. It may
-/// therefore quote only consecutive words of the question, and each quotation must follow the
-/// previous one. At the end of the question, no further call is planned.
+/// A small model invents needs if it states them in its own words. Therefore it must quote
+/// consecutive words of the question, and each quotation must follow the previous one. At the end
+/// of the question, no further call is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenQuestion {
     text: String,
@@ -20,25 +21,27 @@ const PUNCTUATION: [char; 6] = [',', '.', ';', ':', '?', '!'];
 
 impl OpenQuestion {
     pub(super) fn new(text: &str) -> Self {
-        // The model states a need on a single line, with single spaces between words.
+        // A need is stated on a single line, with single spaces between words.
         Self { text: text.split_whitespace().collect::<Vec<_>>().join(" ") }
     }
 
-    /// Returns `true` if at least two words of the question remain for further calls.
+    /// Returns `true` if at least two words of the question are left for further calls.
     pub(super) fn is_open(&self) -> bool {
         self.word_count() > 1
     }
 
-    /// Removes the text up to the end of `part`, for which a call is planned now. Does nothing if
-    /// the question does not contain `part`.
+    /// Removes the text up to the end of `part`, the need for a call that is now planned. Does
+    /// nothing if the rest of the question does not contain `part`.
     pub(super) fn advance_past(&mut self, part: &str) {
         if let Some((_, behind)) = self.text.split_once(part) {
             self.text = behind.to_owned();
         }
     }
 
-    /// Returns the grammar rules that define `NEED` as consecutive words of the question: at least
-    /// two words, or the only word. Returns `None` if the question has no words or is too long.
+    /// Returns the grammar rules that define the terminal `NEED` as two or more consecutive words
+    /// of the question. If only one word is left, `NEED` is this word.
+    ///
+    /// Returns `None` if no words are left, or if the question is too long.
     pub(super) fn terminals(&self) -> Option<String> {
         match self.word_count() {
             0 => None,
@@ -69,6 +72,6 @@ impl OpenQuestion {
     }
 }
 
-/// The grammar rule for a need in the model's own words. It excludes brackets, because the model
+/// The grammar rule for a need in the model's own words. Brackets are excluded, because the model
 /// would otherwise begin a call with invented arguments.
 pub(super) const FREE_NEED_RULE: &str = r"NEED: /[^\n(){}_=]{1,80}/";
