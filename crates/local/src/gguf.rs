@@ -42,8 +42,9 @@ impl Gguf {
         &self.content
     }
 
-    /// Sets the metadata entry `key` to `text` in memory, without changing the file. For example, the
-    /// name of a pre-tokenizer is replaced by an equivalent name that the tokenizer library supports.
+    /// Sets the metadata entry `key` to `text` in memory, without changing the file. For example,
+    /// the name of a pre-tokenizer is replaced by an equivalent name that the tokenizer library
+    /// supports.
     pub(crate) fn set_text(&mut self, key: &str, text: &str) {
         self.content.metadata.insert(key.to_owned(), Value::String(text.to_owned()));
     }

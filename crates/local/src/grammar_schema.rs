@@ -1,9 +1,9 @@
 //! Derivation of a schema that the grammar engine supports.
 //!
-//! The grammar engine supports most of JSON Schema, but not all of it. The derived schema avoids
-//! unsupported features, such as some formats and integers above 2^53. It is often narrower than
-//! the original schema: for example, it excludes undeclared properties. It can also be wider, so a
-//! generated value is validated against the original schema afterwards.
+//! The grammar engine does not support all of JSON Schema. The derived schema avoids unsupported
+//! features, such as some formats and integers above 2^53. It is often narrower than the original
+//! schema: for example, it excludes undeclared properties. It can also be wider, so generated
+//! values are validated against the original schema.
 
 mod formats;
 mod numbers;
@@ -16,19 +16,20 @@ use serde_json::{Map, Value, json};
 
 use self::formats::add_format;
 
-/// The level of detail of a derived schema, which determines its keywords. If the grammar engine
-/// rejects a derived schema, the next level is used.
+/// The level of detail of a derived schema, which determines the keywords in it. If the grammar
+/// engine rejects a derived schema, the schema is derived again at the next level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// All keywords except [`ANNOTATION_KEYWORDS`]. The engine ignores unsupported keywords.
+    /// All keywords except [`ANNOTATION_KEYWORDS`]. Some of them may be unknown to the engine,
+    /// which ignores them.
     Full,
-    /// The keywords of [`Full`](Self::Full) except [`PATTERN_KEYWORDS`], because regular
-    /// expressions may need look-around.
+    /// All keywords except [`ANNOTATION_KEYWORDS`] and [`PATTERN_KEYWORDS`]. The patterns are
+    /// omitted because they may need look-around.
     Unpatterned,
     /// Only the keywords for types, properties, items, enumerations, constants, alternatives and
     /// references.
     Outline,
-    /// Only the `type` keyword of the root schema.
+    /// Only the keyword `type` of the root schema.
     Root,
 }
 
@@ -48,8 +49,8 @@ impl Detail {
     }
 }
 
-/// Keywords that are not copied to a derived schema. Most of them do not constrain values, but the
-/// engine would interpret some of them, such as `x-guidance`.
+/// Keywords that are not copied to a derived schema. Most of them do not constrain values. Others,
+/// such as `x-guidance`, are omitted because the engine would interpret them.
 const ANNOTATION_KEYWORDS: [&str; 11] = [
     "$schema",
     "$id",
@@ -64,16 +65,18 @@ const ANNOTATION_KEYWORDS: [&str; 11] = [
     "x-guidance",
 ];
 
-/// Keywords for which the grammar engine may need a regular expression.
+/// Keywords that the grammar engine may convert to a regular expression.
 const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "multipleOf", "propertyNames"];
 
-/// The maximum sum of the nesting depths of all definitions. The engine resolves definitions
-/// recursively in any order, so their depths add up in the worst case. When the sum reaches the
-/// limit, further definitions accept any value. The generated value is validated afterwards.
+/// The maximum sum of the nesting depths of all definitions. When the sum reaches this limit,
+/// further definitions accept any value.
+///
+/// The limit is on the sum because the engine resolves definitions recursively and in any order, so
+/// their depths add up in the worst case.
 const MAX_TOTAL_DEPTH: usize = 1000;
 
-/// Keywords that may permit or require undeclared properties. `additionalProperties: false` is not
-/// added to a schema with one of these keywords.
+/// Keywords that may permit or require undeclared properties. A schema with one of these keywords
+/// gets no `additionalProperties: false`.
 const OPENING_KEYWORDS: [&str; 13] = [
     "$ref",
     "$dynamicRef",
@@ -107,8 +110,8 @@ pub(crate) fn grammar_schema(schema: &Value, detail: Detail) -> Value {
     derived
 }
 
-/// Returns the engine options for the layout of generated JSON: one line, with a space after each
-/// comma and colon.
+/// Returns options for the grammar engine. Generated JSON is on one line, with a space after each
+/// comma and colon. Unsupported keywords are ignored, and `oneOf` is treated as `anyOf`.
 fn layout() -> Value {
     json!({
         "whitespace_flexible": false,
@@ -122,19 +125,21 @@ fn layout() -> Value {
 struct Deriver<'a> {
     root: &'a Value,
     detail: Detail,
-    /// The name of each referenced definition in the derived schema, such as `d0`, by the original
-    /// reference. The names need no escaping.
+    /// The names of the definitions in the derived schema, such as `d0`, by their references in the
+    /// original schema. New names are necessary because original names may need escaping.
     names: HashMap<&'a str, String>,
-    /// The references whose definitions are not derived yet.
+    /// The references to definitions that are not derived yet.
     pending: VecDeque<&'a str>,
-    /// Set if `allOf` occurs anywhere in the schema. Then `additionalProperties: false` is not
-    /// added to any object, because `allOf` may require further properties.
+    /// Set if `allOf` occurs anywhere in the schema. No object then gets `additionalProperties:
+    /// false`, because `allOf` may require further properties.
     has_all_of: bool,
 }
 
 impl<'a> Deriver<'a> {
-    /// Derives a subschema from `schema`. If `is_branch` is `true`, the properties of the subschema
-    /// are combined with those of its parent, so `additionalProperties: false` is not added to it.
+    /// Derives a schema from `schema`, a part of the original schema.
+    ///
+    /// `is_branch` is `true` if the properties of `schema` are combined with those of a parent. The
+    /// derived schema then gets no `additionalProperties: false`.
     fn subschema(&mut self, schema: &'a Value, is_branch: bool) -> Value {
         let Value::Object(keywords) = schema else { return schema.clone() };
         let mut derived = Map::new();
@@ -189,8 +194,8 @@ impl<'a> Deriver<'a> {
         Value::String(format!("#/$defs/{name}"))
     }
 
-    /// Derives all referenced definitions, in the order of their first reference. This is a loop
-    /// and not a recursion, because a chain of references can be arbitrarily long.
+    /// Derives all referenced definitions, in the order of their first references. A loop is used
+    /// instead of a recursion, because a chain of references can be arbitrarily long.
     fn definitions(&mut self) -> Map<String, Value> {
         let mut definitions = Map::new();
         let mut depth = 0;
@@ -212,8 +217,8 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Returns `true` if the object schema `keywords` most likely describes all properties of the
-/// object, although it does not set `additionalProperties`. Authors of schemas rarely set it.
+/// Returns `true` if the object schema `keywords` most likely describes all properties of its
+/// objects. Authors of such schemas often omit `additionalProperties: false`.
 fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
     let Some(Value::Object(properties)) = keywords.get("properties") else { return false };
     let required = keywords.get("required").and_then(Value::as_array);
@@ -223,8 +228,8 @@ fn is_closed_by_intent(keywords: &Map<String, Value>) -> bool {
         && !OPENING_KEYWORDS.iter().any(|opener| keywords.contains_key(*opener))
 }
 
-/// Resolves `reference`, a percent-encoded JSON pointer or an anchor, within the document `root`.
-/// Returns `None` if it does not exist there.
+/// Resolves `reference`, a percent-encoded JSON pointer or an anchor, in the document `root`.
+/// Returns `None` if its target does not exist.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let fragment = reference.strip_prefix('#')?;
     let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8().ok()?;

@@ -18,13 +18,15 @@ use crate::{LoadError, LocalModelBuilder, PromptProfile};
 /// A chat model that runs in this process, loaded from a GGUF file.
 ///
 /// The model runs on its own thread and processes one request at a time. Clones of an
-/// `Arc<LocalModel>` share the thread. No tokio runtime is needed. If a request begins with the
-/// same tokens as the previous request, these tokens are not evaluated again, so each step of an
-/// agent costs only its new tokens.
+/// `Arc<LocalModel>` share the thread. No tokio runtime is needed.
 ///
-/// Tool calls and JSON replies are decoded under a grammar of their schema and validated when they
-/// are complete, so an invalid call is never returned. The [`PromptProfile`] determines how tools
-/// are presented to the model.
+/// The keys and values of evaluated tokens are cached. Tokens at the beginning of a request are not
+/// evaluated again if the previous request began with the same tokens. Each step of an agent
+/// therefore costs only its new tokens.
+///
+/// Tool calls and JSON replies are decoded under a grammar that is derived from their schema. They
+/// are also validated against the schema, so an invalid call is never returned. The
+/// [`PromptProfile`] determines how tools are presented to the model.
 ///
 /// # Constructors
 ///
@@ -76,7 +78,7 @@ impl LocalModel {
     }
 
     /// Opens the model `name` of the [catalogue](crate::KnownModel::all), such as
-    /// `qwen2.5-coder-0.5b`. The first call downloads its file to the user's cache folder.
+    /// `qwen2.5-coder-0.5b`. Its file is downloaded to the user's cache folder if it is not there.
     ///
     /// # Errors
     ///
@@ -87,8 +89,8 @@ impl LocalModel {
     }
 
     /// Opens the model file at the path in the environment variable `HAFT_MODEL`. If the variable
-    /// is not set, opens the [default model](crate::KnownModel::default_model), which is downloaded
-    /// at its first use.
+    /// is not set or empty, opens the [default model](crate::KnownModel::default_model). The file
+    /// of the default model is downloaded at its first use.
     ///
     /// # Errors
     ///
@@ -98,7 +100,7 @@ impl LocalModel {
         Self::builder().open_default().await
     }
 
-    /// Creates a builder for a model with options, such as a progress observer.
+    /// Creates a builder, which offers further options such as a progress observer.
     pub fn builder() -> LocalModelBuilder {
         LocalModelBuilder::new()
     }

@@ -1,9 +1,9 @@
 //! The transformer: forward passes over quantised layers, with a key-value cache that can be
 //! truncated.
 //!
-//! `candle_transformers` also implements these models, but its cache can only grow or be cleared. A
-//! cache that can be truncated keeps the common prefix of two requests, so a step of an agent costs
-//! only its new tokens.
+//! `candle_transformers` implements the same models, but its cache can only grow or be cleared. The
+//! cache in this module can be truncated to the common prefix of two requests, so each step of an
+//! agent costs only its new tokens.
 
 mod attention;
 mod cache;
@@ -35,8 +35,9 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads the weights from `gguf`. Fails if their shapes do not fit a vocabulary of `vocabulary`
-    /// tokens. Calls `progress` with the share of the weights that is loaded, from 0 to 1.
+    /// Reads the weights from `gguf`. Calls `progress` with the share of the weights that is
+    /// loaded, from 0 to 1. Fails if the shapes of the weights do not match each other or a
+    /// vocabulary of `vocabulary` tokens.
     pub(crate) fn load(
         gguf: &mut Gguf,
         vocabulary: usize,
@@ -45,7 +46,7 @@ impl Network {
         let config = Config::read(gguf)?;
         debug!(?config, "reading weights");
         let embedding = Weight::read(gguf, "token_embd.weight")?;
-        // A file without an output matrix uses the embedding matrix for the output, too.
+        // In a file without an output matrix, the embedding matrix is also the output matrix.
         let output = match gguf.has_tensor("output.weight") {
             true => Weight::read(gguf, "output.weight")?,
             false => embedding.clone(),
@@ -65,7 +66,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Evaluates one token to detect matrices with incompatible shapes before the first request.
+    /// Evaluates one token, so that matrices with incompatible shapes are detected before the first
+    /// request.
     fn check_shapes(&mut self, gguf: &Gguf, vocabulary: usize) -> std::result::Result<(), LoadError> {
         let logits = self.forward(&[0]).map_err(|error| gguf.invalid_entry("token_embd.weight", &error))?;
         self.truncate(0);
@@ -83,7 +85,7 @@ impl Network {
         self.context
     }
 
-    /// Keeps the first `keep` tokens in the key-value cache and removes the others.
+    /// Removes all but the first `keep` tokens from the key-value cache.
     pub(crate) fn truncate(&mut self, keep: usize) {
         self.cached = self.cached.min(keep);
     }

@@ -27,14 +27,14 @@ pub struct PromptProfile(pub(crate) Strategy);
 pub(crate) enum Strategy {
     /// Tools are presented in the format of the chat template.
     Template,
-    /// Tools are presented by worked examples. The model names the need for each call before it
-    /// makes the call.
+    /// Tools are presented by worked examples. The model states the need for each call before the
+    /// call itself.
     Examples(&'static ExampleProfile),
 }
 
 impl PromptProfile {
-    /// Returns the profile that uses the tool format of the file's chat template, or Hermes' format
-    /// if the template does not support tools.
+    /// Returns the profile for the tool format of the file's chat template. If the template does
+    /// not support tools, Hermes' format is used instead.
     pub const fn template() -> Self {
         Self(Strategy::Template)
     }
@@ -46,20 +46,20 @@ impl PromptProfile {
 }
 
 /// A prompt profile with a demonstration, for the strategy in [`examples`](crate::examples). The
-/// values of a profile were measured with the models that use it; see ADR 4.
+/// values in a profile were measured on the models that use it; see ADR 4.
 pub(crate) struct ExampleProfile {
     /// The name of the profile. Profiles with the same name are equal.
     pub(crate) name: &'static str,
-    /// Creates the demonstration that precedes each conversation with tools. Its first turn is the
-    /// system message.
+    /// Creates the turns of the demonstration, which precedes each conversation with tools. The
+    /// first turn is the system message.
     pub(crate) demonstration: fn() -> Vec<Turn>,
-    /// The bias that is added to the logit of the end-of-sequence token wherever the model can end
-    /// its reply instead of making another call.
+    /// A bias for the logits of the end-of-sequence tokens. It is added wherever the model can
+    /// either make another call or end its reply.
     pub(crate) no_call_bias: f32,
-    /// If `true`, the model must state the need for a call in consecutive words of the question.
+    /// If `true`, the model must state each need in consecutive words of the question.
     pub(crate) needs_quote_question: bool,
-    /// If `true`, an answer that does not mention all tool results is continued. The number of
-    /// continuations is at most the number of results minus one.
+    /// If `true`, the model continues an answer that does not mention all tool results. The number
+    /// of continuations is at most the number of results minus one.
     pub(crate) completes_answers: bool,
 }
 
@@ -77,9 +77,9 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// The bias against further calls, measured on Qwen2.5-Coder-0.5B-Instruct. The logit difference
-/// between another call and the end of the reply is from 9 to 16 if a part of the question still
-/// needs a call, and from -10 to 3 if not.
+/// The bias against further calls, for Qwen2.5-Coder-0.5B-Instruct. The measured logit of another
+/// call exceeds the logit of the end of the reply by 9 to 16 if a part of the question still needs
+/// a call, and by -10 to 3 if no part needs one.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.

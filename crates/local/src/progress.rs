@@ -11,24 +11,8 @@ const FETCHING: &str = "{msg} {wide_bar} {bytes} of {total_bytes}, {bytes_per_se
 const CHECKING: &str = "{spinner} {msg}";
 const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
-/// A progress bar on standard error. If standard error is not a terminal, it prints one line per
-/// phase and per 10 % of the download instead.
-///
-/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows it while a
-/// model is opened.
-///
-/// # Examples
-///
-/// ```no_run
-/// use haft_local::{Downloader, KnownModel, ModelStore, ModelProgress};
-///
-/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let progress = ModelProgress::new();
-/// let model = KnownModel::default_model();
-/// let file = Downloader::new().pull(&ModelStore::new()?, model, &|event| progress.on_pull_event(&event)).await?;
-/// # Ok(())
-/// # }
-/// ```
+/// A progress bar on standard error. If standard error is not a terminal, prints a line per phase
+/// and per 10 % of the download instead of a bar.
 #[derive(Debug, Clone)]
 pub struct ModelProgress(ProgressBar);
 
@@ -44,7 +28,7 @@ impl ModelProgress {
         Self(ProgressBar::no_length())
     }
 
-    /// Updates the bar with an event from downloading or loading a model.
+    /// Updates the bar for an event from downloading or loading a model.
     pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
@@ -52,7 +36,7 @@ impl ModelProgress {
         }
     }
 
-    /// Updates the bar with an event from a download.
+    /// Updates the bar for an event from a download.
     pub fn on_pull_event(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
@@ -79,7 +63,7 @@ impl ModelProgress {
     }
 
     fn begin(&self, template: &str, message: String) {
-        // The three templates of this module are valid, so the default style is never used.
+        // All templates of this module are valid, so the default style is never used.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style);
         self.0.set_position(0);
@@ -103,7 +87,7 @@ impl ModelProgress {
     /// Prints `line` above the bar.
     fn line(&self, line: &str) {
         self.0.suspend(|| {
-            // An error means that standard error is closed. Progress is then not shown.
+            // An error means that standard error is closed. The line is lost then.
             let _ = writeln!(std::io::stderr(), "{line}");
         });
     }

@@ -1,6 +1,6 @@
 //! Generation of the reply to a chat request.
 //!
-//! A request without tools gets a reply of text or JSON. For a request with tools, the
+//! The reply to a request without tools is text or JSON. For a request with tools, the
 //! [profile](crate::profile) selects the strategy: [`template_calls`] uses the tool format of the
 //! chat template, and [`examples`](crate::examples) uses a demonstration.
 
@@ -33,7 +33,7 @@ const CLOSE_JSON_AFTER_TOKENS: usize = 1024;
 /// The maximum number of tool calls in a reply.
 const MAX_CALLS: usize = 16;
 
-/// Generates the reply to the chat request `request` and sends its deltas to `events`.
+/// Generates the reply to `request` and sends its deltas to `events`.
 pub(crate) fn respond(
     engine: &mut Engine,
     profile: &PromptProfile,
@@ -51,8 +51,8 @@ pub(crate) fn respond(
     }
 }
 
-/// A writer that generates one reply in several steps. Each step generates a part of the reply and
-/// appends it to the prompt of the next step.
+/// A writer that generates one reply in several steps. Each step appends its part of the reply to
+/// the prompt of the next step.
 pub(crate) struct Writer<'a> {
     pub(crate) engine: &'a mut Engine,
     pub(crate) request: &'a ChatRequest,
@@ -60,7 +60,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) prompt: Vec<u32>,
     pub(crate) reasoning: String,
     usage: Usage,
-    /// The number of tokens that may still be generated for the reply.
+    /// The number of tokens that are still available for the reply.
     pub(crate) tokens_left: usize,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Returns `true` if the reply may contain tool calls. Fails if the tool choice requires a
-    /// call, but the request does not contain a tool for it.
+    /// call, but the request does not contain a matching tool.
     pub(crate) fn may_call(&self) -> Result<bool, ModelError> {
         let tools = &self.request.tools;
         match &self.request.tool_choice {
@@ -97,8 +97,8 @@ impl<'a> Writer<'a> {
         if self.request.settings.parallel_tool_calls == Some(false) { 1 } else { MAX_CALLS }
     }
 
-    /// Returns the names of the tools that the model may call: the tool in the tool choice, or all
-    /// tools of the request.
+    /// Returns the names of the tools that the model may call: the tool that the tool choice names,
+    /// or all tools of the request.
     pub(crate) fn callable_names(&self) -> Vec<String> {
         match &self.request.tool_choice {
             ToolChoice::Tool(name) => vec![name.to_string()],
@@ -106,9 +106,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Generates the arguments of a call to the tool `name` and returns the call. The fixed texts
-    /// `before` and `after` surround the arguments in the output. Returns `None` if the token limit
-    /// was reached, because a partial call is never returned.
+    /// Generates the arguments of a call to the tool `name`, between the literal texts `before` and
+    /// `after`. Returns the call.
+    ///
+    /// Returns `None` if the arguments are incomplete, for example at the token limit. Partial
+    /// calls are never returned.
     pub(crate) fn write_call(
         &mut self,
         name: &str,
@@ -124,8 +126,8 @@ impl<'a> Writer<'a> {
         Ok(arguments.map(|arguments| ToolCall::new(call_id(), name, arguments)))
     }
 
-    /// Emits `tool_calls` and returns the response, which consists of `message` and these calls.
-    /// Fails if `tool_calls` is empty.
+    /// Emits `tool_calls`, and returns a response that consists of `message` and these calls. Fails
+    /// if `tool_calls` is empty.
     pub(crate) fn finish_with_calls(
         &self,
         message: AssistantMessage,
@@ -141,8 +143,8 @@ impl<'a> Writer<'a> {
         Ok(self.response(AssistantMessage { tool_calls, ..message }, FinishReason::ToolCalls))
     }
 
-    /// Generates a text reply without the tokens in `banned_tokens`, or a JSON reply if the request
-    /// has a JSON response format.
+    /// Generates a JSON reply if the request has a JSON response format. Otherwise generates a text
+    /// reply without the tokens in `banned_tokens`.
     pub(crate) fn write_text(&mut self, banned_tokens: Vec<u32>) -> Result<ChatResponse, ModelError> {
         if let Some(reply) = self.write_structured("")? {
             return Ok(reply);
@@ -153,7 +155,9 @@ impl<'a> Writer<'a> {
         self.finish_text(prose.finish(), written.complete)
     }
 
-    /// Generates a JSON reply in the response format of the request, after the fixed text `space`.
+    /// Generates `space` and then a JSON value that matches the response format of the request.
+    /// Returns the reply with the JSON value.
+    ///
     /// Returns `None` if the response format is text.
     pub(crate) fn write_structured(&mut self, space: &str) -> Result<Option<ChatResponse>, ModelError> {
         let object = || Schema::new(serde_json::json!({"type": "object"})).map_err(ModelError::failed);
@@ -169,8 +173,8 @@ impl<'a> Writer<'a> {
         Ok(Some(self.response(AssistantMessage::from(text), FinishReason::Stop)))
     }
 
-    /// Creates the response for a reply with the given text. `complete` is `false` if the token
-    /// limit was reached. Fails if `text` is empty although the reply is complete.
+    /// Creates the response for a reply that consists of `text`. `complete` is `false` if the reply
+    /// reached the token limit. Fails if a complete reply is empty.
     pub(crate) fn finish_text(&self, text: String, complete: bool) -> Result<ChatResponse, ModelError> {
         let reason = if complete { FinishReason::Stop } else { FinishReason::Length };
         if text.is_empty() && complete {
@@ -179,12 +183,13 @@ impl<'a> Writer<'a> {
         Ok(self.response(AssistantMessage::from(text), reason))
     }
 
-    /// Returns the non-empty stop sequences of the request.
+    /// Returns the stop sequences of the request, except empty ones.
     pub(crate) fn stop_sequences(&self) -> Vec<&'a str> {
         self.request.settings.stop.iter().map(String::as_str).filter(|stop| !stop.is_empty()).collect()
     }
 
-    /// Creates a [`Job`] without a constraint. The job may use all remaining tokens of the reply.
+    /// Creates a [`Job`] without a constraint. Its limit is the number of tokens left for the
+    /// reply.
     pub(crate) fn free_job(&self, eos_bias: f32) -> Job {
         Job {
             constraint: None,
@@ -198,22 +203,22 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates a [`Job`] with a grammar constraint. The job may use all remaining tokens of the
+    /// Creates a [`Job`] with a grammar constraint. Its limit is the number of tokens left for the
     /// reply.
     pub(crate) fn grammar_job(&self, constraint: Constraint, eos_bias: f32) -> Job {
         let close_from = self.request.settings.max_tokens.map_or(CLOSE_JSON_AFTER_TOKENS, |_| usize::MAX);
         Job { constraint: Some(constraint), close_from, ..self.free_job(eos_bias) }
     }
 
-    /// Appends `text` to the prompt, as if the model had generated it. The spelling of a special
-    /// token stays ordinary text.
+    /// Appends `text` to the prompt as if the model had generated it. The spelling of a special
+    /// token in `text` remains ordinary text.
     pub(crate) fn prefill(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_content(text);
         self.prompt.extend(tokens);
     }
 
-    /// Appends `text`, which is markup of the chat template, to the prompt, as if the model had
-    /// generated it. The spelling of a special token becomes the special token.
+    /// Appends `text` to the prompt as if the model had generated it. `text` is markup of the chat
+    /// template, so the spelling of a special token becomes the special token.
     pub(crate) fn prefill_markup(&mut self, text: &str) {
         let tokens = self.engine.tokenizer().encode_markup(text);
         self.prompt.extend(tokens);
@@ -238,8 +243,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Creates a sampler with the settings of the request. `attempt` is 0 for the first attempt.
-    /// Later attempts get a temperature of at least 1 and a different seed, because they would
-    /// otherwise repeat the first attempt.
+    ///
+    /// Later attempts use a different seed, a temperature of at least 1 and no nucleus sampling.
+    /// They would otherwise repeat the first attempt.
     fn sampler(&self, attempt: u64) -> Sampler {
         let settings = &self.request.settings;
         let temperature = settings.temperature.unwrap_or(0.0);
@@ -254,8 +260,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates the response for a reply that reached the token limit before any part of it was
-    /// complete.
+    /// Creates the response for a reply that reached the token limit before it had any complete
+    /// part.
     pub(crate) fn truncated_response(&self) -> ChatResponse {
         self.response(AssistantMessage::default(), FinishReason::Length)
     }

@@ -12,19 +12,19 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler. A temperature of 0 makes it greedy. If `seed` is `None`, the operating
-    /// system provides a seed.
+    /// Creates a sampler. Sampling is greedy at a temperature of 0. If `seed` is `None`, the
+    /// operating system provides a seed.
     pub(crate) fn new(temperature: f64, top_p: f64, seed: Option<u64>) -> Self {
         let random = seed.map_or_else(StdRng::from_os_rng, StdRng::seed_from_u64);
         Self { temperature: temperature as f32, top_p: top_p as f32, random }
     }
 
     /// Samples a token from `allowed`, or from the whole vocabulary if `allowed` is `None`. Returns
-    /// `None` if no token is allowed.
+    /// `None` if there is no token to choose from.
     pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
         let allowed = |token: u32| allowed.is_none_or(|set| set.is_allowed(token));
         let candidates = (0u32..).zip(logits.iter().copied()).filter(|(token, _)| allowed(*token));
-        // Damaged weights produce NaN, which `total_cmp` would order above all numbers.
+        // Damaged weights produce NaN, which `total_cmp` would order above all other numbers.
         let candidates = candidates.filter(|(_, logit)| !logit.is_nan());
         if self.temperature <= 0.0 {
             return candidates.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);

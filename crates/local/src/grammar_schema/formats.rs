@@ -10,8 +10,8 @@ const SUPPORTED_FORMATS: [&str; 8] =
 /// engine's own pattern has no limits, and validation rejects the long addresses that it permits.
 const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
-/// Returns a regular expression for the string format `format`, or `None` if there is none. The
-/// expression may be stricter than the format.
+/// Returns a regular expression for the string format `format`, or `None` if this module has none.
+/// Some valid strings of the format do not match the expression.
 fn pattern(format: &str) -> Option<&'static str> {
     Some(match format {
         "uri" | "iri" => {
@@ -28,8 +28,9 @@ fn pattern(format: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds `format` to the schema `derived`, as the keyword `format` or as a pattern. An existing
-/// pattern is not replaced. Unknown formats are ignored, as JSON Schema specifies.
+/// Adds the string format `format` to the schema `derived`: as the keyword `format` if the grammar
+/// engine supports it, otherwise as a pattern. An existing pattern is not replaced. An unknown
+/// format is ignored, as JSON Schema specifies.
 pub(super) fn add_format(format: &Value, derived: &mut Map<String, Value>) {
     let name = format.as_str().unwrap_or_default();
     if SUPPORTED_FORMATS.contains(&name) {

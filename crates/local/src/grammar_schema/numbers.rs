@@ -1,20 +1,20 @@
-//! Numbers and numeric bounds in derived schemas. The grammar engine parses all numbers as 64-bit
-//! floats.
+//! Adaptation of numbers and numeric bounds for the grammar engine, which parses all numbers as
+//! 64-bit floats.
 
 use serde_json::{Map, Value, json};
 
-/// The largest value up to which a 64-bit float represents every integer exactly.
+/// The largest `n` for which a 64-bit float can represent all integers from 0 to `n` exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// The smallest positive bound that the engine distinguishes from 0. It replaces exclusive bounds
 /// of 0, which the engine treats as inclusive.
 const SMALLEST_BOUND: f64 = 1e-12;
 
-/// Rewrites the numeric bounds in `derived` that the engine does not support.
+/// Changes numeric bounds in the schema `derived` so that the engine can handle them.
 pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
-        // Without bounds, the engine may generate a number of the maximum length that is still not
-        // a multiple of the divisor.
+        // A `multipleOf` without bounds lets the engine extend a number up to its maximum length.
+        // The number may still not be a multiple then.
         for (keyword, exclusive, bound) in [
             ("minimum", "exclusiveMinimum", -(MAX_EXACT_INTEGER as i64)),
             ("maximum", "exclusiveMaximum", MAX_EXACT_INTEGER as i64),
@@ -50,9 +50,10 @@ pub(super) fn contains_inexact_integer(value: &Value) -> bool {
     }
 }
 
-/// Returns the JSON types of the values that a `const` or `enum` keyword permits. They replace the
-/// keyword if the engine cannot represent its values exactly. `value` is the value of the keyword,
-/// and `is_enum` is `true` for `enum`.
+/// Returns the JSON types of the values that the keyword `const` or `enum` permits. The types
+/// replace the keyword if the engine cannot represent its values exactly.
+///
+/// `value` is the value of the keyword. `is_enum` is `true` for `enum` and `false` for `const`.
 pub(super) fn value_types(value: &Value, is_enum: bool) -> Value {
     let values = value.as_array().filter(|_| is_enum).map_or(std::slice::from_ref(value), Vec::as_slice);
     let mut names: Vec<_> = values.iter().map(type_name).collect();

@@ -9,15 +9,15 @@ use crate::gguf::Gguf;
 /// The rotary position embedding. It rotates each pair of numbers in a head by an angle
 /// proportional to the position of the token.
 pub(super) struct Rotary {
-    /// The rotation angle of each pair of numbers per token position, as a tensor of the shape
-    /// `[1, pairs]`.
+    /// The angles by which the pairs of numbers are rotated per token position, as a tensor of the
+    /// shape `[1, pairs]`.
     frequencies: Tensor,
     rotates_neighbours: bool,
 }
 
 impl Rotary {
     pub(super) fn new(gguf: &mut Gguf, config: &Config) -> std::result::Result<Self, LoadError> {
-        // Llama files with a long context divide each frequency by a factor.
+        // Llama models with a long context have a divisor for each frequency in their file.
         let factors = match gguf.has_tensor("rope_freqs.weight") {
             true => Some(gguf.read_dense("rope_freqs.weight")?),
             false => None,
@@ -38,7 +38,8 @@ impl Rotary {
         Ok(Self { frequencies, rotates_neighbours: config.architecture.rotates_neighbours() })
     }
 
-    /// Returns the rotation for `tokens` tokens that begin at position `start`.
+    /// Returns the rotation for `tokens` consecutive tokens, the first of which is at position
+    /// `start`.
     pub(super) fn rotation(&self, start: usize, tokens: usize) -> Result<Rotation> {
         let positions = Tensor::arange(start as f32, (start + tokens) as f32, &Device::Cpu)?.unsqueeze(1)?;
         let angles = positions.broadcast_mul(&self.frequencies)?;
@@ -46,7 +47,7 @@ impl Rotary {
     }
 }
 
-/// The rotation for consecutive tokens, as the cosine and sine of each angle.
+/// The rotation for consecutive tokens, stored as the cosine and the sine of each angle.
 pub(super) struct Rotation {
     cos: Tensor,
     sin: Tensor,
@@ -65,9 +66,10 @@ impl Rotation {
     }
 }
 
-/// Creates the attention mask for `tokens` new tokens that begin at position `start`. Each token
-/// attends only to itself and earlier tokens. Returns `None` for a single new token, because it
-/// attends to all tokens.
+/// Creates the attention mask for `tokens` new tokens, the first of which is at position `start`.
+/// Each token attends only to itself and to earlier tokens.
+///
+/// Returns `None` for a single new token, which attends to all tokens.
 pub(super) fn causal_mask(tokens: usize, start: usize) -> Result<Option<Tensor>> {
     if tokens < 2 {
         return Ok(None);

@@ -4,8 +4,8 @@ use candle_core::{DType, Device, Result, Tensor};
 
 use super::config::Config;
 
-/// The capacity of the cache is a multiple of this number of tokens. The keys and values of earlier
-/// tokens are copied only when the capacity grows.
+/// The granularity of the cache capacity, in tokens. Cached keys and values are copied only when
+/// the capacity grows.
 const GROWTH_TOKENS: usize = 512;
 
 /// The keys and values of one layer, as tensors of the shape `[heads, tokens, size]` with spare
@@ -21,8 +21,8 @@ impl LayerCache {
         Self { heads: config.kv_heads, size: config.head_size, tensors: None }
     }
 
-    /// Writes the keys and values of new tokens to the cache, from position `start` on. Returns the
-    /// keys and the values of all tokens up to the last new token.
+    /// Stores the keys and values of new tokens, the first of which is at position `start`. Returns
+    /// the keys and the values of all tokens up to the last new token.
     pub(super) fn extend(
         &mut self,
         keys: &Tensor,

@@ -25,8 +25,8 @@ impl Architecture {
     }
 
     /// Returns `true` if the rotary embedding rotates pairs of neighbouring numbers, as in
-    /// converted Llama files. In files of the other architectures, each pair consists of one number
-    /// from the first half of a head and one from the second half.
+    /// converted Llama files. In files of other architectures, a pair consists of one number from
+    /// the first half of a head and one number from the second half.
     pub(super) fn rotates_neighbours(self) -> bool {
         self == Self::Llama
     }
@@ -40,12 +40,14 @@ impl Architecture {
     }
 }
 
-/// The maximum number of layers. It is larger than in all known models, and limits the memory that
-/// a damaged header can request. The next two limits have the same purpose.
+/// The maximum number of layers. The limit is higher than the value of all known models. It bounds
+/// the memory that a damaged header can request.
 const MAX_LAYERS: usize = 1024;
-/// The maximum size of an attention head, as a count of numbers.
+/// The maximum number of dimensions of an attention head. It also bounds the memory that a damaged
+/// header can request.
 const MAX_HEAD_SIZE: usize = 1024;
-/// The maximum size of the context window, in tokens.
+/// The maximum size of the context window, in tokens. It also bounds the memory that a damaged
+/// header can request.
 const MAX_CONTEXT: usize = 1 << 20;
 
 /// The dimensions of a model.
@@ -94,7 +96,7 @@ impl Config {
     }
 }
 
-/// Reads the required metadata entry `key`, an integer from 1 to `max`.
+/// Reads the required metadata entry `key`. Fails if the entry is not an integer from 1 to `max`.
 fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     let number = gguf.required_integer(key)?;
     match (1..=max).contains(&number) {
@@ -103,8 +105,8 @@ fn at_most(gguf: &Gguf, key: &str, max: usize) -> Result<usize, LoadError> {
     }
 }
 
-/// Fails for unsupported variants of an architecture, such as a mixture of experts. Their weights
-/// could be loaded, but the output would be nonsense.
+/// Fails if the file uses an unsupported variant of its architecture, such as a mixture of experts.
+/// Its weights could be loaded, but the output would be nonsense.
 fn reject_variants(gguf: &Gguf, key: &dyn Fn(&str) -> String) -> Result<(), LoadError> {
     let scaling = gguf.text(&key("rope.scaling.type")).filter(|kind| *kind != "none");
     if let Some(kind) = scaling {

@@ -45,8 +45,8 @@ impl Layer {
         })
     }
 
-    /// Computes the hidden states of new tokens that begin at position `start`. `input` and the
-    /// result have the shape `[tokens, width]`.
+    /// Computes the hidden states of new tokens, the first of which is at position `start`. `input`
+    /// and the result have the shape `[tokens, width]`.
     pub(super) fn forward(
         &self,
         input: &Tensor,
@@ -74,8 +74,8 @@ impl Layer {
         let key = rotation.apply(&self.key.forward(input)?)?;
         let (keys, values) = cache.extend(&key, &self.value.forward(input)?, start)?;
 
-        // Query heads that share a key head are multiplied as rows of one matrix. This avoids a
-        // copy of the keys for each query head.
+        // Query heads with the same key head are multiplied as the rows of one matrix. This avoids
+        // a copy of the keys for each query head.
         let (heads, tokens, size) = query.dims3()?;
         let (kv_heads, seen) = (heads / self.groups, keys.dim(1)?);
         let query = (query * (size as f64).powf(-0.5))?.reshape((kv_heads, self.groups * tokens, size))?;
@@ -90,7 +90,7 @@ impl Layer {
     }
 }
 
-/// A linear projection into attention heads, with the bias of qwen2 and the norm of qwen3 if the
+/// A linear projection to attention heads. It includes the bias (qwen2) and the norm (qwen3) if the
 /// file contains them.
 struct Projection {
     weight: Weight,

@@ -32,7 +32,7 @@ impl Weight {
         self.product.forward(input)
     }
 
-    /// Returns the matrix rows for the token ids in `ids`.
+    /// Returns the rows of the matrix for the tokens in `ids`.
     pub(super) fn lookup(&self, ids: &Tensor) -> Result<Tensor> {
         self.tensor.embedding(ids)
     }
@@ -54,9 +54,11 @@ impl Norm {
     }
 }
 
-/// Converts a tensor of five-bit blocks (`Q5_0`) to eight-bit blocks (`Q8_0`) with the same scale.
-/// Other tensors are returned unchanged. The conversion is exact. Eight-bit blocks need 1.5 times
-/// the memory but are several times as fast, because only they have a vector kernel.
+/// Converts a tensor of five-bit blocks (`Q5_0`) to eight-bit blocks (`Q8_0`) with the same scale,
+/// without loss. Other tensors are returned unchanged.
+///
+/// Eight-bit blocks need 1.5 times the memory, but are several times as fast, because there is no
+/// vector kernel for five-bit blocks.
 fn widen_five_bit_blocks(tensor: QTensor) -> Result<QTensor> {
     if tensor.dtype() != GgmlDType::Q5_0 {
         return Ok(tensor);

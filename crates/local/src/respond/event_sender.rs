@@ -1,4 +1,4 @@
-//! The channel that carries the events of a reply from the model's thread to the caller.
+//! The channel for the events of a reply, from the model's thread to the caller.
 
 use haft_core::{
     ToolCall,
@@ -9,21 +9,21 @@ use tokio::sync::mpsc;
 
 use crate::engine::Next;
 
-/// The receiving end of the events of one reply.
+/// The receiver of the events of one reply.
 pub(crate) type Events = mpsc::Receiver<Result<ChatEvent, ModelError>>;
 
-/// The maximum number of events of a reply that are not text: the reasoning, the name and the
-/// arguments of each call, and the end of the reply.
+/// An upper bound for the events of a reply that are not text deltas: at most three per call
+/// (reasoning, name and arguments), the reasoning of the answer, and the end of the reply.
 const MAX_OTHER_EVENTS: usize = 4 * super::MAX_CALLS;
 
-/// The sending end of the events of one reply. Dropping the receiver cancels the reply.
+/// The sender of the events of one reply. Dropping the receiver cancels the reply.
 pub(crate) struct EventSender {
     events: mpsc::Sender<Result<ChatEvent, ModelError>>,
 }
 
 impl EventSender {
-    /// Creates both ends of the channel. It has room for all events of a reply: `context` text
-    /// events, one for each token of the context window, and [`MAX_OTHER_EVENTS`]. The channel
+    /// Creates a channel with room for all events of a reply. These are at most `context` text
+    /// deltas, one per token of the context window, and [`MAX_OTHER_EVENTS`] others. The channel
     /// allocates memory only for queued events.
     pub(crate) fn new(context: usize) -> (Self, Events) {
         let (sender, events) = mpsc::channel(context + MAX_OTHER_EVENTS);
@@ -50,20 +50,21 @@ impl EventSender {
         self.send(Ok(ChatEvent::ToolCallDelta { index, arguments: call.arguments.to_string() }));
     }
 
-    /// Sends the last event of the reply: the complete response or an error.
+    /// Sends the last event of the reply, which contains the complete response or an error.
     pub(crate) fn finish(&self, reply: Result<ChatResponse, ModelError>) {
         self.send(reply.map(|reply| ChatEvent::Finished(reply.into())));
     }
 
     /// Sends `event` without blocking. The channel has room for a whole reply, so a slow reader
-    /// does not delay other requests. The error of a dropped receiver is ignored here, because
-    /// [`next`](Self::next) detects it.
+    /// does not delay other requests.
+    ///
+    /// The error for a dropped receiver is ignored, because [`next`](Self::next) detects this case.
     fn send(&self, event: Result<ChatEvent, ModelError>) {
         let _ = self.events.try_send(event);
     }
 }
 
-/// Creates a random id for a tool call. It is unique across processes.
+/// Creates a random 64-bit id for a tool call, such as `call_0123456789abcdef`.
 pub(crate) fn call_id() -> String {
     format!("call_{:016x}", rand::rng().random::<u64>())
 }

@@ -10,17 +10,20 @@ use crate::constraint::{Constraint, Grammars};
 use crate::engine::{EngineError, Job};
 use crate::grammar_schema::{Detail, grammar_schema};
 
-/// The maximum number of attempts to generate a valid value. The first attempt can fail, because
-/// the grammar may permit values that the schema does not.
+/// The maximum number of attempts to generate a valid value. An attempt can fail, because the
+/// grammar may permit values that the schema does not permit.
 const MAX_ATTEMPTS: u64 = 6;
 
 impl Writer<'_> {
-    /// Generates a JSON value that matches `schema`, between the fixed texts `before` and `after`.
-    /// Returns `None` if the token limit was reached.
+    /// Generates a JSON value that matches `schema`, between the literal texts `before` and
+    /// `after`. Returns `None` if the value is incomplete, for example at the token limit.
     ///
-    /// The finished value is validated, because a grammar cannot express all of JSON Schema. An
-    /// invalid value is discarded, and a new value is generated, in at most [`MAX_ATTEMPTS`]
-    /// attempts.
+    /// The value is validated, because a grammar cannot express all of JSON Schema. An invalid
+    /// value is discarded and generated again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no attempt of [`MAX_ATTEMPTS`] results in a valid value, or if the engine fails.
     pub(crate) fn write_json(
         &mut self,
         schema: &Schema,
@@ -36,7 +39,7 @@ impl Writer<'_> {
             let job = self.grammar_job(constraint, 0.0);
             let job = Job { sampler: self.sampler(attempt), is_json: true, ..job };
             let written = match self.write(job) {
-                // Some grammars exceed the limits of the engine only while a value is generated.
+                // Some grammars exceed the limits of the engine only during the generation.
                 Err(EngineError::Constraint(reason)) if !simpler.is_empty() => {
                     debug!(attempt, %reason, "simplifying the schema");
                     violation = reason;
@@ -70,9 +73,11 @@ fn violation_of(text: &str, schema: &Schema) -> Option<String> {
     }
 }
 
-/// Compiles `schema` with the first level of `details` that the grammar engine accepts. The fixed
-/// texts `before` and `after` surround the value. Returns the constraint and the remaining levels,
-/// which are less detailed.
+/// Compiles a grammar for a JSON value that matches `schema`, between the literal texts `before`
+/// and `after`.
+///
+/// Uses the first level of `details` that the grammar engine accepts. Returns the constraint and
+/// the less detailed levels after this one.
 fn compile<'a>(
     grammars: &Grammars,
     schema: &Schema,
@@ -98,8 +103,8 @@ fn compile<'a>(
     Err(EngineError::Constraint(error))
 }
 
-/// Quotes `literal` as a string of the grammar language, with JSON escapes. The result is empty if
-/// `literal` is empty.
+/// Returns `literal` as a quoted string of the grammar language, with JSON escapes. Returns an
+/// empty string if `literal` is empty.
 pub(super) fn quoted(literal: &str) -> String {
     match literal {
         "" => String::new(),

@@ -1,10 +1,12 @@
 //! Replies with tool calls in the format of the chat template.
 //!
-//! The model generates free text until it opens a call: with a special token (`<tool_call>`,
-//! `[TOOL_CALLS]`), with an ordinary text, or with the JSON of a call at the beginning of the
-//! reply. After that, decoding is constrained: the name is the name of a tool in the request, the
-//! arguments match the schema of this tool, and the fixed texts of the format are prefilled. Calls
-//! are never parsed from free text, so every call is valid.
+//! The model generates free text until it opens a call. A call is opened by a special token
+//! (`<tool_call>`, `[TOOL_CALLS]`), by ordinary text, or by the JSON of a call at the beginning of
+//! the reply.
+//!
+//! From there on, decoding is constrained. The name must be the name of a tool in the request, and
+//! the arguments must match the schema of this tool. The markup around them is prefilled or forced.
+//! Calls are never parsed from free text, so every call is valid.
 
 use haft_core::{
     ToolCall,
@@ -23,10 +25,10 @@ use crate::template::CallFormat;
 
 /// A special token that Llama 3 generates before some calls.
 const PYTHON_TAG: &str = "<|python_tag|>";
-/// Texts that some models generate before the JSON of a call when they omit the opening tag.
+/// Texts that some models generate before the JSON of a call if they omit the opening tag.
 const BARE_CALL_PREFIXES: [&str; 4] = ["", "[", "```json", "```"];
-/// The maximum number of tokens before a call if the request has a JSON response format. If no call
-/// begins within them, the reply is generated as JSON.
+/// If the request has a JSON response format, the maximum number of tokens before the first call.
+/// If no call begins within this limit, the reply is generated as JSON.
 const MAX_PEEK_TOKENS: usize = 24;
 
 pub(super) fn respond(
@@ -43,8 +45,8 @@ pub(super) fn respond(
     let mut reply = TemplateCalls { writer, format, is_native, first_call };
     match reply.writer.may_call()? {
         true => reply.write_reply(),
-        // The prompt contains the tools even if the tool choice forbids calls, so that the cached
-        // prefix of the conversation remains valid.
+        // The prompt contains the tools even if the tool choice forbids calls. The cached prefix of
+        // the conversation would otherwise become invalid.
         false => {
             let opening = reply.opening();
             reply.writer.write_text(opening.tokens)
@@ -52,9 +54,11 @@ pub(super) fn respond(
     }
 }
 
-/// Encodes the prompt in the tool format of the chat template. Returns `None` if the template does
-/// not support tools or rejects this conversation. For example, Llama's template permits one call
-/// per turn, but the conversation may contain a turn with two calls from a different model.
+/// Encodes the prompt in the tool format of the chat template.
+///
+/// Returns `None` if the template does not support tools or rejects the conversation. For example,
+/// Llama's template rejects turns with two calls, but a different model may have generated such a
+/// turn.
 fn native_prompt(
     engine: &Engine,
     request: &ChatRequest,
@@ -71,8 +75,8 @@ fn native_prompt(
     }
 }
 
-/// Encodes the prompt for a chat template that does not support tools. Tools, calls and results are
-/// text in Hermes' format.
+/// Encodes the prompt for a chat template that does not support tools or rejects the conversation.
+/// The tools, calls and results are rendered as text in Hermes' format.
 fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, EngineError> {
     let turns = conversation::with_tools_as_text(request);
     match engine.prompt(&turns) {
@@ -84,28 +88,27 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateCalls<'a> {
     writer: Writer<'a>,
     format: CallFormat,
-    /// Set if the chat template defines the format. The fixed texts of the format may then contain
-    /// special tokens.
+    /// Set if `format` comes from the chat template. Its texts may then contain special tokens.
     is_native: bool,
-    /// The number of calls in the conversation before this reply. The ids of new calls are derived
-    /// from it.
+    /// The number of calls in the conversation before this reply. The ids of new calls continue
+    /// from this number.
     first_call: usize,
 }
 
-/// The beginning of a reply, up to the first call or the end of the reply.
+/// The result of generating free text at the beginning of a reply.
 enum Lead {
-    /// The model opened a call after this message.
+    /// The model generated this message and then opened a call.
     Call(AssistantMessage),
-    /// The model answered without a call.
+    /// The model ended the reply without a call.
     Answer(Box<ChatResponse>),
 }
 
-/// The tokens and texts with which the model can open a call.
+/// The tokens and texts that open a call.
 struct Opening {
     tokens: Vec<u32>,
-    /// A text that opens a call anywhere in the reply, if the format has one.
+    /// The text that opens a call anywhere in the reply. `None` if the format has no such text.
     marker: Option<String>,
-    /// Texts that open a call only at the beginning of the reply, without whitespace.
+    /// The texts, without whitespace, that open a call only at the beginning of the reply.
     leading: Vec<String>,
 }
 
@@ -141,7 +144,8 @@ impl TemplateCalls<'_> {
         self.writer.finish_with_calls(message, calls)
     }
 
-    /// Generates text without a constraint, up to the first call or the end of the reply.
+    /// Generates text without a constraint, up to the first call or the end of the reply. If the
+    /// request has a JSON response format and the model opens no call, generates the reply as JSON.
     fn write_lead(&mut self) -> Result<Lead, ModelError> {
         let opening = self.opening();
         let is_text = self.writer.request.response_format == ResponseFormat::Text;
@@ -151,7 +155,7 @@ impl TemplateCalls<'_> {
             .with_leading_markers(opening.leading.clone());
         let mut job = Job { stop_tokens: opening.tokens.clone(), ..self.writer.free_job(0.0) };
         if !is_text {
-            // If the model does not open a call, the text is discarded and the reply is generated
+            // If the model does not open a call, this text is discarded, and the reply is generated
             // again as JSON.
             prose = prose.muted();
             job.limit = job.limit.min(MAX_PEEK_TOKENS);
@@ -174,8 +178,8 @@ impl TemplateCalls<'_> {
         let is_other = |token: &u32| opening.tokens.first() != Some(token) || self.opens_with_text();
         self.writer.prompt.extend(written.stopped_at.filter(is_other));
         if is_bare {
-            // Further calls would begin with the tag that the model omitted, so this call is the
-            // only one of the reply.
+            // Another call would begin with the tag that the model has omitted. The reply therefore
+            // ends after this call.
             let start = self.format.open.find('{').unwrap_or_default();
             self.format.open.drain(..start);
             self.format.next = None;
@@ -184,11 +188,11 @@ impl TemplateCalls<'_> {
         Ok(Lead::Call(if text.is_empty() { AssistantMessage::default() } else { text.into() }))
     }
 
-    /// Generates the name and the arguments of a call. Returns `None` if the token limit was
-    /// reached.
+    /// Generates the name and the arguments of a call. Returns `None` if the call is incomplete,
+    /// for example at the token limit.
     fn write_call(&mut self) -> Result<Option<ToolCall>, ModelError> {
         let middle = self.format.middle.clone();
-        // Whitespace before the arguments is part of the first token of the arguments.
+        // Whitespace before the arguments belongs to the first token of the arguments.
         let (gap, space) = match middle.trim_end() {
             "" => (middle.as_str(), ""),
             gap => middle.split_at(gap.len()),
@@ -209,9 +213,11 @@ impl TemplateCalls<'_> {
         self.writer.write_call(name, space, "")
     }
 
-    /// Generates the beginning of another call or the end of the turn, after `written` calls.
-    /// Returns `Some(true)` if another call begins, `Some(false)` if the turn ends, and `None` if
-    /// the token limit was reached.
+    /// Generates either the beginning of another call or the end of the turn. `written` is the
+    /// number of calls so far.
+    ///
+    /// Returns `Some(true)` if another call begins, `Some(false)` if the turn ends or the format
+    /// permits only one call, and `None` if the token limit was reached.
     fn has_next_call(&mut self, written: usize) -> Result<Option<bool>, ModelError> {
         let Some(next) = self.format.next.clone() else { return Ok(Some(false)) };
         let index = self.first_call + written - 1;
@@ -261,10 +267,11 @@ impl TemplateCalls<'_> {
         opening
     }
 
-    /// Returns the texts that begin a call of any tool without the opening tag: each of
-    /// [`BARE_CALL_PREFIXES`], followed by JSON such as `{"name":"look"`. Llama's format begins
-    /// with this JSON. Models of other formats sometimes omit the tag or generate a code fence
-    /// instead.
+    /// Returns the texts that open a call without the opening tag: each of [`BARE_CALL_PREFIXES`],
+    /// followed by JSON with a tool name, such as `{"name":"look"`.
+    ///
+    /// Llama's format begins with this JSON. Models with other formats sometimes omit the tag or
+    /// generate a code fence instead.
     fn bare_calls(&self) -> Vec<String> {
         let open: String = self.format.open.split_whitespace().collect();
         let Some(object) = open.find('{').and_then(|start| open.get(start..)) else { return Vec::new() };
@@ -276,7 +283,7 @@ impl TemplateCalls<'_> {
         calls.collect()
     }
 
-    /// Returns `true` if the call format begins with ordinary text instead of a special token.
+    /// Returns `true` if the call format begins with ordinary text and not with a special token.
     fn opens_with_text(&self) -> bool {
         let tokenizer = self.writer.engine.tokenizer();
         let first = self.encode(self.format.open.trim_start()).first().copied();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Pushes `pieces` up to the first [`Next::Stop`], and returns the final text.
+/// Pushes `pieces` until `push` returns [`Next::Stop`]. Returns the finished text.
 fn text_of(stops: &[&str], pieces: &[&[u8]]) -> String {
     let (sender, mut events) = EventSender::new(64);
     let mut prose = Prose::new(&sender, stops.to_vec(), vec!["\nTool:"]);
