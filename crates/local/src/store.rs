@@ -1,4 +1,4 @@
-//! Model files: the catalogue, the folder for downloads and the file in `HAFT_MODEL`.
+//! Access to model files: the catalogue, the folder for downloads, and the file in `HAFT_MODEL`.
 
 mod catalogue;
 mod digest;
@@ -36,8 +36,7 @@ pub struct ModelStore {
     folder: PathBuf,
 }
 
-/// The error if there is no folder for models, because neither `HAFT_CACHE` nor a home folder is
-/// set.
+/// The error for a missing model folder: neither `HAFT_CACHE` nor a home folder is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no home folder for models: set HOME or HAFT_CACHE, or set HAFT_MODEL to an existing GGUF file"
@@ -45,8 +44,9 @@ pub struct ModelStore {
 pub struct NoHome;
 
 impl ModelStore {
-    /// Creates the default store of the user: `$HAFT_CACHE/models` if the variable is set,
-    /// otherwise `haft/models` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`).
+    /// Creates the default store of the user. Its folder is `$HAFT_CACHE/models` if the variable is
+    /// set. Otherwise, the folder is `haft/models` in the user's cache folder (`$XDG_CACHE_HOME` or
+    /// `~/.cache`).
     ///
     /// # Errors
     ///
@@ -69,28 +69,29 @@ impl ModelStore {
         &self.folder
     }
 
-    /// Returns the path of the file of `model` in the store. The file may not exist.
+    /// Returns the path at which the store keeps the file of `model`. The file may not exist.
     pub fn path(&self, model: &KnownModel) -> PathBuf {
         self.folder.join(model.file)
     }
 
-    /// Returns the path of the file of `model` if the file was verified and has not changed since.
+    /// Returns the path of the file of `model` if the file was verified and has not changed since
+    /// then.
     ///
     /// Returns `None` if there is no such file, or if the file was not verified, for example
-    /// because the user copied it into the folder. The next download verifies an existing file
-    /// first and uses it if it is correct.
+    /// because the user copied it into the folder. The next download then verifies the existing
+    /// file, and uses it if it is correct.
     pub fn get(&self, model: &KnownModel) -> Option<PathBuf> {
         let path = self.path(model);
         let is_verified = Stamp::of(&path, model).is_ok_and(|stamp| stamp.matches_file(&path));
         is_verified.then_some(path)
     }
 
-    /// Removes the stamp file that marks the file of `model` as verified. The next pull verifies
-    /// the file again.
+    /// Removes the stamp file, which marks the file of `model` as verified. The next pull then
+    /// verifies the model file again.
     #[cfg(feature = "download")]
     pub(crate) fn invalidate(&self, model: &KnownModel) {
         // Removing the stamp fails in a read-only folder. A pull could not replace the model file
-        // there either.
+        // in such a folder, either.
         let _ = std::fs::remove_file(stamp::stamp_path(&self.path(model)));
     }
 }
@@ -101,8 +102,9 @@ pub fn configured_file() -> Option<PathBuf> {
     env::var_os("HAFT_MODEL").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Identifies the file at `path` as a model of the catalogue by its size and SHA-256, or returns
-/// `None`. A file is hashed only if its size matches and it has no valid stamp.
+/// Identifies the file at `path` as a model of the catalogue by its size and SHA-256. Returns
+/// `None` if no model matches. The SHA-256 is computed only for a file that has a matching size and
+/// no valid stamp.
 pub(crate) fn identify(path: &Path) -> Option<&'static KnownModel> {
     let size = path.metadata().ok()?.len();
     KnownModel::all().iter().filter(|model| model.size == size).find(|model| {

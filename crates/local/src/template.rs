@@ -1,9 +1,8 @@
 //! Chat templates, which convert a conversation to the tokens of a prompt.
 //!
 //! A GGUF file contains the Jinja template that its model was trained with. Untrusted text
-//! (messages, tool descriptions, arguments) never becomes a special token of the prompt: the
-//! template renders a marker in its place, and the text is tokenised separately without special
-//! tokens.
+//! (messages, tool descriptions, arguments) never becomes a special token of the prompt. To ensure
+//! this, the template renders a marker in place of the text, and the text is tokenised separately.
 
 mod call_format;
 mod json;
@@ -20,11 +19,11 @@ use crate::LoadError;
 use crate::gguf::Gguf;
 use crate::tokenizer::Tokenizer;
 
-/// The ChatML template, for files without a template. ChatML is the most common format.
+/// The ChatML template, the most common one. It is used for files without a template.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n\
     {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// The maximum number of template instructions for rendering one conversation. Even the longest
+/// The maximum number of template instructions to render a conversation. Even the longest
 /// conversations need far fewer.
 const MAX_INSTRUCTIONS: u64 = 10_000_000;
 
@@ -52,7 +51,7 @@ pub(crate) enum Role {
     User,
     Assistant,
     /// The role of a tool result. `id` is the id of the tool call, and `name` is the name of the
-    /// tool.
+    /// called tool.
     Tool {
         id: String,
         name: String,
@@ -139,7 +138,8 @@ impl Template {
         outside: &mut OutsideText<'_>,
     ) -> Result<String, Error> {
         let messages: Vec<Value> = turns.iter().map(|turn| message(turn, outside)).collect();
-        // Templates compare `tools` with Python's `None`, so an empty list is passed as `None`.
+        // Templates compare `tools` with Python's `None` to detect requests without tools, so an
+        // empty list is passed as `None`.
         let tools = match tools {
             [] => Value::from(()),
             tools => tools.iter().map(|tool| outside.template_value(tool)).collect(),

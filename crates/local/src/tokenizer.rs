@@ -1,4 +1,4 @@
-//! The tokenizer of a GGUF file, and its vocabulary for the grammar engine.
+//! The tokenizer of a GGUF file, and the vocabulary that it provides for the grammar engine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use crate::LoadError;
 use crate::gguf::Gguf;
 
-/// The value for special tokens, such as `<|im_end|>`, in the metadata array
+/// The type of special tokens, such as `<|im_end|>`, in the metadata array
 /// `tokenizer.ggml.token_type`.
 const CONTROL: usize = 3;
-/// The value for added tokens, such as `<tool_call>`, in `tokenizer.ggml.token_type`.
+/// The type of added tokens, such as `<tool_call>`, in `tokenizer.ggml.token_type`.
 const USER_DEFINED: usize = 4;
-/// The value for unused token ids in `tokenizer.ggml.token_type`.
+/// The type of unused token ids in `tokenizer.ggml.token_type`.
 const UNUSED: usize = 5;
 
-/// The maximum length of a token in bytes. The trie of the grammar engine rejects longer tokens, so
-/// they are never generated.
+/// The maximum length of a token in bytes. Longer tokens are never generated, because the trie of
+/// the grammar engine rejects them.
 const MAX_TOKEN_BYTES: usize = 512;
 
 /// The tokenizer of a model.
@@ -66,8 +66,8 @@ impl Tokenizer {
         Ok(Self { vocabulary, markup, plain, end, markup_edges, spaced_tokens, quoted_space_tokens })
     }
 
-    /// Encodes `text`, which is markup of the chat template. The spelling of a special token, such
-    /// as `<|im_end|>`, becomes the special token.
+    /// Encodes `text`, which is markup of the chat template. Spellings of special tokens, such as
+    /// `<|im_end|>`, become special tokens.
     pub(crate) fn encode_markup(&self, text: &str) -> Vec<u32> {
         encode(&self.markup, text)
     }
@@ -102,13 +102,12 @@ impl Tokenizer {
         (token as usize) < trie.vocab_size() && trie.is_special_token(token)
     }
 
-    /// Returns the tokens that begin with a space or contain a space directly after a quotation
-    /// mark.
+    /// Returns the tokens that begin with a space, or in which a space follows a quotation mark.
     pub(crate) fn spaced_tokens(&self) -> &[u32] {
         &self.spaced_tokens
     }
 
-    /// Returns the tokens that contain a space directly after a quotation mark.
+    /// Returns the tokens in which a space directly follows a quotation mark.
     pub(crate) fn quoted_space_tokens(&self) -> &[u32] {
         &self.quoted_space_tokens
     }
@@ -119,8 +118,8 @@ impl Tokenizer {
         &self.markup_edges
     }
 
-    /// Returns the text of `token`, or `None` if the vocabulary does not contain it. Chat templates
-    /// receive the texts of two tokens as `bos_token` and `eos_token`.
+    /// Returns the text of `token`, or `None` if the vocabulary does not contain `token`. It
+    /// provides the values of `bos_token` and `eos_token` for chat templates.
     pub(crate) fn spelling(&self, token: u32) -> Option<String> {
         self.markup.id_to_token(token)
     }
@@ -130,15 +129,17 @@ impl Tokenizer {
         self.vocabulary.trie.vocab_size()
     }
 
-    /// Returns the vocabulary in the form that the grammar engine needs.
+    /// Returns the vocabulary as an environment for the grammar engine.
     pub(crate) fn environment(&self) -> TokEnv {
         self.vocabulary.clone()
     }
 }
 
-/// Replaces the pre-tokenizer name in the metadata by a name that the tokenizer library supports.
-/// Returns `false` if the name is missing or unknown. The caller then uses GPT-2's pre-tokenizer,
-/// because the library's default would insert a space before each text.
+/// Replaces the name of the pre-tokenizer in the metadata by a name that the tokenizer library
+/// supports.
+///
+/// Returns `false` if the name is missing or unknown. The caller must then use GPT-2's
+/// pre-tokenizer, because the default of the library would insert a space before each text.
 fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     const KEY: &str = "tokenizer.ggml.pre";
     let known = match gguf.text(KEY).unwrap_or_default() {
@@ -150,11 +151,11 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     true
 }
 
-/// The vocabulary in the form that the grammar engine needs.
+/// A vocabulary with the trait that the grammar engine requires.
 struct Vocabulary {
     trie: TokTrie,
-    /// The tokenizer without its Unicode normaliser. The normaliser would replace characters of a
-    /// schema or a question by equivalent ones.
+    /// The tokenizer without its Unicode normaliser, which could replace characters of a schema or
+    /// a question by equivalent characters.
     exact: tokenizers::Tokenizer,
 }
 
@@ -165,8 +166,8 @@ impl TokenizerEnv for Vocabulary {
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let tokens = self.trie.tokenize_with_greedy_fallback(bytes, |text| encode(&self.exact, text));
-        // The tokens must have exactly the bytes that the grammar forces. Some vocabularies do not
-        // encode a text reversibly.
+        // The tokens must have exactly the bytes that the grammar forces. The tokens of some
+        // vocabularies decode to a different text, so the fallback matches the bytes greedily.
         match self.trie.decode_raw(&tokens) == bytes {
             true => tokens,
             false => self.trie.greedy_tokenize(bytes),
@@ -179,7 +180,7 @@ fn encode(tokenizer: &tokenizers::Tokenizer, text: &str) -> Vec<u32> {
     tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
 }
 
-/// Returns the end-of-turn tokens: `declared`, which is the end-of-sequence token of the file, and
+/// Returns the end-of-turn tokens. They are `declared`, the end-of-sequence token of the file, and
 /// the end-of-turn and end-of-message tokens of chat models.
 fn end_tokens(gguf: &Gguf, declared: u32) -> Vec<u32> {
     let mut ends = vec![declared];
@@ -202,9 +203,11 @@ fn markup_edges(gguf: &Gguf) -> HashSet<char> {
     spellings.flat_map(|text| text.chars().next().into_iter().chain(text.chars().next_back())).collect()
 }
 
-/// Returns the bytes of each token. The bytes of a special token begin with
-/// `TokTrie::SPECIAL_TOKEN_MARKER`, which is invalid in UTF-8. Tokens that are unused or longer
-/// than [`MAX_TOKEN_BYTES`] have no bytes.
+/// Returns the bytes of each token, by token id. The bytes of a special token begin with
+/// `TokTrie::SPECIAL_TOKEN_MARKER`, which is invalid in UTF-8.
+///
+/// A token has no bytes if it is unused, longer than [`MAX_TOKEN_BYTES`], or contains a character
+/// that byte-level BPE does not use.
 fn token_bytes(gguf: &Gguf) -> Result<Vec<Vec<u8>>, LoadError> {
     let tokens =
         gguf.array("tokenizer.ggml.tokens").ok_or_else(|| gguf.missing_entry("tokenizer.ggml.tokens"))?;
@@ -237,8 +240,8 @@ fn token_type(value: &Value) -> usize {
 }
 
 /// Returns a map from the characters of byte-level BPE to the bytes that they represent. A
-/// printable byte is represented by its own character, every other byte by a character from U+0100
-/// on.
+/// printable byte is represented by its own character, and any other byte by a character from
+/// U+0100 on.
 fn byte_alphabet() -> HashMap<char, u8> {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let (own, foreign): (Vec<u8>, Vec<u8>) = (0..=u8::MAX).partition(printable);
@@ -247,7 +250,7 @@ fn byte_alphabet() -> HashMap<char, u8> {
     own.chain(foreign).collect()
 }
 
-/// Returns the first line of `error`, an error of the tensor library. The other lines are a
+/// Returns the first line of `error`, an error of the tensor library. Further lines contain a
 /// backtrace.
 fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! The thread that runs a model.
+//! The thread of a model.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::profile::PromptProfile;
 use crate::respond::{EventSender, Events, respond};
 use crate::store::identify;
 
-/// The maximum number of queued model requests. When the queue is full, [`Worker::submit`] waits.
+/// The maximum number of queued requests. [`Worker::submit`] waits while the queue is full.
 const QUEUE_CAPACITY: usize = 16;
-/// The stack size of the thread in bytes. It is large because the grammar and schema libraries are
-/// recursive. Only the used pages of the stack take memory.
+/// The stack size of the thread in bytes. The size is large because the grammar and schema
+/// libraries are recursive. Memory is allocated only for the used part of the stack.
 const STACK_BYTES: usize = 64 << 20;
 
 /// A handle to the thread of a model. The thread ends when the handle is dropped.
@@ -32,9 +32,10 @@ struct QueuedRequest {
 }
 
 impl Worker {
-    /// Starts the thread and loads the model on it. Calls `progress` with the loaded share of the
-    /// weights, from 0 to 1. If `profile` is `None`, the profile is looked up in the catalogue by
-    /// the SHA-256 of the file.
+    /// Starts the thread and loads the model on it. Calls `progress` with the share of the weights
+    /// that is loaded, from 0 to 1. If `profile` is `None`, the thread looks up the SHA-256 of the
+    /// file in the catalogue. The profile is that of the matching model, or
+    /// [`PromptProfile::template`] without a match.
     pub(crate) async fn start(
         path: PathBuf,
         profile: Option<PromptProfile>,
@@ -76,16 +77,16 @@ impl Worker {
     }
 }
 
-/// Returns the error for a model request to a thread that has ended. While a [`Worker`] exists,
-/// only a crash ends its thread.
+/// Returns the error for a request to a thread that has ended. As long as its [`Worker`] exists,
+/// the thread ends only by a crash.
 pub(crate) fn worker_stopped() -> ModelError {
     ModelError::Failed { message: "the thread of the model has ended".to_owned(), source: None }
 }
 
 fn serve(mut engine: Engine, profile: &PromptProfile, mut queue: mpsc::Receiver<QueuedRequest>) {
     while let Some(QueuedRequest { request, events }) = queue.blocking_recv() {
-        // A panic in a dependency fails only this request. The key-value cache may be inconsistent
-        // after the panic, so it is cleared.
+        // A panic in a dependency fails only this request. The key-value cache is cleared, because
+        // the panic may have left it inconsistent.
         let reply = catch_unwind(AssertUnwindSafe(|| respond(&mut engine, profile, &request, &events)));
         let reply = reply.unwrap_or_else(|_| {
             engine.clear_cache();

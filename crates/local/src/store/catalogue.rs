@@ -2,7 +2,7 @@
 
 use crate::profile::{PromptProfile, QWEN25_CODER, Strategy};
 
-/// A model of the built-in catalogue, which can be downloaded by its name.
+/// A model in the built-in catalogue, which can be downloaded by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
     /// The name of the model in the catalogue.
@@ -15,7 +15,7 @@ pub struct KnownModel {
     pub sha256: &'static str,
     /// The location of the file on the Hugging Face hub.
     pub hub: HubFile,
-    /// The location of a copy of the file in the Python package registry; see ADR 11.
+    /// The location of a copy of the file in the Python package registry. See ADR 11.
     pub(crate) parts: PackagedParts,
     /// The prompt profile that is tuned for the model.
     pub(crate) profile: PromptProfile,
@@ -30,11 +30,11 @@ pub struct HubFile {
     pub path: &'static str,
 }
 
-/// The location of a file that is split into numbered parts. Each part is in its own Python wheel,
-/// as `data/partNN.bin`.
+/// The location of a file that is split into numbered parts. Each part is the file
+/// `data/partNN.bin` of its own Python wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackagedParts {
-    /// The package name without the number of the part. The numbers start at 1.
+    /// The name of the packages, without the number of the part. The numbers start at 1.
     pub(crate) prefix: &'static str,
     pub(crate) count: usize,
     pub(crate) version: &'static str,
@@ -68,7 +68,7 @@ const KNOWN: [KnownModel; 2] = [
 ];
 
 impl KnownModel {
-    /// Returns all models of the catalogue, the smallest model first.
+    /// Returns all models of the catalogue, beginning with the smallest one.
     pub fn all() -> &'static [Self] {
         const { &KNOWN }
     }
@@ -79,8 +79,7 @@ impl KnownModel {
         small
     }
 
-    /// Returns the model of the catalogue with the name `name`, or `None` if there is no such
-    /// model.
+    /// Returns the model with the given name, or `None` if it is not in the catalogue.
     pub fn find(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|model| model.name == name)
     }

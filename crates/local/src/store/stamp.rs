@@ -1,5 +1,5 @@
-//! The stamp of a verified model file: a small file beside it. It avoids hashing half a gigabyte
-//! whenever a model is opened.
+//! Stamps of verified model files. A stamp is a small file beside the model file. With a valid
+//! stamp, a model can be opened without hashing half a gigabyte.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use super::KnownModel;
 
 /// The SHA-256, size and modification time of a verified file. If the size or the modification time
-/// changes, the file must be verified again.
+/// of the file differs, the file must be verified again.
 pub(super) struct Stamp(String);
 
 impl Stamp {

@@ -1,10 +1,5 @@
-//! Detection of a chat template's syntax for tool calls, by rendering test conversations.
-//!
-//! Model families use different formats: `<tool_call>{"name": …, "arguments": …}</tool_call>`
-//! (Hermes, Qwen), bare `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
-//! or `<function=NAME>{…}</function>`. Each format consists of fixed texts, a tool name and a JSON
-//! object of arguments. To find the fixed texts, a call with a known name and known arguments is
-//! rendered, and the output is split at the name and the arguments.
+//! Detection of the syntax for tool calls in a chat template. The template renders test
+//! conversations, and the syntax is extracted from its output.
 
 use std::collections::HashSet;
 
@@ -13,7 +8,7 @@ use serde_json::{Value, json};
 use super::outside_text::OutsideText;
 use super::{Role, Template, Turn, TurnCall};
 
-/// The fixed texts around the name and the arguments of a tool call.
+/// The markup around the name and the arguments of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallFormat {
     /// The text from the start of the assistant turn to the name of the first call.
@@ -21,16 +16,16 @@ pub(crate) struct CallFormat {
     /// The text between the name and the arguments of a call.
     pub(crate) middle: String,
     /// The text between the arguments of a call and the name of the next call. `None` if the format
-    /// permits only one call per turn.
+    /// does not support several calls per turn.
     pub(crate) next: Option<String>,
     /// The text after the arguments of the last call, up to the end of the assistant turn.
     pub(crate) close: String,
 }
 
-/// The id of the first call in the test conversations. Mistral's template requires nine letters or
+/// The id of the first call in a test conversation. Mistral's template requires nine letters or
 /// digits.
 const ID: &str = "probeid00";
-/// The id of the second call in the test conversations.
+/// The id of the second call in a test conversation.
 const NEXT_ID: &str = "probeid01";
 
 const NAME: &str = "probe_name_first";
@@ -44,8 +39,8 @@ const ANSWER: &str = "probe_answer";
 const RESULT: &str = "probe_result";
 
 impl CallFormat {
-    /// Returns Hermes' format, the most common format of open models. It is used with chat
-    /// templates that do not support tools.
+    /// Returns Hermes' format, the most common format of open models. It is the format for chat
+    /// templates without support for tools.
     pub(crate) fn hermes() -> Self {
         Self {
             open: "<tool_call>\n{\"name\": \"".to_owned(),
@@ -55,16 +50,17 @@ impl CallFormat {
         }
     }
 
-    /// Returns `text`, one of the fixed texts, with `id` and `next_id` in place of the ids of the
-    /// test conversations.
+    /// Returns `text`, a field of a [`CallFormat`], with the ids of the test conversations
+    /// replaced: [`ID`] by `id`, and [`NEXT_ID`] by `next_id`.
     pub(crate) fn with_ids(text: &str, id: &str, next_id: &str) -> String {
         text.replace(ID, id).replace(NEXT_ID, next_id)
     }
 
-    /// Detects the call format of `template`. `ends` are the texts of the end-of-turn tokens.
+    /// Detects the call format of `template`. `ends` contains the texts of the end-of-turn tokens.
     ///
-    /// Returns `None` if the template does not render tools, calls or results, or if a call is not
-    /// a name followed by a JSON object of arguments.
+    /// Returns `None` if the template does not render tools, calls or results. Also returns `None`
+    /// if a rendered call is not a name followed by a JSON object of arguments, or if no text
+    /// precedes the name.
     pub(super) fn detect(template: &Template, ends: &[String]) -> Option<Self> {
         let probe = Probe { template, tools: [tool()] };
         let without_tools = probe.render(&[], &[user()], true)?;
@@ -84,7 +80,7 @@ impl CallFormat {
         let rendered = probe.render(&probe.tools, &[user(), call_turn(one)], false)?;
         let turn = rendered.strip_prefix(before).or_else(|| rendered.strip_prefix(before.trim_end()))?;
         let (open, middle, behind) = split_call(turn, NAME, VALUE)?;
-        // A call that begins with the bare name cannot be distinguished from text.
+        // Without a text before its name, a call cannot be distinguished from prose.
         (!open.trim().is_empty()).then_some(())?;
         let close = without_end(behind, behind_answer, ends);
 
@@ -129,8 +125,9 @@ fn tool() -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// Splits a rendered call into the texts before the name, between the name and the arguments, and
-/// after the arguments. Returns `None` if `text` does not contain the call.
+/// Splits `text` at the tool name `name` and at the arguments that contain `value`. Returns the
+/// texts before the name, between the name and the arguments, and after the arguments. Returns
+/// `None` if `text` does not contain the call.
 fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let (open, rest) = text.split_once(name)?;
     let key = rest.find(KEY)?;
@@ -142,17 +139,19 @@ fn split_call<'a>(text: &'a str, name: &str, value: &str) -> Option<(&'a str, &'
     Some((open, rest.get(..start)?, rest.get(end..)?))
 }
 
-/// Returns the text between the arguments of the first call and the name of the second call.
-/// Returns `None` if the calls have different syntax.
+/// Returns the text between the arguments of the first call and the name of the second call in
+/// `rendered`. Returns `None` if `middle` does not separate the name and the arguments of both
+/// calls.
 fn next_call(rendered: &str, middle: &str) -> Option<String> {
     let (_, first_middle, behind) = split_call(rendered, NAME, VALUE)?;
     let (next, next_middle, _) = split_call(behind, NEXT_NAME, NEXT_VALUE)?;
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }
 
-/// Returns `text` without the end of the turn: the text from the first end-of-turn token on, or
-/// `behind_answer` if there is no such token. `behind_answer` is the text that the template renders
-/// after an answer.
+/// Returns `text` up to the end of the turn. The turn ends at the first end-of-turn token.
+///
+/// Without such a token, the suffix `behind_answer` is removed. It is the text that the template
+/// renders after an answer.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

@@ -1,15 +1,15 @@
 //! The `tojson` filter of chat templates.
 //!
 //! In `transformers`, the filter is `json.dumps(…, ensure_ascii=False)`. The filter of minijinja
-//! cannot be used, because it escapes `<`, `>`, `&` and `'` for HTML.
+//! differs from it: it escapes `<`, `>`, `&` and `'` for HTML.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, Value};
 
 use super::outside_text::as_json_markers;
 
-/// The maximum nesting depth of values. Deeper values are written as `null`. Schemas are never that
-/// deep.
+/// The maximum nesting depth of values. Deeper values are written as `null`. Real schemas do not
+/// reach this depth.
 const MAX_DEPTH: usize = 128;
 
 pub(super) fn to_json(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value, Error> {

@@ -1,4 +1,4 @@
-//! Markers that keep untrusted text apart from template markup.
+//! Markers that separate untrusted text from the markup of a template.
 
 use std::collections::HashSet;
 
@@ -7,36 +7,36 @@ use minijinja::Value;
 use crate::tokenizer::Tokenizer;
 
 /// The character that opens a marker. A marker consists of [`OPEN`], the index of an untrusted
-/// text, and [`CLOSE`]. The template renders it in place of the text.
+/// text, and [`CLOSE`]. The template renders the marker instead of the text.
 const OPEN: char = '\u{F0000}';
-/// The character that closes the marker of an untrusted text.
+/// The character that closes a marker.
 const CLOSE: char = '\u{F0001}';
-/// The character that opens a marker inside a JSON string. The untrusted text is JSON-escaped when
-/// it replaces such a marker.
+/// The character that opens a marker within a JSON string. The text that replaces the marker is
+/// JSON-escaped.
 const OPEN_JSON: char = '\u{F0002}';
 
-/// The untrusted texts of a conversation, by the index in their markers.
+/// The untrusted texts of a conversation. A marker contains the index of its text.
 pub(super) struct OutsideText<'a> {
     texts: Vec<String>,
     markup_edges: &'a HashSet<char>,
 }
 
 impl<'a> OutsideText<'a> {
-    /// Creates an empty list of texts. `markup_edges` are the first and last characters of all
-    /// special tokens. Text without these characters cannot contain or complete the spelling of a
-    /// special token.
+    /// Creates an empty list. `markup_edges` contains the first and last characters of all special
+    /// tokens. Text without these characters cannot contain or complete the spelling of a special
+    /// token.
     pub(super) fn new(markup_edges: &'a HashSet<char>) -> Self {
         Self { texts: Vec::new(), markup_edges }
     }
 
-    /// Stores `text` and returns its marker, which the template renders in place of the text.
+    /// Stores `text` and returns its marker. The template renders the marker instead of the text.
     pub(super) fn add(&mut self, text: &str) -> String {
         self.texts.push(text.to_owned());
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
-    /// Returns `text` itself if it cannot be confused with markup, because a template may compare
-    /// it with a constant. Otherwise stores `text` and returns its marker.
+    /// Stores `text` and returns its marker, or returns `text` itself if it cannot be confused with
+    /// markup. A template may compare such a text with a constant, for example a tool name.
     pub(super) fn text_or_marker(&mut self, text: &str) -> Value {
         let touches =
             |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);
@@ -46,8 +46,8 @@ impl<'a> OutsideText<'a> {
         }
     }
 
-    /// Converts `json` to a value of the template engine. Strings and keys that could be confused
-    /// with markup become markers.
+    /// Converts `json` to a value of the template engine. Strings and keys are replaced by markers
+    /// if they could be confused with markup.
     pub(super) fn template_value(&mut self, json: &serde_json::Value) -> Value {
         match json {
             serde_json::Value::Null => Value::from(()),
@@ -65,8 +65,8 @@ impl<'a> OutsideText<'a> {
         }
     }
 
-    /// Encodes `rendered`, the output of the template. The template's own markup may become special
-    /// tokens. The untrusted texts replace their markers and never become special tokens.
+    /// Encodes `rendered`, the output of the template, as tokens. Markup of the template may become
+    /// special tokens. Untrusted texts replace their markers and never become special tokens.
     pub(super) fn encode(&self, rendered: &str, tokenizer: &Tokenizer) -> Vec<u32> {
         let mut tokens = Vec::new();
         let mut rest = rendered;
@@ -74,7 +74,7 @@ impl<'a> OutsideText<'a> {
             let (markup, marker) = rest.split_at(start);
             tokens.extend(tokenizer.encode_markup(markup));
             let Some((index, behind)) = marker.split_once(CLOSE) else {
-                // The template split a marker, so the text after it is lost.
+                // The template has cut off the end of a marker. The rest of the output is dropped.
                 return tokens;
             };
             rest = behind;
@@ -89,7 +89,7 @@ impl<'a> OutsideText<'a> {
         tokens
     }
 
-    /// Returns `rendered` with the untrusted texts in place of their markers.
+    /// Returns `rendered` with each marker replaced by its untrusted text.
     pub(super) fn replace_markers(&self, rendered: &str) -> String {
         self.texts.iter().enumerate().fold(rendered.to_owned(), |rendered, (index, text)| {
             let rendered = rendered.replace(&format!("{OPEN}{index}{CLOSE}"), text);
@@ -98,7 +98,7 @@ impl<'a> OutsideText<'a> {
     }
 }
 
-/// Converts the markers in `literal`, a JSON literal, to markers inside JSON strings.
+/// Replaces the markers in `literal`, a JSON literal, by markers for JSON strings.
 pub(super) fn as_json_markers(literal: &str) -> String {
     literal.replace(OPEN, &String::from(OPEN_JSON))
 }

@@ -1,4 +1,4 @@
-//! Tests of tool calls from models with random weights. All calls must be valid.
+//! Tests of tool calls with models that have random weights. All calls must be valid.
 
 use futures::StreamExt as _;
 use haft_core::{
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::tiny::TinyFile;
 
-/// Returns argument schemas of increasing difficulty, each with a name.
+/// Returns named argument schemas, in the order of increasing difficulty.
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("no arguments", json!({"type": "object", "properties": {}})),
@@ -137,8 +137,8 @@ fn schemas() -> Vec<(&'static str, Value)> {
 
 const LONG: &str = "a chain of references";
 
-/// Creates a schema with a chain of `links` references. A recursive function would overflow the
-/// stack.
+/// Creates a schema with a chain of `links` references. Processing it recursively would overflow
+/// the stack.
 fn chain(links: usize) -> Value {
     let link =
         |index: usize| (index.to_string(), json!({"items": {"$ref": format!("#/$defs/{}", index + 1)}}));
@@ -166,9 +166,8 @@ pub(crate) fn request(choice: ToolChoice, schema: &Value) -> ChatRequest {
     ChatRequest { tool_choice: choice, ..request }
 }
 
-/// The names of the schemas that the grammar engine cannot express completely. A generated call is
-/// validated afterwards. With random weights, all attempts may be invalid. The reply is then an
-/// error.
+/// The names of the schemas that the grammar engine supports only partly. With random weights, all
+/// generated arguments may violate such a schema. An error is therefore an acceptable reply.
 const INEXPRESSIBLE_SCHEMAS: [&str; 6] = [
     "a pattern with lookahead",
     "a negation",
@@ -182,11 +181,11 @@ const INEXPRESSIBLE_SCHEMAS: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_weights_make_valid_calls_only() {
     let [by_template, by_examples] = TinyFile::new(0).load_all().await;
-    // The template renders the whole schema, so the long schema does not fit the context window.
-    // The profile with examples renders only a signature.
+    // The template renders the complete schemas, so `LONG` does not fit into the context window.
+    // The profile with examples renders only signatures.
     let (long, shown): (Vec<_>, Vec<_>) = schemas().into_iter().partition(|(name, _)| *name == LONG);
     check_calls(&by_template, &shown).await;
-    // A third of the schemas is enough, because both profiles decode the arguments in the same way.
+    // Both profiles decode arguments in the same way, so a third of the schemas is enough here.
     let some: Vec<_> = shown.into_iter().step_by(3).chain(long).collect();
     check_calls(&by_examples, &some).await;
 }
@@ -230,8 +229,8 @@ fn check_arguments(request: &ChatRequest, reply: &ChatResponse, what: &str) {
     }
 }
 
-/// Chat templates in the style of well-known model families, each with the special tokens of its
-/// tool format.
+/// Chat templates in the style of well-known model families, each with the special tokens that its
+/// tool format requires.
 const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/hermes.jinja"), &[]),
     (include_str!("../templates/hermes.jinja"), &["<tool_call>", "</tool_call>"]),
@@ -245,8 +244,8 @@ const TEMPLATES: [(&str, &[&str]); 7] = [
     (include_str!("../templates/parameter_tags.jinja"), &[]),
 ];
 
-/// If calls are optional, the model opens some of them with the special token of the format. The
-/// arguments of these calls must also be valid.
+/// If calls are optional, the model sometimes opens a call with the special token of the format.
+/// The arguments of such a call must be valid, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_calls_are_valid() {
     let schema = object(json!({"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 8}}));
@@ -281,8 +280,9 @@ async fn optional_calls_are_valid() {
     }
 }
 
-/// The spelling of a special token in a tool result must be encoded as text, with one token per
-/// byte. The last template has no supported tool format, so its tools are rendered as text.
+/// The spelling of a special token in a tool result must be encoded as ordinary text, with one
+/// token per byte. The template `parameter_tags.jinja` has no supported tool format, so its tools
+/// are rendered as text.
 #[tokio::test]
 async fn results_are_encoded_in_each_format() {
     let schema = object(json!({"s": {"type": "string"}}));
@@ -311,8 +311,8 @@ async fn results_are_encoded_in_each_format() {
     }
 }
 
-/// Llama's template rejects a turn with two calls, but the conversation may contain such a turn
-/// from a different model. The conversation must then be encoded as plain text.
+/// Llama's template rejects turns with two calls, but a different model may have generated such a
+/// turn. The conversation must then be encoded as plain text.
 #[tokio::test]
 async fn history_rejected_by_the_template_is_encoded_as_text() {
     let (template, specials) = TEMPLATES[2];
@@ -330,8 +330,8 @@ async fn history_rejected_by_the_template_is_encoded_as_text() {
     check_arguments(&request, &reply, template);
 }
 
-/// The vocabulary contains tokens that begin a string with a stray space, such as ` Tokyo` and
-/// `": " b`. The model must not generate them at the beginning of a string.
+/// Some tokens of this vocabulary begin a string with a stray space, such as ` Tokyo` and `": " b`.
+/// The model must not generate them at the beginning of a string.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strings_have_no_stray_space() {
     let free = object(
@@ -355,8 +355,7 @@ async fn strings_have_no_stray_space() {
     assert!(strings > 30, "only {strings} strings");
 }
 
-/// Checks that no string in `value` begins with a stray space, and returns the number of string
-/// values.
+/// Asserts that no string in `value` begins with a stray space. Returns the number of strings.
 fn check_spaces(value: &Value) -> usize {
     let is_clean = |text: &str| !text.starts_with(' ') || text == " " || text.starts_with("  ");
     match value {

@@ -1,4 +1,4 @@
-//! Tests of loading model files, and of the errors for unusable model files.
+//! Tests of loading model files, and of the errors for files that cannot be loaded.
 
 use std::fs;
 
@@ -115,8 +115,8 @@ async fn invalid_template_is_an_error() {
     assert!(matches!(load_error(&file).await, LoadError::Template { .. }));
 }
 
-/// Excessive sizes in a damaged header must be rejected before memory is allocated or time is
-/// spent.
+/// Invalid sizes in a damaged header, such as a context window of 2^30 tokens, must be rejected
+/// before the loader allocates memory for them.
 #[tokio::test]
 async fn header_with_excessive_sizes_is_an_error() {
     let damages = [
@@ -159,8 +159,8 @@ async fn endless_template_is_stopped() {
     assert!(matches!(reply, Err(ModelError::Unsupported(_))), "{reply:?}");
 }
 
-/// GGUF files name their pre-tokenizer in many ways or not at all. The prompts must have equal
-/// lengths in tokens, because no pre-tokenizer may insert a space.
+/// Pre-tokenizers have many names in GGUF files, or none. The prompts of all files must have the
+/// same number of tokens, because no pre-tokenizer may insert a space.
 #[tokio::test]
 async fn files_with_any_pre_tokenizer_make_calls() {
     let named =
@@ -184,8 +184,8 @@ async fn files_with_any_pre_tokenizer_make_calls() {
     assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
 }
 
-/// The prompt with the demonstration does not fit a context window of 1,024 tokens, so the
-/// demonstration is dropped. The model must still make calls.
+/// The prompt with the demonstration exceeds the context window of 1,024 tokens, so the
+/// demonstration is removed. The model must still make calls.
 #[tokio::test]
 async fn model_with_a_small_context_makes_calls() {
     let model =

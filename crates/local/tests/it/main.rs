@@ -1,4 +1,4 @@
-//! Integration tests on models with random weights.
+//! Integration tests with models that have random weights.
 
 #[cfg(test)]
 mod calls;

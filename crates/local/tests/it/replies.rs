@@ -1,4 +1,4 @@
-//! Tests of replies: text, JSON, limits, cancellation, and the shared key-value cache.
+//! Tests of replies: text, JSON, limits, cancellation, and the key-value cache.
 
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,8 @@ async fn equal_seeds_give_equal_texts() {
 async fn common_prefix_is_evaluated_once() {
     let model = TinyFile::new(0).load().await;
     let mut request = question(&"A long question. ".repeat(20));
-    // A model with random weights may generate an empty text, but never an empty JSON value. An
-    // empty text would be an error.
+    // With random weights, a text reply may be empty, which is an error. A JSON value is never
+    // empty.
     let schema = Schema::new(json!({"type": "boolean"})).unwrap();
     request.response_format = ResponseFormat::JsonSchema { name: ToolName::new("yes").unwrap(), schema };
     let first = model.chat(&request).await.unwrap();
@@ -89,8 +89,7 @@ async fn cached_prefix_gives_the_same_reply() {
         let expected = cold.chat(&request).await;
         match (warm.chat(&request).await, expected) {
             (Ok(reply), Ok(expected)) => assert_eq!(reply.message, expected.message),
-            // A model with random weights may generate an empty text. Both models must then return
-            // an error.
+            // With random weights, a reply may be empty. Both models must then return an error.
             (reply, expected) => assert!(reply.is_err() && expected.is_err(), "{reply:?} {expected:?}"),
         }
     }
@@ -170,7 +169,8 @@ async fn limit_inside_a_call_leaves_no_call() {
     }
 }
 
-/// Tokens that the grammar forces are not sampled, but must also count towards the token limit.
+/// Tokens that the grammar forces are not sampled, but they must also count towards the token
+/// limit.
 #[tokio::test]
 async fn smallest_limits_hold() {
     for model in TinyFile::new(0).load_all().await {
@@ -198,8 +198,8 @@ async fn truncated_argument_leaves_no_call() {
     assert!(reply.message.tool_calls.is_empty());
 }
 
-/// The stated need for a call must be a quotation from the question, regardless of the whitespace
-/// and punctuation in the question.
+/// The stated need for a call must be a quotation, regardless of the whitespace and punctuation in
+/// the question.
 #[tokio::test]
 async fn needs_quote_any_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -259,8 +259,8 @@ async fn tool_choice_of_an_unknown_tool_is_an_error() {
     assert!(matches!(model.chat(&unknown).await, Err(ModelError::Unsupported(_))));
 }
 
-/// Creates a request with one finished call of the tool `first`, with the given tool description,
-/// call arguments and result.
+/// Creates a request with one finished call to the tool `first`. The tool has the description
+/// `description`, and the call has the given arguments and result.
 fn conversation(description: &str, arguments: &str, result: &str) -> ChatRequest {
     let schema = Schema::arguments(json!({"type": "object"})).unwrap();
     let definition =
@@ -297,8 +297,8 @@ async fn descriptions_arguments_and_results_are_in_the_prompt() {
     }
 }
 
-/// A line of a tool result must not be rendered as a question, even if it looks like one. The
-/// prompt must differ from the prompt with a genuine question.
+/// A tool result may contain a line that looks like a question. The prompt must differ from a
+/// prompt with a genuine question.
 #[tokio::test]
 async fn result_cannot_forge_a_question() {
     let model = TinyFile::new(0).load_with_examples().await;
@@ -322,14 +322,13 @@ async fn context_overflow_is_an_error() {
     assert!(matches!(model.chat(&request).await, Err(ModelError::ContextTooLong(_))));
 }
 
-/// The next request must not wait for the end of a dropped reply.
+/// A dropped reply must be cancelled, so that the next request does not wait for its end.
 #[tokio::test]
 async fn dropping_a_reply_cancels_it() {
     let model = TinyFile::new(0).load().await;
     let mut long = question("Hello?");
     long.settings.max_tokens = Some(2000);
-    // A model with random weights ends most replies early, so the loop searches for a seed with a
-    // long reply.
+    // With random weights, most replies end early. The loop searches for a seed with a long reply.
     let mut whole = Duration::ZERO;
     for seed in 0..40 {
         long.settings.seed = Some(seed);
@@ -351,8 +350,7 @@ async fn dropping_a_reply_cancels_it() {
     assert!(started.elapsed() < whole / 4, "{:?} of {whole:?}", started.elapsed());
 }
 
-/// An unread stream must not delay other requests. Its reader must still receive all events
-/// afterwards.
+/// An unread stream must not delay other requests. It must still deliver all its events later.
 #[tokio::test]
 async fn stalled_reader_does_not_delay_other_requests() {
     let model = TinyFile::new(0).load().await;
@@ -366,8 +364,8 @@ async fn stalled_reader_does_not_delay_other_requests() {
     assert_eq!(reply.message, model.chat(&long).await.unwrap().message);
 }
 
-/// The spelling of a special token in untrusted text must never become the special token. Each byte
-/// of the spelling must be one token.
+/// Untrusted text may contain the spelling of a special token. It must be encoded as ordinary text,
+/// with one token per byte.
 #[tokio::test]
 async fn markup_in_a_message_is_text() {
     for model in TinyFile::new(0).load_all().await {

@@ -1,5 +1,5 @@
-//! Model files with random weights and a small vocabulary: all single bytes, a few longer tokens
-//! and the special tokens.
+//! Model files with random weights and a small vocabulary. The vocabulary consists of all single
+//! bytes, a few longer tokens, and the special tokens.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ const FEED: usize = 64;
 const LAYERS: usize = 2;
 pub(crate) const CONTEXT: u32 = 8192;
 
-/// Tokens of several bytes. Some contain the end of one JSON value and the beginning of the next
-/// value, as in real vocabularies.
+/// Tokens of several bytes. Some of them contain the end of a JSON value and the beginning of the
+/// next one, as in real vocabularies.
 const WORDS: [&str; 19] = [
     "\": ", "\", \"", "{\"", "\"}", "\"]", "}, {", "[{\"", "null", "true", "12", "00", "nothing", ", ", "e5",
     " Tokyo", " \"", "\" a", "\": \" b", " t",
@@ -36,7 +36,7 @@ impl TinyFile {
         Self::with_metadata(seed, &[])
     }
 
-    /// Creates a model file in which the metadata entries `changes` are replaced or added.
+    /// Creates a model file in which the entries `changes` replace or extend the metadata.
     pub(crate) fn with_metadata(seed: u64, changes: &[(&str, Value)]) -> Self {
         let changed = |key: &String| changes.iter().any(|(name, _)| name == key);
         let unchanged = metadata(&[]).into_iter().filter(|(key, _)| !changed(key));
@@ -49,8 +49,8 @@ impl TinyFile {
         Self::write(seed, metadata(&[]).into_iter().filter(|(name, _)| name != key).collect())
     }
 
-    /// Creates a model file with the chat template `template` and the additional special tokens
-    /// `specials`.
+    /// Creates a model file with the chat template `template`. `specials` contains additional
+    /// special tokens.
     pub(crate) fn with_template(seed: u64, template: &str, specials: &[&str]) -> Self {
         let template = ("tokenizer.chat_template".to_owned(), Value::String(template.to_owned()));
         let metadata = metadata(specials).into_iter().chain([template]).collect();
@@ -76,13 +76,15 @@ impl TinyFile {
         LocalModel::open(&self.path).await.unwrap()
     }
 
-    /// Loads the model with the prompt profile of the default model, which uses examples.
+    /// Loads the model with the prompt profile of the default model, which contains a
+    /// demonstration.
     pub(crate) async fn load_with_examples(&self) -> LocalModel {
         let profile = PromptProfile::for_model(KnownModel::default_model());
         LocalModel::builder().prompt_profile(profile).open(&self.path).await.unwrap()
     }
 
-    /// Loads the model twice: with the prompt profile of its chat template, and with examples.
+    /// Loads the model twice: first with the tool format of its chat template, then with a
+    /// demonstration.
     pub(crate) async fn load_all(&self) -> [LocalModel; 2] {
         [self.load().await, self.load_with_examples().await]
     }
@@ -131,7 +133,7 @@ fn vocabulary(specials: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Converts `bytes` to their representation in byte-level BPE, with one character per byte.
+/// Returns `bytes` in the notation of byte-level BPE, with one character per byte.
 fn spelling(bytes: &[u8]) -> String {
     let printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let hidden: Vec<u8> = (0..=u8::MAX).filter(|byte| !printable(byte)).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// An error of [`Downloader::pull`](crate::Downloader::pull).
+/// An error from [`Downloader::pull`](crate::Downloader::pull).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PullError {
@@ -23,12 +23,12 @@ pub enum PullError {
     NoSource {
         /// The name of the model.
         model: &'static str,
-        /// The name and the error of each source, in the order of the attempts.
+        /// The name of each source and its error, in the order of the attempts.
         failures: Vec<(&'static str, PullSourceError)>,
     },
 }
 
-/// An error of a single source, such as the Hugging Face hub.
+/// An error from a single source, such as the Hugging Face hub.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PullSourceError {
@@ -38,7 +38,7 @@ pub enum PullSourceError {
         /// The reason for the failure, without the address of the source.
         reason: String,
     },
-    /// The source did not send data in time, or the download took too long.
+    /// The source stopped sending data, or the download took too long.
     #[error("timed out after {}; check the network and try again", seconds(after))]
     TimedOut {
         /// The time limit that was exceeded.
@@ -50,12 +50,12 @@ pub enum PullSourceError {
         /// The HTTP status code.
         status: u16,
     },
-    /// The file does not have the expected size or SHA-256. It is deleted.
+    /// The size or the SHA-256 of the file is wrong. The file is deleted.
     #[error(
         "the file is damaged or from another version ({reason}); it is deleted and must be downloaded again"
     )]
     WrongFile {
-        /// The difference between the expected and the actual file.
+        /// A description of the mismatch in size or SHA-256.
         reason: String,
     },
     /// The source cannot be used, for example because `pip` is not installed.

