@@ -50,7 +50,7 @@ type Observer = Arc<dyn Fn(&ModelEvent<'_>) + Send + Sync>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelEvent<'a> {
-    /// The download of the model file made progress.
+    /// An event from the download of the model file.
     #[cfg(feature = "download")]
     Pull(PullEvent<'a>),
     /// Some of the weights were loaded.

@@ -1,6 +1,5 @@
 //! Text generation with a loaded model. The engine evaluates prompts and decodes under grammar
-//! constraints. Its key-value cache is reused for the prefix that a prompt shares with the previous
-//! one.
+//! constraints. Its key-value cache is reused for the common prefix of consecutive prompts.
 
 mod close_grammar;
 mod json_state;
@@ -63,7 +62,7 @@ pub(crate) struct Job {
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// Set if the text is complete. `false` if the token limit was reached, or if the constraint
+    /// `true` if the text is complete. `false` if the token limit was reached, or if the constraint
     /// permitted no further token.
     pub(crate) complete: bool,
     /// The token of [`Job::stop_tokens`] that ended the generation, if any.

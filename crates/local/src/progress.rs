@@ -13,6 +13,22 @@ const LOADING: &str = "{msg} {wide_bar} {percent} %";
 
 /// A progress bar on standard error. If standard error is not a terminal, prints a line per phase
 /// and per 10 % of the download instead of a bar.
+///
+/// [`LocalModelBuilder::progress_bar`](crate::LocalModelBuilder::progress_bar) shows
+/// this bar while a model is opened.
+///
+/// # Examples
+///
+/// ```no_run
+/// use haft_local::{Downloader, KnownModel, ModelStore, ModelProgress};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let progress = ModelProgress::new();
+/// let model = KnownModel::default_model();
+/// let file = Downloader::new().pull(&ModelStore::new()?, model, &|event| progress.on_pull_event(&event)).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ModelProgress(ProgressBar);
 

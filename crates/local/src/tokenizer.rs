@@ -151,7 +151,7 @@ fn set_pre_tokenizer(gguf: &mut Gguf) -> bool {
     true
 }
 
-/// A vocabulary with the trait that the grammar engine requires.
+/// The vocabulary, with the interface [`TokenizerEnv`] that the grammar engine requires.
 struct Vocabulary {
     trie: TokTrie,
     /// The tokenizer without its Unicode normaliser, which could replace characters of a schema or

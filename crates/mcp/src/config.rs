@@ -20,7 +20,7 @@ use crate::{McpSource, StdioServer};
 /// |---|---|
 /// | `command`, `args`, `env`, `cwd` | the configuration of a server that runs as a child process |
 /// | `url`, `headers` | the configuration of an HTTP server; [`start`](Self::start) rejects it |
-/// | `disabled` | a flag; an entry with `true` is skipped |
+/// | `disabled` | a flag that skips the entry |
 ///
 /// Other keys are ignored.
 ///
@@ -67,7 +67,7 @@ pub enum ServerConfig {
 pub struct HttpServer {
     /// The URL of the MCP endpoint.
     pub url: String,
-    /// The HTTP headers for every HTTP request to the server.
+    /// The headers of every HTTP request to the server.
     pub headers: BTreeMap<String, String>,
 }
 

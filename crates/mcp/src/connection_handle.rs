@@ -40,7 +40,6 @@ pub(crate) struct ConnectionHandle {
 /// `NotConnected` is the `source` of a [`ToolError::Failed`]. It distinguishes a call that was
 /// never sent from a failure of the tool itself. If the connection is lost *during* a call, the
 /// error is [`ToolError::Unconfirmed`] instead, because the server may have executed the call.
-/// because the server may have executed the call.
 ///
 /// # Examples
 ///

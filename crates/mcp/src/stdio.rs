@@ -34,7 +34,7 @@ pub struct StdioServer {
     pub command: String,
     /// The arguments of the program.
     pub args: Vec<String>,
-    /// All environment variables of the server. It inherits none from this process.
+    /// All environment variables of the server. The server inherits no variables of this process.
     pub env: BTreeMap<String, String>,
     /// The working directory of the server. Default: the working directory of this process.
     pub cwd: Option<PathBuf>,

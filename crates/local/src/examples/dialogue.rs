@@ -161,7 +161,7 @@ fn calls(reply: &AssistantMessage) -> impl Iterator<Item = (String, &ToolCall)> 
 
 /// The messages between two replies of the model, which form one user turn.
 struct UserTurn {
-    /// The rendered list of tools. The first user turn takes it.
+    /// The rendered list of tools, until it is added to the first user turn. `None` afterwards.
     tools: Option<String>,
     parts: Vec<String>,
 }

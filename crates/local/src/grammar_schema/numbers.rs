@@ -13,8 +13,8 @@ const SMALLEST_BOUND: f64 = 1e-12;
 /// Changes numeric bounds in the schema `derived` so that the engine can handle them.
 pub(super) fn fix_bounds(derived: &mut Map<String, Value>) {
     if derived.contains_key("multipleOf") {
-        // A `multipleOf` without bounds lets the engine extend a number up to its maximum length.
-        // The number may still not be a multiple then.
+        // Without bounds, the engine may extend a number to its maximum length without reaching a
+        // multiple of the `multipleOf` value.
         for (keyword, exclusive, bound) in [
             ("minimum", "exclusiveMinimum", -(MAX_EXACT_INTEGER as i64)),
             ("maximum", "exclusiveMaximum", MAX_EXACT_INTEGER as i64),

@@ -40,13 +40,13 @@ impl Architecture {
     }
 }
 
-/// The maximum number of layers. The limit is higher than the value of all known models. It bounds
-/// the memory that a damaged header can request.
+/// The maximum number of layers, which exceeds that of all known models. The limit bounds the
+/// memory that a damaged header can request.
 const MAX_LAYERS: usize = 1024;
-/// The maximum number of dimensions of an attention head. It also bounds the memory that a damaged
-/// header can request.
+/// The maximum number of dimensions of an attention head. The limit bounds the memory that a
+/// damaged header can request.
 const MAX_HEAD_SIZE: usize = 1024;
-/// The maximum size of the context window, in tokens. It also bounds the memory that a damaged
+/// The maximum size of the context window, in tokens. The limit bounds the memory that a damaged
 /// header can request.
 const MAX_CONTEXT: usize = 1 << 20;
 

@@ -23,7 +23,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if no attempt of [`MAX_ATTEMPTS`] results in a valid value, or if the engine fails.
+    /// Fails if all [`MAX_ATTEMPTS`] attempts result in invalid values, or if the engine fails.
     pub(crate) fn write_json(
         &mut self,
         schema: &Schema,

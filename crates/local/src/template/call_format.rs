@@ -1,5 +1,12 @@
-//! Detection of the syntax for tool calls in a chat template. The template renders test
-//! conversations, and the syntax is extracted from its output.
+//! Detection of the syntax for tool calls in a chat template.
+//!
+//! Model families use different formats: `<tool_call>{"name": …, "arguments": …}</tool_call>`
+//! (Hermes, Qwen), bare `{"name": …, "parameters": …}` (Llama 3), `[TOOL_CALLS] [{…}]` (Mistral),
+//! or `<function=NAME>{…}</function>`. In each format, markup surrounds a tool name and a JSON
+//! object of arguments.
+//!
+//! To find the markup, the template renders a test conversation. It contains a call with a tool
+//! name and arguments that occur nowhere else, and the output is split at these two texts.
 
 use std::collections::HashSet;
 
@@ -148,10 +155,11 @@ fn next_call(rendered: &str, middle: &str) -> Option<String> {
     (first_middle == middle && next_middle == middle).then(|| next.to_owned())
 }
 
-/// Returns `text` up to the end of the turn. The turn ends at the first end-of-turn token.
+/// Returns `text` up to the end of the turn, without trailing whitespace. The turn ends at the
+/// first end-of-turn token.
 ///
-/// Without such a token, the suffix `behind_answer` is removed. It is the text that the template
-/// renders after an answer.
+/// If `text` contains no end-of-turn token, the suffix `behind_answer` is removed instead. The
+/// template renders this suffix after an answer.
 fn without_end<'a>(text: &'a str, behind_answer: &str, ends: &[String]) -> &'a str {
     let end = ends.iter().filter(|end| !end.is_empty()).filter_map(|end| text.find(end)).min();
     match end {

@@ -35,8 +35,8 @@ impl<'a> OutsideText<'a> {
         format!("{OPEN}{}{CLOSE}", self.texts.len() - 1)
     }
 
-    /// Stores `text` and returns its marker, or returns `text` itself if it cannot be confused with
-    /// markup. A template may compare such a text with a constant, for example a tool name.
+    /// Returns `text` unchanged if it cannot be confused with markup, because a template may
+    /// compare it with a constant. Otherwise stores `text` and returns its marker.
     pub(super) fn text_or_marker(&mut self, text: &str) -> Value {
         let touches =
             |letter: char| self.markup_edges.contains(&letter) || matches!(letter, OPEN | CLOSE | OPEN_JSON);

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// The number of bytes of standard error that are kept, counted from its end.
+/// The maximum number of bytes that are kept from the end of standard error.
 const TAIL_BYTES: usize = 16 << 10;
 /// The maximum number of lines of standard error that an error message quotes.
 const ERROR_LINES: usize = 5;
@@ -34,7 +34,7 @@ impl StderrTail {
 
     /// Returns the last five non-empty lines of standard error, for an error message.
     ///
-    /// If the server has not closed its standard error, waits for at most `drain_timeout` for this.
+    /// Waits for at most `drain_timeout` until the server closes its standard error.
     pub(crate) async fn last_lines(&mut self, drain_timeout: Duration) -> String {
         if !self.reader.is_finished() {
             let _ = timeout(drain_timeout, &mut self.reader).await;

@@ -51,7 +51,7 @@ fn child() {
 ///
 /// | mode | behaviour |
 /// |---|---|
-/// | `legacy` | has no deviation |
+/// | `legacy` | behaves as stated above |
 /// | `modern` | supports only revision 2026-07-28 and rejects `initialize` |
 /// | `slow_modern` | behaves like `modern`, but reads its first request after 3.5 s |
 /// | `exits_on_discover` | exits on `server/discover` |
@@ -59,7 +59,7 @@ fn child() {
 /// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 only |
 /// | `no_response` | never responds to any request |
 /// | `no_list_response` | never responds to `tools/list` |
-/// | `subscriptions` | supports revision 2026-07-28, rejects the first subscription, adds tools |
+/// | `subscriptions` | supports revision 2026-07-28, rejects the first subscription, is `growing` |
 /// | `growing` | adds one tool to each `tools/list` result |
 /// | `always_changing` | behaves like `growing`, and sends `list_changed` before each result |
 /// | `rejects_refresh` | rejects the second `tools/list` request |

@@ -2,7 +2,7 @@ use std::{collections::HashSet, fs, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-/// A counter for the processes of a server, which it finds in `/proc`.
+/// A counter of the processes of a server, based on `/proc`.
 ///
 /// A process belongs to the server if its command line contains `marker`, or if it is in the
 /// process group of such a process. The second rule is for the watchdog, which has no marker.

