@@ -36,7 +36,7 @@ struct Monitor {
     idle_timeout: Duration,
 }
 
-/// An error of an MCP request to the server.
+/// An error from an MCP request to the server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The connection was closed before the request was written. A retry is safe.

@@ -67,7 +67,7 @@ impl Default for ListLimits {
     }
 }
 
-/// An error of [`Listing::fetch`].
+/// An error from [`Listing::fetch`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
     #[error("the server did not list its tools within {0:?}")]

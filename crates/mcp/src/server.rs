@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::transport::ServerTransport;
 
-/// An error of [`serve`] or [`serve_stdio`].
+/// An error from [`serve`] or [`serve_stdio`].
 ///
 /// A client that closes the connection does not cause an error.
 #[derive(Debug, thiserror::Error)]

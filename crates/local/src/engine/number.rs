@@ -1,4 +1,4 @@
-//! Length limits for generated numbers.
+//! Limits for the length and the size of generated numbers.
 //!
 //! The grammar of JSON permits `1e999`, numbers with a thousand digits, and integers above 64 bits.
 //! Models with random weights generate such numbers, and common parsers reject them.
@@ -15,8 +15,8 @@ const MAX_NUMBER_BYTES: usize = 24;
 /// `1e999`.
 const MAX_EXPONENT_DIGITS: usize = 2;
 
-/// Removes the tokens from `allowed` that would make the number at the end of `written` too long,
-/// and returns the remaining tokens. If none would remain, returns all of `allowed`.
+/// Removes the tokens from `allowed` that would make the number at the end of `written` too long or
+/// too large, and returns the remaining tokens. If none would remain, returns all of `allowed`.
 pub(super) fn exclude_too_long(
     written: &[u8],
     state: JsonState,

@@ -13,8 +13,8 @@ const TOOLS: &str = "Tools:
 - save_note(file: string, text: string): Saves a note.";
 
 /// Creates the turns of the demonstration. They show a question with one call, a question without
-/// calls, a question with two parts, a call that needs the result of another call, an order with
-/// two parallel calls, and small talk.
+/// calls, a question with two parts, a call that needs the result of another call, an instruction
+/// with two parallel calls, and small talk.
 ///
 /// In the call to `look_up_word`, the language has the form that the parameter description requires
 /// (`es`), not the form in the question (`Spanish`). Without this example, the model writes `Tokyo`

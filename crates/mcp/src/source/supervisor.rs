@@ -14,8 +14,8 @@ use crate::{
     session::{Client, Handshake, Session, StartError},
 };
 
-/// The delays between attempts. They begin with 250 ms and double up to 30 s. The number of
-/// attempts is unlimited.
+/// The delays between attempts to run the server or to subscribe. They begin with 250 ms and double
+/// up to 30 s. The number of attempts is unlimited.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(250))
     .with_max_delay(Duration::from_secs(30))

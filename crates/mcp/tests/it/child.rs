@@ -46,8 +46,8 @@ fn child() {
 
 /// Runs an MCP server that does not use `rmcp` and misbehaves according to `mode`.
 ///
-/// Unless the table states otherwise, the server accepts `initialize` and rejects
-/// `server/discover`.
+/// Unless the table states otherwise, the server accepts `initialize`, rejects `server/discover`,
+/// and responds correctly to `tools/list`.
 ///
 /// | mode | behaviour |
 /// |---|---|
@@ -59,8 +59,8 @@ fn child() {
 /// | `discover_2025` | responds to `server/discover` with revision 2025-11-25 only |
 /// | `no_response` | never responds to any request |
 /// | `no_list_response` | never responds to `tools/list` |
-/// | `subscriptions` | supports revision 2026-07-28, rejects the first subscription, is `growing` |
-/// | `growing` | adds one tool to each `tools/list` result |
+/// | `growing` | returns one more tool in each `tools/list` result |
+/// | `subscriptions` | behaves like `growing` with 2026-07-28; rejects the first subscription |
 /// | `always_changing` | behaves like `growing`, and sends `list_changed` before each result |
 /// | `rejects_refresh` | rejects the second `tools/list` request |
 /// | `circular` | returns the same cursor for every page of the tool list |

@@ -41,7 +41,7 @@ async fn crash_during_a_call_restarts_the_server() {
     let again = tools.call("add", json!({"x": 17, "y": 25})).await;
     assert_eq!(again.model_text(), "42");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "called\n", "the call is not repeated");
-    // The tool list did not change, so the tools are the same.
+    // The tool list did not change, so the source keeps its tool objects.
     assert!(std::sync::Arc::ptr_eq(before.get("add").unwrap(), &tools.get("add").await.unwrap()));
 }
 
