@@ -142,7 +142,8 @@ fn join_turns(turns: impl Iterator<Item = Turn>) -> Vec<Turn> {
     joined
 }
 
-/// Maps the call ids of a conversation to ids of the form `call00000`, numbered by their first use.
+/// A map from the call ids of a conversation to ids such as `call00000`, which are numbered by
+/// first use.
 #[derive(Default)]
 struct CallIds(HashMap<String, String>);
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{McpSource, StdioServer};
 
-/// The MCP servers configured in an `mcp.json` file, in the format of common editors.
+/// The MCP servers configured in an `mcp.json` file. Common editors use the same format.
 ///
 /// The root of the file is an object with the key `mcpServers`. The value of this key is an object
 /// with one entry per server. The key of an entry is the name of the server, and its value is an

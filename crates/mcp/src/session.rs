@@ -220,8 +220,8 @@ async fn start(
 ///
 /// - with `server/discover`, if the first handshake failed and a valid response to
 ///   `server/discover` arrived after the probe timeout
-/// - with `initialize`, if the response to `server/discover` contains only revisions up to
-///   2025-11-25
+/// - with `initialize`, if the response to `server/discover` does not contain revision 2026-07-28,
+///   but an earlier one
 async fn negotiate(
     handshake: Handshake,
     transport: ClientTransport<ChildStdout, ChildStdin>,

@@ -39,7 +39,7 @@ pub(crate) struct TransportLimits {
     pub(crate) line_bytes: usize,
     /// The maximum time to wait for the response to `server/discover`.
     ///
-    /// When the time is over, the client assumes that the server requires `initialize`.
+    /// After this time, the client assumes that the server requires `initialize`.
     pub(crate) probe_timeout: Duration,
 }
 
