@@ -62,8 +62,8 @@ pub(crate) struct Job {
 pub(crate) struct Output {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tokens: Vec<u32>,
-    /// `true` if the text is complete. `false` if the token limit was reached, if the context window
-    /// is full, or if the constraint permitted no further token.
+    /// `true` if the text is complete. `false` if the token limit was reached, if the context
+    /// window is full, or if the constraint permitted no further token.
     pub(crate) complete: bool,
     /// The token of [`Job::stop_tokens`] that ended the generation, if any.
     pub(crate) stopped_at: Option<u32>,
