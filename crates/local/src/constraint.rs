@@ -42,7 +42,7 @@ pub(crate) struct Constraint {
 }
 
 impl Constraint {
-    /// Consumes and returns the next tokens, as far as the grammar permits only one continuation.
+    /// Consumes and returns the next tokens as long as the grammar permits only one continuation.
     /// These tokens need no sampling.
     pub(crate) fn take_forced_tokens(&mut self) -> Result<Vec<u32>, String> {
         let forced = self.matcher.consume_ff_tokens();

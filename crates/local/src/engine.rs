@@ -71,7 +71,7 @@ pub(crate) struct Output {
     pub(crate) cached: usize,
 }
 
-/// The decision of a [`Listener`] on the rest of the generation.
+/// The decision of a [`Listener`] to continue, stop or cancel the generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Continue with the next token.

@@ -26,8 +26,8 @@ use crate::engine::{Engine, EngineError, Output};
 use crate::profile::ExampleProfile;
 use crate::respond::{EventSender, Prose, Writer};
 
-/// The minimum number of tokens of the context window for the reply. If the prompt leaves fewer
-/// tokens, the demonstration is removed from it.
+/// The minimum number of tokens that the prompt must leave in the context window for the reply. If
+/// it leaves fewer tokens, the demonstration is removed from the prompt.
 const MIN_REPLY_TOKENS: usize = 256;
 /// A bias larger than any logit. Subtracting it from the logit of the end-of-sequence token keeps
 /// the model from ending the reply.

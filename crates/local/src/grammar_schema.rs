@@ -71,8 +71,8 @@ const PATTERN_KEYWORDS: [&str; 5] = ["pattern", "patternProperties", "format", "
 /// The maximum sum of the nesting depths of all definitions. When the sum reaches this limit,
 /// further definitions accept any value.
 ///
-/// The limit is on the sum because the engine resolves definitions recursively and in any order, so
-/// their depths add up in the worst case.
+/// The limit applies to the sum, because the engine resolves definitions recursively and in any
+/// order. In the worst case, their depths add up.
 const MAX_TOTAL_DEPTH: usize = 1000;
 
 /// Keywords that may permit or require undeclared properties. A schema with one of these keywords

@@ -77,9 +77,9 @@ impl std::fmt::Debug for ExampleProfile {
     }
 }
 
-/// The bias against further calls, for Qwen2.5-Coder-0.5B-Instruct. The measured logit of another
-/// call exceeds the logit of the end of the reply by 9 to 16 if a part of the question still needs
-/// a call, and by -10 to 3 if no part needs one.
+/// The bias against further calls, measured on Qwen2.5-Coder-0.5B-Instruct. The logit of another
+/// call minus the logit of the end of the reply is 9 to 16 if a part of the question still needs a
+/// call, and -10 to 3 if not.
 const NO_CALL_BIAS: f32 = 5.0;
 
 /// The profile of Qwen2.5-Coder-Instruct with 0.5B and 1.5B parameters in four-bit quantisation.

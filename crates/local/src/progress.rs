@@ -44,7 +44,7 @@ impl ModelProgress {
         Self(ProgressBar::no_length())
     }
 
-    /// Updates the bar for an event from downloading or loading a model.
+    /// Updates the bar with an event from downloading or loading a model.
     pub fn on_event(&self, event: &ModelEvent<'_>) {
         match event {
             ModelEvent::Pull(event) => self.on_pull_event(event),
@@ -52,7 +52,7 @@ impl ModelProgress {
         }
     }
 
-    /// Updates the bar for an event from a download.
+    /// Updates the bar with an event from a download.
     pub fn on_pull_event(&self, event: &PullEvent<'_>) {
         match event {
             PullEvent::Fetching { source } => {
@@ -103,7 +103,7 @@ impl ModelProgress {
     /// Prints `line` above the bar.
     fn line(&self, line: &str) {
         self.0.suspend(|| {
-            // An error means that standard error is closed. The line is lost then.
+            // An error means that standard error is closed. In this case, the line is lost.
             let _ = writeln!(std::io::stderr(), "{line}");
         });
     }

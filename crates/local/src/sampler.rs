@@ -24,7 +24,7 @@ impl Sampler {
     pub(crate) fn choose(&mut self, logits: &[f32], allowed: Option<&SimpleVob>) -> Option<u32> {
         let allowed = |token: u32| allowed.is_none_or(|set| set.is_allowed(token));
         let candidates = (0u32..).zip(logits.iter().copied()).filter(|(token, _)| allowed(*token));
-        // Damaged weights produce NaN, which `total_cmp` would order above all other numbers.
+        // Damaged weights produce NaN, which `total_cmp` would order above all numbers.
         let candidates = candidates.filter(|(_, logit)| !logit.is_nan());
         if self.temperature <= 0.0 {
             return candidates.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);

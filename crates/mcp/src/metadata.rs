@@ -37,7 +37,7 @@ pub(crate) fn output_metadata(meta: Option<Value>, entries: Vec<Value>) -> BTree
         .collect()
 }
 
-/// Removes the `_meta` of the result from `metadata` and returns it, or `None` if there is none.
+/// Removes and returns the `_meta` of the result. Returns `None` if `metadata` does not contain it.
 pub(crate) fn take_result_meta(metadata: &mut BTreeMap<String, Value>) -> Option<Value> {
     metadata.remove(META)
 }

@@ -65,8 +65,8 @@ impl ProcessGroup {
     /// Terminates all processes of the group.
     ///
     /// Waits for at most one second for the server to exit. If the server is still running, sends
-    /// `SIGTERM` to the group and waits for another second. Then sends `SIGKILL` to the rest of the
-    /// group.
+    /// `SIGTERM` to the group and waits for another second. Finally, sends `SIGKILL` to all
+    /// remaining processes of the group.
     ///
     /// The caller must close the standard input of the server first.
     pub(crate) async fn terminate(mut self) {
@@ -97,7 +97,7 @@ impl ProcessGroup {
 /// which sends `SIGKILL` to the group two seconds later.
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // When the watchdog is reaped, the system can give the group id to an unrelated group.
+        // After the watchdog is reaped, the system can assign the group id to an unrelated group.
         if !self.is_reaped {
             self.signal(Signal::TERM);
         }

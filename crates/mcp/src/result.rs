@@ -65,8 +65,8 @@ fn failed(message: String) -> ToolError {
 fn error_text(output: &ToolOutput) -> String {
     let mut text = output.text().into_owned();
     if let Some(structured) = output.structured.as_ref().filter(|it| !it.is_null())
-        // MCP recommends that servers repeat the structured content as text. A text that already
-        // equals the structured content is not followed by a copy of it.
+        // MCP recommends that servers repeat the structured content as text. If the text is already
+        // the structured content, nothing is appended.
         && serde_json::from_str::<Value>(&text).ok().as_ref() != Some(structured)
     {
         text = join_lines([text, structured.to_string()]);

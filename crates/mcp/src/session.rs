@@ -298,7 +298,8 @@ async fn exit_status(group: &mut ProcessGroup) -> Option<ExitStatus> {
 }
 
 /// Formats an error message about the exit of a server, with the last lines of its standard error.
-/// `phase` follows the verb of the message: it is empty or, for example, ` during the handshake`.
+/// `phase` is inserted after the verb of the message. It is empty or, for example, ` during the
+/// handshake`.
 async fn exit_message(phase: &str, status: Option<ExitStatus>, stderr: &mut StderrTail) -> String {
     let mut text = match status {
         Some(status) => format!("the server exited{phase} ({status})"),

@@ -20,7 +20,7 @@ impl JsonState {
         line.iter().fold(Self::Between, |state, byte| state.after_byte(*byte))
     }
 
-    /// Returns the next state if `byte` follows in the text.
+    /// Returns the state that results from appending `byte` to the text.
     pub(super) fn after_byte(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::InEscape, _) => Self::InString,

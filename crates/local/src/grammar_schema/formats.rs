@@ -11,7 +11,7 @@ const SUPPORTED_FORMATS: [&str; 8] =
 const EMAIL: &str = r"^[A-Za-z0-9_+-]{1,30}(\.[A-Za-z0-9_+-]{1,15}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?){1,3}$";
 
 /// Returns a regular expression for the string format `format`, or `None` if this module has none.
-/// Some valid strings of the format do not match the expression.
+/// The expression may be stricter than the format.
 fn pattern(format: &str) -> Option<&'static str> {
     Some(match format {
         "uri" | "iri" => {

@@ -40,8 +40,8 @@ impl Architecture {
     }
 }
 
-/// The maximum number of layers, which exceeds that of all known models. The limit bounds the
-/// memory that a damaged header can request.
+/// The maximum number of layers. Known models have fewer. The limit bounds the memory that a
+/// damaged header can request.
 const MAX_LAYERS: usize = 1024;
 /// The maximum number of dimensions of an attention head. The limit bounds the memory that a
 /// damaged header can request.

@@ -4,7 +4,7 @@
 //! (`<tool_call>`, `[TOOL_CALLS]`), by ordinary text, or by the JSON of a call at the beginning of
 //! the reply.
 //!
-//! From there on, decoding is constrained. The name must be the name of a tool in the request, and
+//! From then on, decoding is constrained. The name must be the name of a tool in the request, and
 //! the arguments must match the schema of this tool. The markup around them is prefilled or forced.
 //! Calls are never parsed from free text, so every call is valid.
 
@@ -27,8 +27,8 @@ use crate::template::CallFormat;
 const PYTHON_TAG: &str = "<|python_tag|>";
 /// Texts that some models generate before the JSON of a call if they omit the opening tag.
 const BARE_CALL_PREFIXES: [&str; 4] = ["", "[", "```json", "```"];
-/// If the request has a JSON response format, the maximum number of tokens before the first call.
-/// If no call begins within this limit, the reply is generated as JSON.
+/// The maximum number of tokens before the first call, for requests with a JSON response format. If
+/// no call begins within this limit, the reply is generated as JSON.
 const MAX_PEEK_TOKENS: usize = 24;
 
 pub(super) fn respond(

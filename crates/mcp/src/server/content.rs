@@ -39,8 +39,8 @@ pub(super) fn encode(definition: &ToolDefinition, result: ToolResult) -> CallToo
     }
 }
 
-/// Adds `extra`, the fields without a counterpart in [`Content`] such as `annotations`, to `block`.
-/// Fields that MCP does not define are dropped.
+/// Adds the fields in `extra`, such as `annotations`, to `block`. Fields that MCP does not define
+/// are dropped.
 fn add_fields(block: &mut ContentBlock, extra: Map<String, Value>) {
     let Ok(mut json) = serde_json::to_value(&*block) else { return };
     merge(&mut json, Value::Object(extra));

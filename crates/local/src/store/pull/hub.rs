@@ -75,7 +75,7 @@ async fn receive(
         status => return Err(PullSourceError::HttpStatus { status: status.as_u16() }),
     };
     if let Some(size) = total_size(&response, start).filter(|size| *size != model.size) {
-        // The size of the file on the hub has changed, so the partial data is useless.
+        // The file on the hub has a different size, so the partial download cannot be completed.
         let _ = fs::remove_file(partial);
         return Err(PullSourceError::WrongFile { reason: format!("{size} bytes instead of {}", model.size) });
     }

@@ -1,8 +1,8 @@
 //! The TLS configuration for downloads: rustls with ring and the certificates of the operating
 //! system.
 //!
-//! `haft-openai` has a copy of this module. The only crate that both could share is `haft-core`,
-//! which has no network code.
+//! `haft-openai` has a copy of this module. The only crate that could contain a shared module is
+//! `haft-core`, and it has no network code.
 
 use std::sync::Arc;
 
