@@ -36,11 +36,11 @@ pub use tools::IntoTools;
 #[doc(hidden)]
 pub use tools::Methods;
 
-/// A function that models can call. It consists of a definition and an implementation.
+/// A function that a model can call, together with its definition.
 ///
-/// The implementation is a Rust function, a tool of a server, or another agent. Most tools are made
-/// with [`#[tool]`](macro@crate::tool) or [`tool_fn`]. Implement the trait only for tools whose
-/// definition comes from another place, for example from a server.
+/// A tool can be a Rust function, a tool of an MCP server, or an agent. Most tools are created with
+/// [`#[tool]`](macro@crate::tool) or [`tool_fn`]. Implement this trait directly only if the
+/// definition is not known at compile time, for example if a server sends it.
 ///
 /// # Examples
 ///
@@ -76,14 +76,14 @@ pub use tools::Methods;
 )]
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns the definition of the tool. It must not change during the lifetime of the tool.
+    /// Returns the definition of the tool. Every call must return the same definition.
     fn definition(&self) -> &ToolDefinition;
 
-    /// Executes the tool. The `arguments` are valid for the input schema of the definition.
+    /// Executes the tool. The pipeline has already validated `arguments` against the input schema.
     ///
     /// Do not call this method directly: use [`ToolExt::invoke`](crate::ToolExt::invoke) or
-    /// [`Toolset::call`](crate::toolset::Toolset::call). Both run the call through the pipeline,
-    /// with validation, panic handling, limits and records.
+    /// [`Toolset::call`](crate::toolset::Toolset::call). Both run the pipeline, which validates the
+    /// arguments, catches panics, enforces limits and records the call.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ pub trait Tool: Send + Sync {
 /// The return type of [`Tool::call`], as expanded by `async_trait`.
 type CallFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolResponse, ToolError>> + Send + 'a>>;
 
-// These impls do not use `async_trait`, because it would box each future a second time.
+// The following impls are written without `async_trait`, which would box each future a second time.
 
 impl<T: Tool + ?Sized> Tool for Arc<T> {
     fn definition(&self) -> &ToolDefinition {

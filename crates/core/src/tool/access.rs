@@ -6,14 +6,14 @@ use std::{
 
 use serde_json::Value;
 
-/// A function that determines the resources used by a call, from the arguments of the call.
+/// A function that maps the arguments of a call to the resources that the call uses.
 ///
-/// Two calls of a reply conflict if they touch the same resource and at least one of them writes
-/// it. Conflicting calls run one after the other, in the order of the reply. All other calls run in
-/// parallel. A call that is suspended for an approval does not delay later calls.
+/// Two calls in the same reply conflict if they touch the same resource and at least one of them
+/// writes it. Conflicting calls run one after the other, in the order of the reply. All other calls
+/// run in parallel. A call that waits for an approval does not delay later calls.
 ///
-/// The function receives the same arguments as the tool, after repair or approval. It runs on the
-/// task that starts the calls, and only for replies with more than one call. It must be fast and
+/// The function receives the same arguments as the tool: repaired, or as approved. It is called
+/// only for replies with more than one call, on the task that starts the calls. It must be fast and
 /// must not block.
 ///
 /// If the function panics, or if the arguments do not match the schema, the call runs alone, as
@@ -53,13 +53,13 @@ pub struct Access(Arc<Touches>);
 type Touches = dyn Fn(&Value) -> Vec<Touch> + Send + Sync;
 
 impl Access {
-    /// Creates an `Access` from the function `touches`, which maps the arguments of a call to the
-    /// resources that the call uses.
+    /// Creates an `Access` from `touches`. The function receives the arguments of a call and
+    /// returns the resources that the call uses.
     pub fn new(touches: impl Fn(&Value) -> Vec<Touch> + Send + Sync + 'static) -> Self {
         Self(Arc::new(touches))
     }
 
-    /// Returns the resources that a call with `arguments` uses. `None` if the function panics.
+    /// Returns the resources that a call with `arguments` uses, or `None` if the function panics.
     pub fn touches(&self, arguments: &Value) -> Option<Vec<Touch>> {
         catch_unwind(AssertUnwindSafe(|| self.0(arguments))).ok()
     }
@@ -81,8 +81,8 @@ impl Eq for Access {}
 
 /// A resource that a call reads or writes.
 ///
-/// Resource names are compared byte by byte, across all tools. Two names of the same file, such as
-/// `./a` and `a`, are two resources, so return a canonical name. A prefix such as `file:`
+/// Resource names are compared byte by byte, across all tools. `./a` and `a` are different
+/// resources, even if they name the same file, so use canonical names. A prefix such as `file:`
 /// distinguishes kinds of resources.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Touch {
@@ -93,12 +93,13 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// Creates a read of `resource`. It conflicts with writes of the same resource.
+    /// Creates a read access to `resource`. It conflicts with writes to the same resource.
     pub fn read(resource: impl Into<String>) -> Self {
         Self { resource: resource.into(), is_write: false }
     }
 
-    /// Creates a write of `resource`. It conflicts with reads and writes of the same resource.
+    /// Creates a write access to `resource`. It conflicts with reads of and writes to the same
+    /// resource.
     pub fn write(resource: impl Into<String>) -> Self {
         Self { resource: resource.into(), is_write: true }
     }

@@ -9,7 +9,7 @@ use haft_schema::reference::join;
 
 /// Deserializes the validated arguments of a tool call.
 ///
-/// Floats without a fraction, such as `3.0`, are accepted for integers, as in JSON Schema.
+/// A float without a fraction, such as `3.0`, is accepted as an integer, as in JSON Schema.
 ///
 /// # Errors
 ///
@@ -19,11 +19,10 @@ pub fn from_arguments<A: DeserializeOwned>(arguments: Value) -> Result<A, ToolEr
     deserialize(arguments, None)
 }
 
-/// Deserializes `value`, which is the argument named `name`, or the object of all arguments if
-/// `name` is `None`.
+/// Deserializes `value`, the argument named `name`. If `name` is `None`, `value` is the object with
+/// all arguments.
 pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&str>) -> Result<A, ToolError> {
-    // The first attempt does not convert floats, so that untyped parts of `A`, such as a `Value`,
-    // keep them.
+    // The first attempt does not convert floats, so that a field of type `Value` keeps its floats.
     if let Ok(arguments) = A::deserialize(&value) {
         return Ok(arguments);
     }
@@ -41,7 +40,8 @@ pub(crate) fn deserialize<A: DeserializeOwned>(mut value: Value, name: Option<&s
     })
 }
 
-/// Replaces all floats without a fraction by integers, for example `3.0` by `3`.
+/// Replaces each float without a fraction by an integer, for example `3.0` by `3`. Floats beyond
+/// ±2^53 are not replaced.
 fn integers_from_floats(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -56,7 +56,7 @@ fn integers_from_floats(value: &mut Value) {
 }
 
 fn exact_integer(float: f64) -> Option<i64> {
-    /// 2^53. Not every larger integer has an exact `f64` representation.
+    /// 2^53, the bound up to which `f64` represents every integer exactly.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     (float.fract() == 0.0 && float.abs() <= MAX_EXACT).then_some(float as i64)
 }

@@ -31,31 +31,31 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// The state of the running call. `None` outside a pipeline.
+    /// State of the running call that its nested calls share. `None` outside a pipeline.
     scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<Resumed>>,
 }
 
-/// The context that all tool calls of a run share.
+/// The part of a [`ToolContext`] that all tool calls of a run share.
 #[derive(Clone, Default)]
 pub struct RunContext {
     /// The id of the run in traces and records. Empty outside a run.
     pub run_id: String,
     /// The user or service that the run acts for. `None` if it is unknown.
     pub principal: Option<Principal>,
-    /// Values that the host program provides to its tools.
+    /// The values that the host program provides to its tools, by type.
     pub state: HostState,
     /// The token that cancels the run and all its calls.
     pub cancellation: CancellationToken,
-    /// The receiver of progress reports from the calls. `None` discards the reports.
+    /// The receiver of progress reports. With `None`, progress reports are discarded.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// The counter for the usage of model requests made inside tool calls, for example by an agent
+    /// The counter for the tokens and costs of model requests that tools make, for example an agent
     /// used as a tool. The driver of the run sets this field.
     pub usage: Option<UsageMeter>,
-    /// The tokio runtime for tool calls and hooks. By default, they run on the runtime of the
-    /// driver.
+    /// The tokio runtime on which tool calls and hooks run. With `None`, they run on the runtime of
+    /// the driver.
     ///
-    /// With a separate runtime, blocking code in tools and hooks does not delay the driver or its
+    /// On a separate runtime, blocking code in tools and hooks does not delay the driver or its
     /// timers.
     pub runtime: Option<Handle>,
 }
@@ -65,7 +65,8 @@ pub struct RunContext {
 pub struct Principal {
     /// The id of the user or service, chosen by the host program.
     pub id: String,
-    /// The scopes granted to the principal.
+    /// The scopes granted to the principal, compared with
+    /// [`ToolPolicy::required_scopes`](super::ToolPolicy::required_scopes).
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }
@@ -73,12 +74,13 @@ pub struct Principal {
 /// A progress report of a call, as in MCP's `notifications/progress`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The amount of completed work, in a unit chosen by the tool. Increases with each report.
+    /// The amount of completed work, in a unit chosen by the tool. Each report should have a larger
+    /// value than the previous report.
     pub progress: f64,
-    /// The total amount of work, if known.
+    /// The total amount of work, in the same unit as `progress`, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// A description of the current step, for people.
+    /// A human-readable description of the current step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -107,13 +109,13 @@ pub struct Progress {
 /// assert_eq!(*log.0.lock().unwrap(), ["call_1: 0.5"]);
 /// ```
 pub trait ProgressSink: Send + Sync {
-    /// Receives a progress report of the call with the id `call_id`. Must return quickly, because
-    /// it runs on the task of the tool.
+    /// Receives a progress report of the call with the id `call_id`. The method runs on the task of
+    /// the tool, so it must return quickly.
     fn report(&self, call_id: &str, progress: Progress);
 }
 
 impl ToolContext {
-    /// Creates the context of a call with the id `call_id`, in a run with the context `run`.
+    /// Creates the context for the call with the id `call_id` in the run that `run` describes.
     pub fn new(run: Arc<RunContext>, call_id: impl Into<Arc<str>>) -> Self {
         Self { run, call_id: call_id.into(), deadline: None, scope: None, resumed: None }
     }
@@ -132,7 +134,8 @@ impl ToolContext {
         self
     }
 
-    /// Adds `value` to the [host state](RunContext::state). It replaces a value of the same type.
+    /// Adds `value` to the [host state](RunContext::state). An earlier value of the same type is
+    /// replaced.
     #[must_use]
     pub fn with_state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         let run = Arc::make_mut(&mut self.run);
@@ -140,7 +143,8 @@ impl ToolContext {
         self
     }
 
-    /// Sets the pending state and the [decision](crate::call::Pending::resume) of a resumed call.
+    /// Marks the call as resumed after a suspension. `resumed` contains its pending state and the
+    /// [decision](crate::call::Pending::resume) about it.
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
@@ -159,7 +163,7 @@ impl ToolContext {
         Self { scope, ..self }
     }
 
-    /// Returns the scope of the running call. `None` outside a pipeline.
+    /// Returns the [`CallScope`] of the running call. `None` outside a pipeline.
     pub(crate) fn scope(&self) -> Option<&Arc<CallScope>> {
         self.scope.as_ref()
     }
@@ -172,8 +176,8 @@ impl ToolContext {
         }
     }
 
-    /// Records that the call has read host state that its tool does not declare. The result of the
-    /// call is then not cached.
+    /// Records that the call has read host state that its tool does not declare. The result of such
+    /// a call is not cached.
     pub fn record_undeclared_read(&self) {
         self.record_read(None);
     }
@@ -190,7 +194,7 @@ impl ToolContext {
         self.scope().is_some_and(|scope| scope.reads_undeclared())
     }
 
-    /// Records that the result of this call comes from a cache. This sets
+    /// Records that the result of this call comes from a cache, by setting
     /// [`CallRecord::is_cached`](crate::pipeline::CallRecord::is_cached).
     pub fn mark_cached(&self) {
         if let Some(scope) = self.scope() {
@@ -212,19 +216,19 @@ impl ToolContext {
         Self { deadline: self.deadline, scope, ..Self::new(run, call_id) }
     }
 
-    /// Returns a progress sink for nested calls. It reports their progress as the progress of this
+    /// Returns a progress sink that reports the progress of nested calls as the progress of this
     /// call. `None` if the run has no progress sink.
     pub fn relayed_progress(&self) -> Option<Arc<dyn ProgressSink>> {
         let host = self.run.progress.clone()?;
         Some(Arc::new(Relay { host, call_id: Arc::clone(&self.call_id) }))
     }
 
-    /// Returns the context that all calls of the run share.
+    /// Returns the part of the context that all calls in the run share.
     pub fn run(&self) -> &RunContext {
         &self.run
     }
 
-    /// Returns the id of this call. Empty for direct calls.
+    /// Returns the id of this call. Empty for a direct call without an id.
     pub fn call_id(&self) -> &str {
         &self.call_id
     }
@@ -234,7 +238,8 @@ impl ToolContext {
         &self.run.run_id
     }
 
-    /// Returns the user or service that the call acts for. `None` if the host program sets none.
+    /// Returns the user or service that the call acts for. `None` if the host program has not set a
+    /// principal.
     pub fn principal(&self) -> Option<&Principal> {
         self.run.principal.as_ref()
     }
@@ -248,8 +253,8 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// Fails with [`ToolError::Fatal`] if the host program provides no value of this type, or if
-    /// the value is [lazy](HostState::with_init) and not initialized yet. Use
+    /// Fails with [`ToolError::Fatal`] if the host program provides no value of type `T`, or if the
+    /// value is [lazy](HostState::with_init) and not initialized yet. Use
     /// [`state_or_init`](Self::state_or_init) for lazy values.
     pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, ToolError> {
         self.record_read(Some(StateType::of::<T>()));
@@ -296,33 +301,33 @@ impl ToolContext {
         self.deadline
     }
 
-    /// Returns the decision about this call. `None` if the call is not being resumed after a
-    /// suspension.
+    /// Returns the decision with which this call is resumed. `None` if the call is not resumed
+    /// after a suspension.
     pub fn decision(&self) -> Option<&Decision> {
         self.resumed().map(Resumed::decision)
     }
 
     /// Returns the [data](crate::call::Pending::continuation) that the tool saved when it suspended
-    /// the call. Null if the tool saved nothing, `None` if the call is not being resumed after a
+    /// the call. JSON `null` if the tool saved nothing. `None` if the call is not resumed after a
     /// suspension.
     pub fn continuation(&self) -> Option<&Value> {
         self.resumed().map(|resumed| &resumed.pending().continuation)
     }
 
     /// Returns the pending state and the decision of a resumed call. `None` if the call is not
-    /// being resumed after a suspension.
+    /// resumed after a suspension.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_deref()
     }
 
-    /// Adds `usage`, the usage of model requests made inside this call, to the usage of the run.
+    /// Adds `usage` to the usage of the run. Use it for model requests that this call makes.
     pub fn report_usage(&self, usage: Usage) {
         if let Some(meter) = &self.run.usage {
             meter.add(usage);
         }
     }
 
-    /// Reports the progress of this call to the progress sink of the run.
+    /// Sends a progress report for this call to the progress sink of the run, if any.
     pub fn report_progress(&self, progress: Progress) {
         if let Some(sink) = &self.run.progress {
             sink.report(&self.call_id, progress);

@@ -21,12 +21,12 @@ use crate::schema::{Schema, SchemaError, canonical};
 pub use annotations::{Annotations, Deprecation};
 use defects::Defects;
 
-/// The definition of a tool: its name, description, schemas, policy and metadata. Cheap to clone
-/// (one `Arc`).
+/// The definition of a tool: its name, description, schemas, policy and metadata. A clone only
+/// increments a reference count.
 ///
 /// The serialized form contains the name, title, description, schemas, annotations, metadata and
 /// deprecation notice. The policy and the state types are not serialized. [`Display`](fmt::Display)
-/// prints the tool as one line of a prompt.
+/// prints the name, the description and the input schema on one line, for use in a prompt.
 ///
 /// # Examples
 ///
@@ -57,8 +57,8 @@ struct DefinitionInner {
     input_schema: Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Schema>,
-    /// Pairs of an argument name and its new description. They are applied again when the schema is
-    /// replaced.
+    /// Descriptions set by [`ToolDefinition::with_argument_description`], as pairs of an argument
+    /// name and a description. They are applied again when the input schema is replaced.
     #[serde(skip)]
     argument_descriptions: Vec<(String, String)>,
     #[serde(skip)]
@@ -133,7 +133,7 @@ impl ToolDefinition {
         &self.0.name
     }
 
-    /// Returns the display name of the tool, for people. `None` by default.
+    /// Returns the human-readable name of the tool. `None` by default.
     pub fn title(&self) -> Option<&str> {
         self.0.title.as_deref()
     }
@@ -148,8 +148,8 @@ impl ToolDefinition {
         &self.0.input_schema
     }
 
-    /// Returns the schema of the structured output. `None` if the tool declares no schema. The root
-    /// of the schema can be of any type.
+    /// Returns the schema of the structured output, or `None` if the tool declares no output
+    /// schema. Unlike an input schema, its root can be of any type.
     pub fn output_schema(&self) -> Option<&Schema> {
         self.0.output_schema.as_ref()
     }
@@ -163,7 +163,7 @@ impl ToolDefinition {
         self.0.defects.first()
     }
 
-    /// Returns the host's rules for calls of the tool.
+    /// Returns the rules of the host program for calls to the tool.
     pub fn policy(&self) -> &ToolPolicy {
         &self.0.policy
     }
@@ -177,8 +177,8 @@ impl ToolDefinition {
     /// Returns the SHA-256 hash of the name, title, description, schemas, annotations and
     /// deprecation notice, in lowercase hexadecimal digits.
     ///
-    /// The order of JSON keys does not matter. Approvals are bound to the fingerprint: a changed
-    /// definition needs a new approval.
+    /// The order of JSON keys does not affect the hash. Approvals are bound to the hash: if the
+    /// definition changes before an approved call is resumed, the call needs a new approval.
     ///
     /// # Examples
     ///
@@ -203,13 +203,14 @@ impl ToolDefinition {
         sha256_hex(canonical(&content))
     }
 
-    /// Returns the tool's hints about its own behaviour. They are untrusted.
+    /// Returns the tool's hints about its own behaviour. They may come from a server and are
+    /// untrusted.
     pub fn annotations(&self) -> &Annotations {
         &self.0.annotations
     }
 
     /// Returns additional data from the tool's source, for example the `_meta` object of an MCP
-    /// tool. It is untrusted.
+    /// tool. The data is untrusted.
     pub fn metadata(&self) -> &Map<String, Value> {
         &self.0.metadata
     }
@@ -228,7 +229,7 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the display name of the tool, for people.
+    /// Sets the human-readable name of the tool.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {
         self.with(|inner| inner.title = Some(title.into()))
@@ -243,8 +244,8 @@ impl ToolDefinition {
     /// Sets the description of the argument named `argument`. It replaces the description in the
     /// input schema.
     ///
-    /// The description is kept if the schema is replaced later. It is a [defect](Self::defect) if
-    /// the schema has no such argument.
+    /// The description is kept if the schema is replaced later. If the schema has no argument with
+    /// this name, the tool has a [defect](Self::defect).
     #[must_use]
     pub fn with_argument_description(
         self,
@@ -262,8 +263,8 @@ impl ToolDefinition {
     ///
     /// An invalid schema, or a schema whose root is not an object, is a [defect](Self::defect).
     ///
-    /// Calls are validated only against this schema. If a tool deserializes its arguments, a value
-    /// that matches the schema but not the Rust type fails with
+    /// The pipeline validates arguments only against this schema. If the tool then deserializes
+    /// them, a value that matches the schema but not the Rust type fails with
     /// [`ToolError::InvalidArguments`](crate::call::ToolError::InvalidArguments).
     #[must_use]
     pub fn with_input_schema(self, schema: impl TryInto<Schema, Error: fmt::Display>) -> Self {
@@ -273,8 +274,8 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the schema of the structured output, as a [`Schema`] or a [`Value`]. Outputs are
-    /// validated against it.
+    /// Sets the schema of the structured output, as a [`Schema`] or a [`Value`]. The pipeline
+    /// validates each output against this schema.
     ///
     /// An invalid schema is a [defect](Self::defect). The root can be of any type.
     #[must_use]
@@ -285,7 +286,7 @@ impl ToolDefinition {
         })
     }
 
-    /// Sets the host's rules for calls of the tool.
+    /// Sets the rules of the host program for calls to the tool.
     #[must_use]
     pub fn with_policy(self, policy: ToolPolicy) -> Self {
         self.with(|inner| inner.policy = policy)
@@ -305,7 +306,7 @@ impl ToolDefinition {
         self.with(|inner| inner.annotations = annotations)
     }
 
-    /// Sets additional data from the tool's source. It replaces earlier data.
+    /// Sets the additional data from the tool's source. Earlier data is replaced.
     #[must_use]
     pub fn with_metadata(self, metadata: Map<String, Value>) -> Self {
         self.with(|inner| inner.metadata = metadata)
@@ -317,11 +318,11 @@ impl ToolDefinition {
         self.with(|inner| inner.deprecated = Some(deprecation))
     }
 
-    /// Marks the tool as a reader of the result store. A model calls it to read the full text of
+    /// Marks the tool as a reader of the result store: models call it to read the full text of
     /// truncated results.
     ///
-    /// The note at the end of a truncated result names this tool. The results of the tool itself
-    /// are not stored again.
+    /// The note at the end of a truncated result names this tool. Long results of this tool are
+    /// truncated too, but not stored, since the store already has the full text.
     #[must_use]
     pub fn into_result_reader(self) -> Self {
         self.with(|inner| inner.reads_results = true)
@@ -378,8 +379,8 @@ fn output_defect(error: impl fmt::Display) -> String {
     format!("its output: {error}")
 }
 
-/// Compares all fields, including the policy, the state types and other fields that are not
-/// serialized.
+/// Compares all fields, including fields that are not serialized, such as the policy and the state
+/// types.
 impl PartialEq for ToolDefinition {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0

@@ -11,8 +11,8 @@ use crate::call::{ToolError, ToolResponse};
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = dyn Fn(Value, ToolContext) -> BoxFuture<Result<ToolResponse, ToolError>> + Send + Sync;
 
-/// A tool made from a definition and a function. Use it if the definition is known only at run
-/// time.
+/// A tool that consists of a definition and a function. Use it if the definition is known only at
+/// run time.
 ///
 /// # Examples
 ///
@@ -30,8 +30,8 @@ pub struct DynamicTool {
 }
 
 impl DynamicTool {
-    /// Creates a tool with this `definition`. Each call runs `function` with the arguments and the
-    /// context of the call.
+    /// Creates a tool with the given `definition`. Each call runs `function`, which receives the
+    /// arguments and the context of the call.
     pub fn new<F, Fut>(definition: ToolDefinition, function: F) -> Self
     where
         F: Fn(Value, ToolContext) -> Fut + Send + Sync + 'static,
@@ -59,9 +59,9 @@ impl Tool for DynamicTool {
 
 /// Creates a tool from the closure `function`.
 ///
-/// The closure has one parameter, usually a struct. The fields of the struct are the arguments of
-/// the tool. Use an empty struct or a [`Value`] for a tool without arguments. The input schema is
-/// generated from `A`, the output schema from the return type.
+/// The closure has one parameter of type `A`, usually a struct. The fields of the struct are the
+/// arguments of the tool. For a tool without arguments, use an empty struct or a [`Value`]. The
+/// input schema is generated from `A`, and the output schema from the return type.
 ///
 /// An invalid [`ToolName`](crate::tool::ToolName) or an unsupported schema is a
 /// [defect](ToolDefinition::defect) of the tool. [`Toolset::check`](crate::toolset::Toolset::check)

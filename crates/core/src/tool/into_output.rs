@@ -34,15 +34,15 @@ pub trait IntoToolOutput {
     /// Fails with the error that the function returned, or if the value cannot be serialized.
     fn into_tool_output(self) -> Result<ToolResponse, ToolError>;
 
-    /// Returns the schema of the structured output. `None` if this type produces no structured
-    /// output.
+    /// Returns the output schema of a tool with this return type. `None` if the type produces no
+    /// structured output.
     fn output_schema() -> Option<Result<Schema, SchemaError>> {
         None
     }
 }
 
-/// A return value that becomes structured output. The type `T` determines the output schema of the
-/// tool.
+/// A wrapper for return values that makes a tool return structured output. The output schema of the
+/// tool is generated from `T`.
 ///
 /// # Examples
 ///

@@ -20,16 +20,17 @@ use super::definition::sha256_hex;
 #[serde(try_from = "String")]
 pub struct ToolName(Arc<str>);
 
-/// The error for a text that is not a valid [`ToolName`].
+/// The error for a string that is not a valid [`ToolName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{name}\" is not a tool name: use 1 to 64 of the letters A-Z and a-z, digits, \"_\" and \"-\"")]
 pub struct InvalidToolName {
-    /// The rejected text.
+    /// The rejected string.
     pub name: String,
 }
 
 const MAX_NAME_BYTES: usize = 64;
-/// The number of hexadecimal digits in the hash suffix. 12 digits are 48 bits.
+/// The number of hexadecimal digits in the hash at the end of a converted name. 12 digits are 48
+/// bits.
 const HASH_DIGITS: usize = 12;
 
 impl ToolName {
@@ -44,14 +45,15 @@ impl ToolName {
         if is_valid(name) { Ok(Self(name.into())) } else { Err(InvalidToolName { name: name.into() }) }
     }
 
-    /// Converts the text `foreign` to a tool name, for example the name of a tool on a server.
+    /// Converts any string to a valid tool name, for example the name of a tool on a server.
     ///
-    /// A valid name is returned unchanged. Any other text is shortened if necessary, its invalid
-    /// characters are replaced by `_`, and the first 48 bits of the SHA-256 digest of the whole
-    /// text are appended: `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A valid
-    /// name with such a suffix is hashed as well, so that it cannot imitate a converted name.
+    /// A valid name is returned unchanged. In any other name, invalid characters are replaced by
+    /// `_`. The name is shortened if necessary, and the first 48 bits of the SHA-256 digest of
+    /// `foreign` are appended: `get.weather` becomes `get_weather_` and 12 hexadecimal digits. A
+    /// valid name that already ends with such a suffix is converted as well, so that it cannot
+    /// imitate a converted name.
     ///
-    /// The result depends only on the text and is the same in every version of haft.
+    /// The same `foreign` is converted to the same name in every version of haft.
     pub fn sanitize(foreign: &str) -> Self {
         if is_valid(foreign) && !has_hash_suffix(foreign) {
             return Self(foreign.into());

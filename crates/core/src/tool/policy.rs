@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Access;
 use crate::limits;
 
-/// The rules of the host program for calls of a tool.
+/// The rules of the host program for calls to a tool.
 ///
 /// A policy is set only in code. It is never serialized and never received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,22 +15,22 @@ pub struct ToolPolicy {
     /// The scopes that are required for a call. The principal of the call must have all of them.
     /// Default: none.
     pub required_scopes: Vec<String>,
-    /// `true` if each call runs alone: it starts after all earlier calls of the reply have ended,
-    /// and later calls wait for it. This applies independently of [`touches`](Self::touches).
+    /// `true` if each call runs alone: it starts after all earlier calls in the same reply have
+    /// ended, and later calls wait for it. If `true`, [`touches`](Self::touches) has no effect.
     /// Default: `false`.
     pub sequential: bool,
     /// The resources that a call reads and writes. Conflicting calls run in order, other calls in
-    /// parallel. With `None`, a call conflicts only with calls of [sequential](Self::sequential)
+    /// parallel. With `None`, a call conflicts only with calls to [sequential](Self::sequential)
     /// tools. Default: `None`.
     pub touches: Option<Access>,
-    /// `true` if repeating a call has no further effect. A call can then be repeated after a crash,
-    /// and its result can be cached. Default: `false`.
+    /// `true` if a repeated call with the same arguments has no further effect. Calls to such a
+    /// tool may be repeated after a crash, and their results may be cached. Default: `false`.
     pub idempotent: bool,
     /// The maximum number of retries ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the
     /// tool can request in a run. Default: [`limits::TOOL_RETRIES`].
     pub retries: u32,
-    /// The maximum length of the text of a result for the model, in bytes. Longer text is
-    /// truncated. Default: [`limits::RESULT_BYTES`].
+    /// The maximum length of the text that the model receives as the result of a call, in bytes.
+    /// Longer text is truncated. Default: [`limits::RESULT_BYTES`].
     pub output_limit: usize,
     /// The names of arguments whose values `haft_middleware::Audit` redacts at any depth, in
     /// addition to its default names. Default: none.

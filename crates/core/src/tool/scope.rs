@@ -1,4 +1,4 @@
-//! The state of a running call. The call, its nested calls and its pipeline share it.
+//! The state of a running call, shared by the call, its nested calls and its pipeline.
 
 use std::{
     any::Any,
@@ -10,12 +10,14 @@ use std::{
 
 use super::{StateType, ToolDefinition};
 
-/// The state of a running call. Every task of the call holds a reference to it.
+/// The state of a running call. Each [`ToolContext`](super::ToolContext) of the call holds a
+/// reference to it.
 pub(crate) struct CallScope {
     /// The settings of the pipeline that runs the call. They are type-erased, because this module
     /// must not depend on the pipeline.
     pipeline: Arc<dyn Any + Send + Sync>,
-    /// The counter of the pipeline's abandoned calls.
+    /// The pipeline's counter of abandoned calls. The scope of an abandoned call decrements it when
+    /// it is dropped.
     abandoned: Arc<AtomicUsize>,
     definition: ToolDefinition,
     /// The scope of the enclosing call, if this is a nested call.
@@ -30,8 +32,8 @@ impl CallScope {
         &self.pipeline
     }
 
-    /// Records a read of host state of the type `state` in this call and in the enclosing calls.
-    /// `None` stands for an unknown type.
+    /// Records in this call and in the enclosing calls that host state of the type `state` was
+    /// read. `None` stands for an unknown type.
     pub(crate) fn record_read(&self, state: Option<StateType>) {
         if state.is_none_or(|state| !self.definition.state().contains(&state)) {
             self.reads_undeclared.store(true, Ordering::Relaxed);
@@ -60,8 +62,8 @@ impl Drop for CallScope {
 
 /// The pipeline's reference to a [`CallScope`].
 ///
-/// If the guard is dropped without [`finish`](Self::finish), the call counts as abandoned until all
-/// references to its scope are dropped.
+/// If the guard is dropped without a call to [`finish`](Self::finish), the call counts as abandoned
+/// until all references to its scope are dropped.
 pub(crate) struct ScopeGuard(Option<Arc<CallScope>>);
 
 impl ScopeGuard {
@@ -94,7 +96,8 @@ impl Drop for ScopeGuard {
     fn drop(&mut self) {
         if let Some(scope) = self.0.take() {
             scope.abandoned.fetch_add(1, Ordering::Relaxed);
-            // If this is the last reference, the drop of the scope decrements the counter again.
+            // The scope decrements the counter when its last reference is dropped, possibly right
+            // here.
             scope.is_abandoned.store(true, Ordering::Relaxed);
         }
     }

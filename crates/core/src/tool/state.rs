@@ -12,9 +12,10 @@ use tokio::sync::OnceCell;
 
 use crate::call::BoxError;
 
-/// Values that the host program provides to its tools, at most one per type.
+/// The values that the host program provides to its tools, at most one per type.
 ///
-/// State is not part of a saved run. The host program provides it again when the run is resumed.
+/// Host state is not saved with a run. The host program must provide the values again when it
+/// resumes the run.
 ///
 /// # Examples
 ///
@@ -43,7 +44,8 @@ struct LazyValue<T> {
     init: Box<dyn Fn() -> BoxFuture<'static, Result<T, BoxError>> + Send + Sync>,
 }
 
-/// The type of a value in [`HostState`]. A tool declares the state types that it uses.
+/// The type of a value in [`HostState`]. Tools declare the types that they use with
+/// [`ToolDefinition::with_state`](super::ToolDefinition::with_state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateType {
     id: TypeId,
@@ -56,7 +58,7 @@ impl StateType {
         Self { id: TypeId::of::<T>(), name: std::any::type_name::<T>() }
     }
 
-    /// Returns the path of the type, for error messages.
+    /// Returns the full path of the Rust type, for error messages.
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -68,14 +70,14 @@ impl HostState {
         Self::default()
     }
 
-    /// Adds `value`. It replaces an earlier value of the same type.
+    /// Adds `value`. An earlier value of the same type is replaced.
     #[must_use]
     pub fn with_value<T: Clone + Send + Sync + 'static>(self, value: T) -> Self {
         self.with_entry::<T>(StateEntry::Value(Arc::new(value)))
     }
 
-    /// Adds a value that `init` creates on first use, for example a connection. It replaces an
-    /// earlier value of the same type.
+    /// Adds a lazy value, for example a connection, which `init` creates on first use. An earlier
+    /// value of the same type is replaced.
     ///
     /// The first tool call that needs the value initializes it, for this state and all its clones.
     /// If the initialization fails, the tool call fails, and the next call tries again.
@@ -123,8 +125,8 @@ impl HostState {
         self
     }
 
-    /// Returns the value of type `T`. `None` if there is no such value, or if a
-    /// [lazy](Self::with_init) value is not initialized yet.
+    /// Returns the value of type `T`. `None` if the state has no value of this type, or if the
+    /// value is [lazy](Self::with_init) and not initialized yet.
     pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         match self.0.get(&TypeId::of::<T>())? {
             StateEntry::Value(value) => value.downcast_ref(),
@@ -132,8 +134,8 @@ impl HostState {
         }
     }
 
-    /// Returns the value of type `T`, and initializes it first if it is lazy. `None` if there is no
-    /// such value.
+    /// Returns the value of type `T`, and initializes it first if it is lazy. `None` if the state
+    /// has no value of this type.
     pub(crate) async fn get_or_init<T: Clone + Send + Sync + 'static>(&self) -> Option<Result<&T, BoxError>> {
         match self.0.get(&TypeId::of::<T>())? {
             StateEntry::Value(value) => value.downcast_ref().map(Ok),
@@ -149,7 +151,8 @@ impl HostState {
         matches!(self.0.get(&TypeId::of::<T>()), Some(StateEntry::Lazy(_)))
     }
 
-    /// Adds each value of `others` whose type has no value in this state.
+    /// Adds the values of `others` to this state. Where both have a value of the same type, the
+    /// value in this state is kept.
     #[must_use]
     pub fn with_defaults(mut self, others: &Self) -> Self {
         if self.0.is_empty() {
@@ -167,8 +170,7 @@ impl HostState {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
     }
 
-    /// Returns the identity of the values that this state has for `types`. It can be part of a
-    /// cache key.
+    /// Returns the identity of this state's values for `types`, for use in a cache key.
     pub fn identity(&self, types: &[StateType]) -> StateIdentity {
         let identity = |required: &StateType| match self.0.get(&required.id)? {
             StateEntry::Value(value) | StateEntry::Lazy(value) => Some(Arc::downgrade(value)),
@@ -187,10 +189,10 @@ impl HostState {
     }
 }
 
-/// The identity of the values that a [`HostState`] has for a list of types.
+/// The identity of some values in a [`HostState`], created by [`HostState::identity`].
 ///
-/// Two identities are equal if their values are the same allocations. An identity does not keep the
-/// values alive, but it prevents the reuse of their addresses.
+/// Two identities are equal if they refer to the same allocations. An identity does not keep the
+/// values alive, but their addresses are not reused while it exists.
 #[derive(Clone, Debug)]
 pub struct StateIdentity(Vec<Option<Weak<dyn Any + Send + Sync>>>);
 

@@ -9,8 +9,7 @@ pub trait Methods {
     fn tools(shared: Arc<Self>) -> Vec<Arc<dyn Tool>>;
 }
 
-/// Several tools that can be added to a toolset with
-/// [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
+/// A conversion to several tools, for [`Toolset::with_tools`](crate::toolset::Toolset::with_tools).
 ///
 /// Implemented for types with [`#[tools]`](macro@crate::tools) on their `impl` block and for an
 /// `Arc` of such a type, for arrays and vectors of a tool type, and for tuples of up to eight
@@ -22,7 +21,8 @@ pub trait Methods {
     note = "add a single tool by `with_tool`, a source by `with_source`"
 )]
 pub trait IntoTools {
-    /// Converts the value to tools, in order. The tools of an `impl` block share one value.
+    /// Converts the value to tools, in order. All tools of an `impl` block hold the same `Arc` of
+    /// the value.
     fn into_tools(self) -> Vec<Arc<dyn Tool>>;
 }
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Hints of a tool about its own behaviour (MCP `ToolAnnotations`). They are untrusted and never
-/// sent to a model.
+/// Hints of a tool about its own behaviour (`ToolAnnotations` in MCP). Hints are untrusted, and are
+/// never sent to a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Annotations {
@@ -31,8 +31,8 @@ impl Annotations {
     }
 }
 
-/// The deprecation notice of a tool: a note and the name of the replacement.
-/// [`Display`](fmt::Display) prints both.
+/// The deprecation notice of a tool. [`Display`](fmt::Display) prints the note and the name of the
+/// replacement, if set.
 ///
 /// # Examples
 ///

@@ -9,10 +9,10 @@ use crate::{
 };
 
 impl ToolDefinition {
-    /// Checks that `output` is not nested more than [`limits::VALUE_DEPTH`] levels deep and that it
+    /// Checks that `output` is nested at most [`limits::VALUE_DEPTH`] levels deep, and that it
     /// matches the output schema of the tool, if any.
     ///
-    /// Unlike arguments, outputs are never repaired.
+    /// Unlike the arguments of a call, an output is never repaired.
     ///
     /// # Errors
     ///

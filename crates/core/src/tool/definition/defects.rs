@@ -1,5 +1,5 @@
-/// The defects of a tool definition, at most one each for its name, input schema and output schema.
-/// Setting a valid name or schema clears its defect.
+/// The defects of a tool definition: at most one each for the name, the input schema and the output
+/// schema. A defect is cleared when its name or schema is replaced by a valid one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Defects {
     pub(super) name: Option<String>,
@@ -8,7 +8,7 @@ pub(super) struct Defects {
 }
 
 impl Defects {
-    /// Returns the first defect, for the error message about the tool. `None` if the definition is
+    /// Returns the description of the first defect, for error messages. `None` if the definition is
     /// valid.
     pub(super) fn first(&self) -> Option<&str> {
         let Self { name, input, output } = self;

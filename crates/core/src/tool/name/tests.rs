@@ -16,7 +16,8 @@ fn foreign_names_stay_readable() {
     assert!(ToolName::sanitize("天気").as_str().starts_with("tool_"));
 }
 
-/// A server must not be able to offer a tool under the converted name of another server's tool.
+/// A server must not be able to imitate another server's tool by listing a tool under its converted
+/// name.
 #[test]
 fn valid_name_with_a_hash_suffix_is_mapped() {
     let mapped = ToolName::sanitize("get.weather");
