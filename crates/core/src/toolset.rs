@@ -42,20 +42,22 @@ use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
 use polled_source::{PolledSource, panic_error};
 use recent_cache::RecentCache;
 
-/// A collection of tools, tool sources and other toolsets. Cheap to clone.
+/// A collection of tools, tool sources and other toolsets. A clone only increments reference
+/// counts.
 ///
-/// Tools are added as values with [`with_tool`](Self::with_tool), or through a
-/// [source](Self::with_source) if they change over time. Adaptors such as
-/// [`prefixed`](Self::prefixed) and [`filtered`](Self::filtered) return another toolset.
+/// Add a fixed tool with [`with_tool`](Self::with_tool), and tools that change over time through a
+/// [source](Self::with_source). Adaptors such as [`prefixed`](Self::prefixed) and
+/// [`filtered`](Self::filtered) return a new toolset with changed tools.
 ///
 /// # Nesting and adaptors
 ///
-/// A toolset keeps its settings inside another toolset and behind every adaptor:
+/// A toolset keeps its settings when it is added to an outer toolset or adapted:
 ///
 /// - Its tools run in its own [pipeline](Self::with_pipeline). The recorder of the outer pipeline
-///   also receives the calls. Arguments are repaired only if both pipelines repair. Long results
-///   are saved in the inner result store if it was set, otherwise in the outer store.
-/// - [`check`](Self::check) of the outer toolset also reports duplicates and defects of its tools.
+///   also receives the calls. Arguments are repaired only if both pipelines repair arguments. Long
+///   results are saved in the result store of the inner pipeline if that store was set explicitly,
+///   otherwise in the store of the outer pipeline.
+/// - [`check`](Self::check) of the outer toolset also checks its tools.
 /// - Diagnostics about its tools contain its [label](Self::with_label).
 ///
 /// # Examples
@@ -81,8 +83,8 @@ pub struct Toolset {
     parts: Arc<Vec<Part>>,
     label: Option<Arc<str>>,
     pipeline: Pipeline,
-    /// `true` if the pipeline was set with [`with_pipeline`](Self::with_pipeline). A default
-    /// pipeline is replaced by the pipeline of an outer toolset.
+    /// `true` if `pipeline` was set with [`with_pipeline`](Self::with_pipeline). If `false`, the
+    /// pipeline of an outer toolset is used instead.
     has_own_pipeline: bool,
     /// The cached snapshot of the tools that were added as values.
     own: Arc<OnceLock<ToolList>>,
@@ -106,7 +108,7 @@ pub enum ToolsetError {
         "two tools are named \"{name}\", number {first} and number {second} of the toolset: give one another name, or leave it out"
     )]
     DuplicateName {
-        /// The name that both tools have.
+        /// The name that both tools share.
         name: ToolName,
         /// The position of the first tool with this name, counted from 1.
         first: usize,
@@ -127,7 +129,8 @@ pub enum ToolsetError {
         /// The description of the defect.
         reason: String,
     },
-    /// A requested tool does not exist. The value is an error text that lists the existing names.
+    /// A tool name passed to [`Toolset::subset`], [`Toolset::without_tools`] or a tool registry
+    /// does not exist. Contains the error text, which lists the existing names.
     #[error("{0}")]
     UnknownTool(String),
 }
@@ -138,7 +141,7 @@ impl Toolset {
         Self::default()
     }
 
-    /// Sets the label for diagnostics and logs.
+    /// Sets the label that identifies the toolset in diagnostics and logs.
     ///
     /// # Examples
     ///
@@ -164,8 +167,8 @@ impl Toolset {
         self.with_part(Part::Tool(Arc::new(tool)))
     }
 
-    /// Adds `source`, a source of tools or another toolset. An added toolset keeps its pipeline,
-    /// its checks and its label.
+    /// Adds a source of tools or another toolset. An added toolset keeps its pipeline and its
+    /// label.
     #[must_use]
     pub fn with_source(self, source: impl ToolSource + 'static) -> Self {
         let part = match (&source as &dyn Any).downcast_ref::<Self>() {
@@ -175,7 +178,7 @@ impl Toolset {
         self.with_part(part)
     }
 
-    /// Adds several tools: an array, a vector or a tuple of tools, or a value with
+    /// Adds several tools. `tools` is an array, a vector or a tuple of tools, or a value with
     /// [`#[tools]`](macro@crate::tools) on its `impl` block.
     #[must_use]
     pub fn with_tools(self, tools: impl IntoTools) -> Self {
@@ -188,7 +191,7 @@ impl Toolset {
         tools.into_iter().fold(self, Self::with_tool)
     }
 
-    /// Sets the pipeline that runs the calls of the tools.
+    /// Sets the pipeline that runs all calls to the tools.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: Pipeline) -> Self {
         (self.pipeline, self.has_own_pipeline) = (pipeline, true);
@@ -200,22 +203,22 @@ impl Toolset {
         self.without_caches()
     }
 
-    /// Replaces the caches by empty caches. The old caches are not cleared, because clones of the
-    /// unchanged toolset share them.
+    /// Replaces the caches by empty ones after a change of the toolset. The old caches are not
+    /// cleared, because clones made before the change share them.
     fn without_caches(mut self) -> Self {
         (self.own, self.merged) = Default::default();
         self
     }
 
-    /// Returns the pipeline that runs the calls of the tools.
+    /// Returns the pipeline that runs all calls to the tools.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// Returns the tools that were added as values, including those of inner toolsets.
+    /// Returns the tools that were added as values to this toolset or to inner toolsets.
     ///
-    /// All adaptors are applied except [`prepared`](Self::prepared), because its changes depend on
-    /// the context of a listing.
+    /// All adaptors are applied except [`prepared`](Self::prepared), which needs the context of a
+    /// listing.
     pub fn own_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         let mut tools = Vec::new();
         self.collect_own(&mut tools);
@@ -244,8 +247,8 @@ impl Toolset {
         })
     }
 
-    /// Checks the [tools added as values](Self::own_tools) for duplicate names and defects. Agent
-    /// builders call this method.
+    /// Checks the [tools added as values](Self::own_tools) for duplicate names and defects. The
+    /// builder of an agent calls this method, so an explicit call is rarely needed.
     ///
     /// # Errors
     ///
@@ -267,23 +270,23 @@ impl Toolset {
     }
 
     /// Returns a snapshot of the available tools. If nothing has changed since the previous
-    /// listing, the same snapshot is returned.
+    /// listing, the snapshot is the same, with the same [id](ToolList::id).
     ///
-    /// The tools of a failed source are missing, and the diagnostics of the snapshot report the
-    /// failure. If a source takes longer than one second, its previous snapshot is used until it
-    /// responds. A tool is withheld if an earlier tool has the same name, or if `cx` does not
-    /// provide the state that the tool declares.
+    /// If a source fails, the snapshot has a diagnostic instead of the tools of this source. If a
+    /// source takes longer than one second, its previous snapshot is used until it responds. A tool
+    /// is withheld if it has a [defect](ToolDefinition::defect), if an earlier tool has the same
+    /// name, or if `cx` does not provide the host state that the tool declares.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.with_state(&cx.state)).await
     }
 
-    /// Returns a snapshot of all tools, including the tools whose host state is missing.
+    /// Returns a snapshot of all tools, including tools whose host state is missing from `cx`.
     pub(super) async fn all(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.all()).await
     }
 
-    /// Returns a snapshot that contains the tool named `name`, if it exists. The sources are not
-    /// listed if the tool was added to this toolset as a value.
+    /// Returns a snapshot that contains the tool named `name`, if it exists. To save work, the
+    /// sources are listed only if the tool was not added to this toolset as a value.
     async fn snapshot_with(&self, name: &str, cx: &ListContext) -> ToolList {
         let own = self.own.get_or_init(|| self.defaults().list(self.direct_tools()));
         if own.get(name).is_some() { own.clone() } else { self.all(cx).await }
@@ -321,10 +324,10 @@ impl Toolset {
         self.get(name).await.map(|tool| tool.definition().clone())
     }
 
-    /// Calls the tool named `name` through the pipeline, as an agent does.
+    /// Calls the tool named `name` through the pipeline, like a call from an agent.
     ///
-    /// `arguments` is any serializable value. A call that needs a decision fails. Use
-    /// [`Pipeline::call`] to get its pending state.
+    /// `arguments` is any serializable value. If the call is suspended, for example until it is
+    /// approved, the result is a failure. To get the pending state, use [`Pipeline::call`].
     ///
     /// # Cancellation
     ///
@@ -351,8 +354,8 @@ impl Toolset {
 
     /// Calls a tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// The call fails inside a task of an async runtime, where blocking could deadlock. Use
-    /// [`call`](Self::call) there. Inside `spawn_blocking`, the call works.
+    /// Inside a task of an async runtime, blocking could deadlock, so the call fails. Use
+    /// [`call`](Self::call) there. Inside `spawn_blocking`, this method works.
     pub fn call_blocking(&self, name: &str, arguments: impl Serialize) -> ToolResult {
         block_on("call", self.call(name, arguments))
             .unwrap_or_else(|error| ToolResult::failed("", name, &error))
@@ -360,8 +363,8 @@ impl Toolset {
 }
 
 impl Part {
-    /// Returns a future that lists the tools of this source or inner toolset. It yields the label
-    /// of the source and the listing. `None` for a single tool.
+    /// Returns a future that lists the tools of a source or inner toolset. The output of the future
+    /// is its label and the listing. `None` for a single tool, which needs no listing.
     fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
         if let Self::Tool(_) = self {
             return None;
@@ -388,7 +391,7 @@ impl ToolSource for Toolset {
     }
 
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError> {
-        // The result includes tools whose host state is missing, because only the outermost toolset
+        // Tools whose host state is missing are included, because only the outermost toolset
         // withholds them.
         let all = self.all(cx).await;
         let failures: Vec<_> = all.failed_sources().collect();

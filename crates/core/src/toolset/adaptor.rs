@@ -13,7 +13,7 @@ use crate::{
     tool::{Tool, ToolDefinition, WithDefinition},
 };
 
-/// A change to every tool of a [`Toolset`], applied by [`Toolset::adapted`].
+/// A change that [`Toolset::adapted`] applies to every tool of a toolset.
 ///
 /// # Examples
 ///
@@ -44,39 +44,40 @@ use crate::{
 /// # });
 /// ```
 pub trait Adaptor: Send + Sync {
-    /// Checks the snapshot of all tools before they are adapted. The default implementation accepts
-    /// every snapshot.
+    /// Checks the tools before they are adapted. `all` is a snapshot of the tools. The default
+    /// implementation accepts every snapshot.
     ///
     /// # Errors
     ///
-    /// Fails with a reason if the tools cannot be adapted. The adapted toolset then contains none
-    /// of these tools, and a diagnostic reports the reason.
+    /// Fails with a reason if the tools cannot be adapted. The adapted toolset then lists none of
+    /// them, and has a diagnostic with this reason.
     fn check(&self, _all: &ToolList) -> Result<(), String> {
         Ok(())
     }
 
-    /// Returns a replacement for `tool`, or `None` to hide the tool. Called once for each tool of a
-    /// snapshot.
+    /// Returns a replacement for `tool`, or `None` to hide the tool. The replacements are cached
+    /// until the tools change.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>>;
 }
 
 pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDefinition> + Send + Sync;
 
-/// A change to the tools of a toolset: an [`Adaptor`], a function that prepares definitions, or a
-/// cache.
+/// A transformation of the snapshots of a toolset.
 ///
-/// The resulting snapshots are cached, so that an unchanged toolset keeps the same snapshot.
+/// The new snapshots are cached, so that the same snapshot is returned while the toolset is
+/// unchanged.
 pub(super) enum Adaptation {
-    /// Replaces or hides each tool with an [`Adaptor`].
+    /// Calls an [`Adaptor`], which replaces or hides each tool.
     Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
-    /// Changes the definition of each tool, or hides the tool, at each listing.
+    /// Calls the function `prepare` at each listing. It changes the definition of each tool, or
+    /// hides the tool.
     Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
     /// Caches the snapshot for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
 
-/// The id of the original snapshot, and the prepared definitions of its tools (`None` for hidden
-/// tools).
+/// The cache key of a prepared snapshot: the id of the original snapshot, and the new definition of
+/// each tool, or `None` if the tool is hidden.
 type PreparedKey = (u64, Vec<Option<ToolDefinition>>);
 
 impl Adaptation {
@@ -92,9 +93,8 @@ impl Adaptation {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Adapts `tool`, which was added as a value. `None` if the adaptor hides it. A
-    /// [`Prepared`](Self::Prepared) change is not applied, because it depends on the context of a
-    /// listing.
+    /// Returns the adapted `tool`, which was added as a value. `None` if the adaptor hides it.
+    /// [`Prepared`](Self::Prepared) is not applied, because it needs the context of a listing.
     pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {
             Self::Each { adaptor, .. } => adaptor.adapt(&tool),
@@ -102,7 +102,7 @@ impl Adaptation {
         }
     }
 
-    /// Lists the tools of `inner` and applies this change to them.
+    /// Lists the tools of `inner` and returns the transformed snapshot.
     pub(super) async fn list(&self, inner: &Toolset, cx: &ListContext) -> Listing {
         match self {
             Self::Each { adaptor, lists } => {

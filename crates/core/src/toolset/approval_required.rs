@@ -4,7 +4,7 @@ use super::Adaptor;
 use crate::tool::{Tool, ToolDefinition, ToolPolicy, WithDefinition};
 
 /// The adaptor of [`Toolset::approval_required`](crate::toolset::Toolset::approval_required). The
-/// function selects the tools that need an approval.
+/// function returns `true` for the tools that need an approval.
 pub(super) struct ApprovalRequired<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for ApprovalRequired<F> {

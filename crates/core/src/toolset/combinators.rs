@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Toolset {
-    /// Applies `adaptor` to all tools added so far. The resulting toolset keeps the pipeline, the
-    /// label and the checks of this toolset.
+    /// Applies `adaptor` to all tools added so far. The returned toolset has the same pipeline and
+    /// label.
     #[must_use]
     pub fn adapted(self, adaptor: impl Adaptor + 'static) -> Self {
         self.with_adaptation(Adaptation::each(adaptor))
@@ -23,9 +23,9 @@ impl Toolset {
     /// Changes the definitions of tools, or hides tools, at each listing.
     ///
     /// `prepare` receives each definition and the context of the listing. It returns the definition
-    /// for the snapshot, or `None` to hide the tool. A call of a hidden tool fails like a call of
-    /// an unknown tool. If neither the toolset nor the results of `prepare` change, the snapshot
-    /// stays the same.
+    /// for the snapshot, or `None` to hide the tool. A call to a hidden tool fails like a call to
+    /// an unknown tool. If neither the toolset nor the definitions returned by `prepare` have
+    /// changed, the snapshot is the same as before.
     ///
     /// # Examples
     ///
@@ -58,11 +58,11 @@ impl Toolset {
         self.with_adaptation(Adaptation::prepared(Box::new(prepare)))
     }
 
-    /// Puts `prefix` in front of each tool name. Only the listed name changes: the implementation
-    /// of the tool still sees its original definition.
+    /// Puts `prefix` in front of the name of each tool. Models and callers use the new name; the
+    /// tool itself still has its original definition.
     ///
-    /// [`ToolName::sanitize`] converts an invalid new name to a valid name. Different names stay
-    /// different, unless the hashes in two converted names collide.
+    /// If a new name is invalid, [`ToolName::sanitize`] converts it to a valid name. Distinct names
+    /// stay distinct, unless the hashes in two converted names collide.
     ///
     /// # Examples
     ///
@@ -85,10 +85,10 @@ impl Toolset {
         self.adapted(Prefixed(prefix.into()))
     }
 
-    /// Renames tools. `names` contains pairs of an old and a new name.
+    /// Renames tools. `names` contains pairs of the old and the new name of a tool.
     ///
-    /// If a tool has several pairs, the last pair applies. Pairs also apply to tools that a source
-    /// adds later.
+    /// If `names` contains several pairs for a tool, the last pair applies. The pairs also apply to
+    /// tools that a source adds later.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl Toolset {
 
     /// Hides the tools for which `keep` returns `false`.
     ///
-    /// `keep` is called once for each tool of a snapshot. For a filter that changes between the
-    /// steps of a run, use [`prepared`](Self::prepared).
+    /// The decisions of `keep` are cached until the tools change. For a filter that changes between
+    /// the steps of a run, use [`prepared`](Self::prepared).
     #[must_use]
     pub fn filtered<F>(self, keep: F) -> Self
     where
@@ -114,10 +114,10 @@ impl Toolset {
         self.adapted(Filtered(keep))
     }
 
-    /// Maps the outputs of all tools, for example to redact or to shorten them.
+    /// Transforms the outputs of all tools, for example to redact or to shorten them.
     ///
-    /// `map` receives the definition of the tool and its output. The mapped output is checked
-    /// against the output schema. Pending and failed calls are left unchanged.
+    /// `map` receives the definition of the tool and its output, and returns the new output, which
+    /// must match the output schema of the tool. `map` is not called for pending and failed calls.
     #[must_use]
     pub fn mapped<F>(self, map: F) -> Self
     where
@@ -129,15 +129,15 @@ impl Toolset {
     /// Caches the snapshot of the tools for `time_to_live`. A snapshot with a failed source is not
     /// cached.
     ///
-    /// All callers share the cached snapshot. Apply adaptors that depend on the caller after the
-    /// cache: `tools.cached(…).prepared(…)`.
+    /// All callers share the cached snapshot. Therefore apply adaptors that depend on the caller
+    /// after the cache, as in `tools.cached(…).prepared(…)`.
     #[must_use]
     pub fn cached(self, time_to_live: Duration) -> Self {
         self.with_adaptation(Adaptation::cached(time_to_live))
     }
 
-    /// Requires an approval for each call of the tools for which `select` returns `true`. This sets
-    /// [`requires_approval`](crate::tool::ToolPolicy::requires_approval) in their policy.
+    /// Requires an approval for each call to a tool for which `select` returns `true`, by setting
+    /// [`requires_approval`](crate::tool::ToolPolicy::requires_approval) in its policy.
     #[must_use]
     pub fn approval_required<F>(self, select: F) -> Self
     where
@@ -146,8 +146,8 @@ impl Toolset {
         self.adapted(ApprovalRequired(select))
     }
 
-    /// Makes the tools for which `select` returns `true` external: the host program executes them.
-    /// Their calls are pending until the host program provides the output.
+    /// Turns the tools for which `select` returns `true` into external tools. A call to an external
+    /// tool is suspended until the host program has executed it and provides its output.
     #[must_use]
     pub fn external<F>(self, select: F) -> Self
     where
@@ -156,18 +156,18 @@ impl Toolset {
         self.adapted(External(select))
     }
 
-    /// Combines the tools of this toolset with the tools of `other`.
+    /// Returns a toolset with the tools of this toolset and the tools of `other`.
     ///
-    /// If both sources have a tool with the same name, the tool of this toolset is used. If one
-    /// source fails or is slow, the tools of the other source are still listed.
+    /// If both have a tool with the same name, the tool of this toolset is used. If one of them
+    /// fails or is slow, the tools of the other are still listed.
     #[must_use]
     pub fn combined(self, other: impl ToolSource + 'static) -> Self {
         let label = self.label.as_ref().map(|label| format!("{label}+{}", other.label()).into());
         Self { label, ..Self::default() }.with_source(self).with_source(other)
     }
 
-    /// Wraps this toolset in an outer toolset that applies `adaptation`. The pipeline and the label
-    /// move to the outer toolset, where the caller can replace them.
+    /// Wraps this toolset in an outer toolset that applies `adaptation`. The outer toolset takes
+    /// over the pipeline and the label, so the caller can still replace them.
     fn with_adaptation(self, adaptation: Adaptation) -> Self {
         let (label, pipeline, has_own_pipeline) =
             (self.label.clone(), self.pipeline.clone(), self.has_own_pipeline);

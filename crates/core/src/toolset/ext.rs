@@ -6,8 +6,8 @@ use crate::{
     tool::{InvalidToolName, ToolDefinition},
 };
 
-/// The adaptor methods of [`Toolset`] for any tool source. Each method wraps the source in a
-/// toolset.
+/// An extension trait with the adaptor methods of [`Toolset`] for any tool source. Each method
+/// wraps the source in a toolset.
 ///
 /// # Examples
 ///
@@ -52,12 +52,13 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().prepared(prepare)
     }
 
-    /// Puts `prefix` in front of each tool name. See [`Toolset::prefixed`].
+    /// Puts `prefix` in front of the name of each tool. See [`Toolset::prefixed`].
     fn prefixed(self, prefix: impl Into<String>) -> Toolset {
         self.into_toolset().prefixed(prefix)
     }
 
-    /// Renames tools. `names` contains pairs of an old and a new name. See [`Toolset::renamed`].
+    /// Renames tools. `names` contains pairs of the old and the new name of a tool. See
+    /// [`Toolset::renamed`].
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().filtered(keep)
     }
 
-    /// Maps the outputs of all tools with `map`. See [`Toolset::mapped`].
+    /// Transforms the outputs of all tools with `map`. See [`Toolset::mapped`].
     fn mapped<F>(self, map: F) -> Toolset
     where
         F: Fn(&ToolDefinition, ToolOutput) -> Result<ToolOutput, ToolError> + Send + Sync + 'static,
@@ -90,7 +91,7 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().cached(time_to_live)
     }
 
-    /// Requires an approval for each call of the tools for which `select` returns `true`. See
+    /// Requires an approval for each call to a tool for which `select` returns `true`. See
     /// [`Toolset::approval_required`].
     fn approval_required<F>(self, select: F) -> Toolset
     where
@@ -99,8 +100,8 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().approval_required(select)
     }
 
-    /// Makes the tools for which `select` returns `true` external: the host program executes them.
-    /// See [`Toolset::external`].
+    /// Turns the tools for which `select` returns `true` into external tools, which the host
+    /// program executes. See [`Toolset::external`].
     fn external<F>(self, select: F) -> Toolset
     where
         F: Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -108,7 +109,8 @@ pub trait ToolSourceExt: ToolSource + Sized + 'static {
         self.into_toolset().external(select)
     }
 
-    /// Combines the tools of this source with the tools of `other`. See [`Toolset::combined`].
+    /// Returns a toolset with the tools of this source and the tools of `other`. See
+    /// [`Toolset::combined`].
     fn combined(self, other: impl ToolSource + 'static) -> Toolset {
         self.into_toolset().combined(other)
     }

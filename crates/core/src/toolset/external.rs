@@ -9,8 +9,8 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external). The function selects
-/// the tools that the host program executes.
+/// The adaptor of [`Toolset::external`](crate::toolset::Toolset::external). The function returns
+/// `true` for the tools that the host program executes.
 pub(super) struct External<F>(pub(super) F);
 
 impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {
@@ -20,7 +20,8 @@ impl<F: Fn(&ToolDefinition) -> bool + Send + Sync> Adaptor for External<F> {
     }
 }
 
-/// A tool that the host program executes. Each call of it is pending.
+/// A tool that the host program executes. Each call is suspended until the host program provides
+/// the output.
 struct ExternalTool(Arc<dyn Tool>);
 
 #[async_trait]

@@ -9,7 +9,7 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition},
 };
 
-/// The adaptor of [`Toolset::mapped`](crate::toolset::Toolset::mapped). The function maps the
+/// The adaptor of [`Toolset::mapped`](crate::toolset::Toolset::mapped). The function transforms the
 /// output of each tool.
 pub(super) struct Mapped<F>(pub(super) Arc<F>);
 
@@ -22,7 +22,7 @@ where
     }
 }
 
-/// A tool whose output is mapped by the function `map`.
+/// A tool whose output is transformed by the function `map`.
 struct MappedTool<F> {
     tool: Arc<dyn Tool>,
     map: Arc<F>,

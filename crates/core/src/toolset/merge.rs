@@ -1,4 +1,4 @@
-//! The snapshot of a toolset, merged from its own tools, its sources and its inner toolsets.
+//! Merging the tools of a toolset, its sources and its inner toolsets into one snapshot.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::{
     tool::{HostState, StateType, Tool},
 };
 
-/// The result of listing one source: a snapshot of its tools, or the failure.
+/// The result of listing the tools of one source.
 pub(super) type Listing = Result<ToolList, SourceError>;
 
-/// The cache key of [`MergedTools`]. For each listing, it contains the id of the snapshot or the
-/// reason for the failure.
+/// The cache key of [`MergedTools`]: for each listing, the id of the snapshot, or the error message
+/// if the listing failed.
 pub(super) type MergeKey = Vec<Result<u64, String>>;
 
 pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
@@ -20,19 +20,20 @@ pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
     listings.iter().map(|(_, listing)| id(listing)).collect()
 }
 
-/// The tools of a toolset, merged from its own tools, its sources and its inner toolsets.
+/// The merged tools of a toolset, its sources and its inner toolsets.
 pub(super) struct MergedTools {
-    /// All tools, including tools whose host state may be missing.
+    /// All tools, including tools that need host state.
     all: ToolList,
-    /// The types of host state that the tools declare.
+    /// The types of host state that any of the tools declares.
     declared: Vec<StateType>,
-    /// Cached snapshots without the tools whose host state is missing, by the missing types.
+    /// The cached snapshots for callers that do not provide all declared host state, by the missing
+    /// types. Tools that need a missing type are not in the snapshot.
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
-/// The label and the pipeline of a toolset. The label applies to tools that have no label from an
-/// inner toolset or source. The pipeline is combined with the pipeline that an inner toolset sets,
-/// if any.
+/// The label and the pipeline of a toolset, if they are set. The label applies to tools without a
+/// label from an inner toolset or source. The pipeline applies to all tools, combined with the
+/// pipeline of their inner toolset, if any.
 #[derive(Clone, Default)]
 pub(super) struct Defaults {
     pub(super) label: Option<Arc<str>>,
@@ -48,14 +49,13 @@ impl Defaults {
         Origin { label: origin.label.clone().or_else(|| self.label.clone()), pipeline }
     }
 
-    /// Returns `true` if these defaults change neither the label nor the pipeline of any tool in
-    /// `list`.
+    /// Returns `true` if no tool in `list` gets another label or pipeline from these defaults.
     fn keeps_origins(&self, list: &ToolList) -> bool {
         self.pipeline.is_none()
             && (self.label.is_none() || list.entries().all(|(origin, _)| origin.label.is_some()))
     }
 
-    /// Creates a snapshot of `tools`, which were added to the toolset as values.
+    /// Creates a snapshot of `tools`, with these defaults as their label and pipeline.
     pub(super) fn list(&self, tools: impl Iterator<Item = Arc<dyn Tool>>) -> ToolList {
         let origin = self.apply(&Origin::default());
         ToolList::from_origins(tools.map(|tool| (origin.clone(), tool)), Vec::new())
@@ -88,7 +88,7 @@ impl MergedTools {
             }
         }
         let all = match listings {
-            // A single listing that needs no changes becomes the merged snapshot, so the snapshot
+            // If there is only one listing and nothing to change in it, its snapshot is reused and
             // keeps its id.
             [(_, Ok(list))] if tools.len() == list.len() && defaults.keeps_origins(list) => list.clone(),
             _ => ToolList::from_origins(tools, diagnostics),
@@ -106,7 +106,7 @@ impl MergedTools {
         self.all.clone()
     }
 
-    /// Returns a snapshot of the tools whose declared types of host state are all in `state`.
+    /// Returns a snapshot of the tools for which `state` contains all declared types of host state.
     pub(super) fn with_state(&mut self, state: &HostState) -> ToolList {
         let missing: Vec<_> = state.missing(&self.declared).copied().collect();
         if missing.is_empty() {

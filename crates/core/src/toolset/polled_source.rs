@@ -1,4 +1,4 @@
-//! Listing of tool sources with a time limit.
+//! Tool sources whose listings have a time limit.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -18,7 +18,7 @@ use crate::{
     tool::HostState,
 };
 
-/// The maximum time that a listing waits for a source.
+/// The time after which a listing stops waiting for a source and uses the previous snapshot.
 const POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A tool source whose listings have a time limit.
@@ -29,13 +29,13 @@ pub(super) struct PolledSource {
     latest: Mutex<Option<CallerListing>>,
 }
 
-/// The most recent listing for one caller. A caller is a run with its host state.
+/// The most recent listing for one caller. A caller is identified by its run and its host state.
 struct CallerListing {
     run_id: String,
     state: HostState,
-    /// The most recent snapshot. `None` if no listing has succeeded yet.
+    /// The snapshot of the most recent successful listing. `None` if no listing has succeeded yet.
     list: Option<ToolList>,
-    /// The task of the listing in progress, if any.
+    /// The background task of a listing that exceeded [`POLL_TIMEOUT`], if any.
     task: Option<AbortOnDropHandle<Listing>>,
 }
 
@@ -77,15 +77,15 @@ impl PolledSource {
         listing
     }
 
-    /// Removes and returns the task of the listing in progress for this caller. `None` if no
-    /// listing is in progress.
+    /// Removes and returns the background task of an earlier listing for this caller. `None` if
+    /// there is no such task.
     fn take_task(&self, cx: &ListContext) -> Option<AbortOnDropHandle<Listing>> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.as_mut().filter(|latest| latest.belongs_to(cx))?.task.take()
     }
 
-    /// Stores `task`, a listing in progress, and returns the previous snapshot for this caller, or
-    /// an error if there is none.
+    /// Stores `task`, a listing that continues in the background. Returns the previous snapshot for
+    /// this caller, or an error if there is none.
     fn defer(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
         let list = self.update(cx, |latest| {
             latest.task = Some(task);
@@ -116,7 +116,8 @@ impl CallerListing {
     }
 }
 
-/// Lists the tools of `source`. A timeout or a panic is returned as an error.
+/// Lists the tools of `source`. Fails if the listing takes longer than [`limits::LIST_TIMEOUT`] or
+/// panics.
 async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
     match deadline::timeout(limits::LIST_TIMEOUT, tools).await {

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// The maximum number of entries. A small number suffices, because the callers of a toolset differ
-/// in few ways, for example in their host state.
+/// The maximum number of entries. A small number suffices, because most callers of a toolset need
+/// the same snapshot. They differ, for example, in their types of host state.
 const CAPACITY: usize = 8;
 
 /// An LRU cache of at most [`CAPACITY`] values. The most recently used value is at the front.
@@ -16,7 +16,8 @@ impl<K, V> Default for RecentCache<K, V> {
 }
 
 impl<K: PartialEq, V> RecentCache<K, V> {
-    /// Returns the value of `key`. If there is none, it is computed with `compute` and inserted.
+    /// Returns the value of `key`. If the cache has no such value, computes it with `compute` and
+    /// inserts it.
     pub(super) fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce(&K) -> V) -> &mut V {
         let index = self.0.iter().position(|(known, _)| *known == key);
         let entry = index.and_then(|index| self.0.remove(index)).unwrap_or_else(|| {

@@ -4,11 +4,11 @@ use super::{Adaptor, ToolList};
 use crate::tool::{Tool, ToolName, WithDefinition};
 
 /// The adaptor of [`Toolset::renamed`](crate::toolset::Toolset::renamed). The map contains the new
-/// name of a tool under its old name.
+/// name of each renamed tool, by its old name.
 pub(super) struct Renamed(pub(super) BTreeMap<String, ToolName>);
 
 impl Adaptor for Renamed {
-    /// Checks that no new name is already the name of another tool.
+    /// Checks that all names are still distinct after the renaming.
     fn check(&self, all: &ToolList) -> Result<(), String> {
         let mut new = BTreeMap::new();
         for (old, name) in self.0.iter().filter(|(old, _)| all.get(old).is_some()) {

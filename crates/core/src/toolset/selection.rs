@@ -1,4 +1,4 @@
-//! Selection of the tools of a toolset by name.
+//! Toolset methods that select tools by name.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +12,7 @@ impl Toolset {
     /// Returns a toolset that contains only the tools named in `names`, in the order of this
     /// toolset.
     ///
-    /// If a source later changes a selected tool, the returned toolset contains the changed tool.
+    /// If a source later changes a selected tool, the returned toolset has the changed tool.
     ///
     /// # Errors
     ///
@@ -55,7 +55,8 @@ impl Toolset {
     }
 }
 
-/// An adaptor that keeps only the tools in `names`, or hides them if `keep` is `false`.
+/// An adaptor that selects tools by name. If `keep` is `true`, only the tools in `names` stay
+/// visible. If `keep` is `false`, the tools in `names` are hidden.
 struct Selection {
     names: BTreeSet<ToolName>,
     keep: bool,

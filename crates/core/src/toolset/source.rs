@@ -4,8 +4,9 @@ use crate::{call::BoxError, pipeline::ToolList, tool::HostState};
 
 /// A source of tools, for example a server or a registry.
 ///
-/// A source returns its tools as values. It does not dispatch calls by name. It owns its
-/// connection: dropping the source closes the connection, and later calls of its tools fail.
+/// A source lists its tools as values, and callers call these values directly. A source that needs
+/// a connection owns it: dropping the source closes the connection, and later calls to its tools
+/// fail.
 ///
 /// # Examples
 ///
@@ -57,12 +58,12 @@ pub trait ToolSource: Send + Sync {
 
     /// Returns a snapshot of the current tools.
     ///
-    /// This method is called before each model request. If nothing has changed, return the same
-    /// snapshot (with the same [`ToolList::id`]) without any work.
+    /// This method is called before each model request, so it should be fast. If nothing has
+    /// changed, return a clone of the previous snapshot, which has the same [`ToolList::id`].
     ///
     /// # Errors
     ///
-    /// Fails if the tools cannot be listed. Other sources of the same toolset are not affected.
+    /// Fails if the tools cannot be listed. The other sources of a toolset are not affected.
     async fn tools(&self, cx: &ListContext) -> Result<ToolList, SourceError>;
 }
 
@@ -77,10 +78,10 @@ impl<S: ToolSource + ?Sized> ToolSource for std::sync::Arc<S> {
     }
 }
 
-/// The context in which tools are listed. Most sources ignore it.
+/// The run and the step for which tools are listed. Most sources ignore this context.
 #[derive(Clone, Debug, Default)]
 pub struct ListContext {
-    /// The number of the step in the run, counted from 0.
+    /// The number of the current step of the run, counted from 0.
     pub step: u32,
     /// The id of the run. Empty outside a run.
     pub run_id: String,
