@@ -54,8 +54,8 @@ use gate::GateOutcome;
 use invoke::{CallTask, panic_error};
 use record::{ArgumentSlot, RecordGuard, RecordedArguments};
 
-/// The pipeline that runs tool calls. Cheap to clone; clones share the result store and the
-/// recorders.
+/// The pipeline that runs tool calls. It is cheap to clone, and clones share the result store and
+/// the recorders.
 ///
 /// # Examples
 ///
@@ -72,13 +72,13 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// `true` if the store was set with [`Pipeline::with_store`]. In a nested toolset, a default
-    /// store is replaced by the store of the outer pipeline.
+    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false`, the pipeline of an
+    /// inner toolset uses the store of the outer pipeline instead.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
     /// `true` if the arguments and results of calls are added to their tracing spans.
     traces_content: bool,
-    /// The number of timed-out or cancelled calls whose code still runs.
+    /// The number of abandoned calls, see [`Pipeline::abandoned_calls`].
     abandoned: Arc<AtomicUsize>,
 }
 
@@ -122,8 +122,8 @@ impl CallOutcome {
         }
     }
 
-    /// Converts the outcome to a result. A pending call becomes a failure, for callers that do not
-    /// support suspended calls.
+    /// Converts the outcome to a result, for callers that do not support suspended calls. A pending
+    /// call becomes a failure.
     pub fn into_result(self) -> ToolResult {
         match self {
             Self::Finished(result) => result,
@@ -148,15 +148,16 @@ impl Default for Pipeline {
     }
 }
 
-/// Details of a call, collected by the steps of the pipeline.
+/// Details that the steps of the pipeline collect about a call, for its result and its record.
 #[derive(Default)]
 struct CallDetails<'a> {
-    /// The slot that receives the validated arguments. `None` if the pipeline has no recorder.
+    /// The slot in which the validated arguments are stored for the [`CallRecord`]. `None` if the
+    /// pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// A warning that is added to the result.
+    /// A warning that is added to the result, about arguments changed by an approval.
     warning: Option<String>,
-    /// `true` if the result comes from a cache.
+    /// `true` if the result comes from a cache and the tool did not run.
     is_cached: bool,
 }
 
@@ -179,20 +180,21 @@ impl Pipeline {
         Self::default()
     }
 
-    /// Creates a pipeline without a result store. It never truncates results. Use it for programs
-    /// that read results in full.
+    /// Creates a pipeline that has no result store and never truncates results. Use it if a
+    /// program, and not a model, reads the results.
     pub fn unbounded() -> Self {
         Self(Arc::default())
     }
 
-    /// Sets the policy for repairing invalid arguments. Default: [`RepairPolicy::Default`].
+    /// Sets the policy that determines the repairs of invalid arguments. Default:
+    /// [`RepairPolicy::Default`].
     #[must_use]
     pub fn with_repair(mut self, policy: RepairPolicy) -> Self {
         Arc::make_mut(&mut self.0).repair = policy;
         self
     }
 
-    /// Sets the store for results that are too long for the model. Default: a
+    /// Sets the store in which results that are too long for the model are saved. Default: a
     /// [`MemoryResultStore`].
     #[must_use]
     pub fn with_store(mut self, store: impl ResultStore + 'static) -> Self {
@@ -202,41 +204,42 @@ impl Pipeline {
         self
     }
 
-    /// Sets the recorder that receives a record of every call. An earlier recorder is replaced.
-    /// Default: none.
+    /// Sets the recorder that receives a record of each call. An earlier recorder is replaced.
+    /// Default: no recorder.
     #[must_use]
     pub fn with_recorder(mut self, recorder: impl Recorder + 'static) -> Self {
         Arc::make_mut(&mut self.0).recorders = vec![Arc::new(recorder)];
         self
     }
 
-    /// If `traced` is `true`, adds the unredacted arguments and results of calls to their tracing
-    /// spans. Default: `false`.
+    /// Enables or disables the arguments and results of calls in their tracing spans. They are not
+    /// redacted. Default: `false`.
     ///
     /// The span attributes are `gen_ai.tool.call.arguments` and `gen_ai.tool.call.result`. Enable
-    /// this only if all readers of the traces may see this data.
+    /// them only if all readers of the traces are allowed to see this data.
     #[must_use]
     pub fn with_traced_content(mut self, traced: bool) -> Self {
         Arc::make_mut(&mut self.0).traces_content = traced;
         self
     }
 
-    /// Returns the store for results that are too long for the model. `None` if the pipeline never
-    /// truncates results.
+    /// Returns the store for results that are too long for the model. `None` if the pipeline is
+    /// [unbounded](Self::unbounded).
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
     }
 
-    /// Returns the number of abandoned calls. These are timed-out or cancelled calls whose code
-    /// still runs, because it blocks its thread.
+    /// Returns the number of abandoned calls: calls that timed out or were cancelled, but whose
+    /// code still blocks a thread and cannot be stopped.
     pub fn abandoned_calls(&self) -> usize {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns the pipeline that runs the call with the context `cx`. `None` if no pipeline runs
-    /// the call.
+    /// Returns the pipeline that runs the call with the context `cx`. `None` if the tool was called
+    /// without a pipeline.
     ///
-    /// Tools use this pipeline for nested calls and to read the [result store](Self::store).
+    /// A tool can use this pipeline to call other tools and to read the [result
+    /// store](Self::store).
     pub fn current(cx: &ToolContext) -> Option<Self> {
         let parts = Arc::clone(cx.scope()?.pipeline());
         parts.downcast().ok().map(Self)
@@ -250,13 +253,14 @@ impl Pipeline {
         unbounded
     }
 
-    /// Combines this pipeline, which is set for an inner toolset, with `outer`, the pipeline of the
-    /// toolset that contains the inner toolset.
+    /// Returns the pipeline for calls to the tools of an inner toolset. `self` is the pipeline of
+    /// the inner toolset, and `outer` the pipeline of the toolset that contains it.
     ///
     /// The recorders of both pipelines receive the calls. Arguments are repaired only if both
-    /// pipelines repair. Long results are saved in the inner store if it was set explicitly, or
-    /// else in the outer store, if any. Abandoned calls are counted in `outer`. Arguments and
-    /// results are traced if either pipeline traces them.
+    /// pipelines repair arguments. Long results are saved in the inner store if it was set
+    /// explicitly, otherwise in the outer store, or in the inner default store if `outer` has no
+    /// store. Abandoned calls are counted in `outer`. Arguments and results are traced if either
+    /// pipeline traces them.
     pub(crate) fn nested_in(&self, outer: &Self) -> Self {
         let (inner, outer) = (&self.0, &outer.0);
         if Arc::ptr_eq(inner, outer) {
@@ -281,17 +285,16 @@ impl Pipeline {
         }))
     }
 
-    /// Returns the pipeline for calls of a listed tool. `own` is the pipeline that is set for the
-    /// tool's toolset. It is combined with this pipeline. If `own` is `None`, this pipeline is used
-    /// alone.
+    /// Returns the pipeline for calls to a listed tool. `own` is the pipeline set for the tool's
+    /// toolset. If `own` is `None`, returns this pipeline, otherwise a combination of both.
     fn for_tool(&self, own: Option<&Self>) -> Cow<'_, Self> {
         own.map_or(Cow::Borrowed(self), |inner| Cow::Owned(inner.nested_in(self)))
     }
 
-    /// Runs `call`, which calls one of `tools`, on the task of the caller.
+    /// Runs `call` on the task of the caller. `tools` is the list that contains the called tool.
     ///
-    /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller; use
-    /// [`batch`](Self::batch) to run calls on separate tasks.
+    /// A panic of the tool is caught. A tool that blocks its thread also blocks the caller. To run
+    /// calls on separate tasks, use [`batch`](Self::batch).
     ///
     /// # Cancellation
     ///
@@ -314,12 +317,13 @@ impl Pipeline {
         self.run(Ok(tool), &call, cx, CallTask::Caller, None).await
     }
 
-    /// Checks `call` without running it: the tool must be in `tools`, and the arguments must be
+    /// Checks `call` without running it. The tool must be in `tools`, and the arguments must be
     /// valid or repairable.
     ///
     /// # Errors
     ///
-    /// Fails with the error that the call itself would return.
+    /// Fails with the error that [`call`](Self::call) would report for an unknown tool or invalid
+    /// arguments.
     pub fn validate(&self, tools: &ToolList, call: &ToolCall) -> Result<(), ToolError> {
         self.valid_arguments(tools, call).map(drop)
     }
@@ -366,8 +370,8 @@ impl Pipeline {
         });
         let slot = has_recorder.then_some(&argument_slot);
         let mut details = CallDetails { arguments: slot, ..CallDetails::default() };
-        // Without a tool list, the arguments come from the program and not from a model, so their
-        // length is not limited.
+        // A call without a tool list comes from the program and not from a model, so the length of
+        // its arguments is not limited.
         let max_bytes = if tools.is_some() { limits::ARGUMENT_BYTES } else { usize::MAX };
         // A panic of the tool, or of a middleware layer around it, fails only this call.
         let steps = self.run_steps(tool, (call, max_bytes), cx, task, started, &mut details);
@@ -396,8 +400,8 @@ impl Pipeline {
         outcome
     }
 
-    /// Runs the pipeline steps between the lookup of the tool and the truncation of its result:
-    /// from parsing the arguments to checking the output.
+    /// Runs the pipeline steps between the lookup of the tool and the truncation of its result. The
+    /// first step parses the arguments, the last step checks the output.
     async fn run_steps(
         &self,
         tool: Result<(&dyn Tool, &ToolDefinition), ToolError>,
@@ -438,8 +442,7 @@ impl Pipeline {
     }
 }
 
-/// Returns the definition of `tool`. [`Tool::definition`] is user code, so a panic of it is
-/// returned as an error.
+/// Returns the definition of `tool`. Fails if [`Tool::definition`], which is user code, panics.
 fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
     catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panic_error(&*panic))
 }

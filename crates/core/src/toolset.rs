@@ -42,8 +42,7 @@ use merge::{Defaults, Listing, MergeKey, MergedTools, merge_key};
 use polled_source::{PolledSource, panic_error};
 use recent_cache::RecentCache;
 
-/// A collection of tools, tool sources and other toolsets. A clone only increments reference
-/// counts.
+/// A collection of tools, tool sources and other toolsets. It is cheap to clone.
 ///
 /// Add a fixed tool with [`with_tool`](Self::with_tool), and tools that change over time through a
 /// [source](Self::with_source). Adaptors such as [`prefixed`](Self::prefixed) and
@@ -115,7 +114,7 @@ pub enum ToolsetError {
         /// The position of the second tool with this name, counted from 1.
         second: usize,
     },
-    /// The registry already has a tool with this name.
+    /// A tool registry already has a tool with this name.
     #[error("a tool named \"{name}\" is registered already: replace it, or give one of the two another name")]
     AlreadyRegistered {
         /// The name of the tool.

@@ -9,8 +9,8 @@ use crate::{
     tool::ToolDefinition,
 };
 
-/// Parses the JSON text of `arguments`. A text longer than `max_bytes` is rejected. An empty text
-/// is repaired to `{}`, unless the policy is strict.
+/// Parses the JSON text of `arguments`. Fails if the text is longer than `max_bytes` or is not
+/// valid JSON. An empty text is repaired to `{}`, unless `policy` is strict.
 pub(super) fn parse<'a>(
     arguments: &'a JsonText,
     max_bytes: usize,
@@ -31,8 +31,8 @@ pub(super) fn parse<'a>(
         .map_err(|error| ToolError::InvalidArguments(Cow::Owned(format!("{error}; write one JSON object"))))
 }
 
-/// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, if
-/// `policy` allows it, and validated again.
+/// Validates `arguments` against the input schema of the tool. Invalid arguments are repaired, as
+/// far as `policy` allows, and validated again. Returns the valid arguments.
 pub(super) fn validate<'a>(
     definition: &ToolDefinition,
     arguments: Cow<'a, Value>,
@@ -45,7 +45,7 @@ pub(super) fn validate<'a>(
     }
     let (arguments, repairs) = schema::repair(schema, arguments.into_owned(), policy);
     if let Err(violations) = schema.validate(&arguments) {
-        // The repairs did not make the arguments valid, so they are not reported.
+        // The arguments are still invalid after the repairs, so the result lists no repairs.
         details.repairs.clear();
         return Err(violations.into());
     }

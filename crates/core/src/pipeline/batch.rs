@@ -18,28 +18,29 @@ use crate::{
     tool::{HostState, RunContext, ToolContext, Touch},
 };
 
-/// The tool calls of a model reply, which run in parallel.
+/// The tool calls of one model reply, and the context in which they run. Calls that do not conflict
+/// run in parallel.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The tools that were offered to the model in the request.
     pub tools: ToolList,
     /// The calls, in the order of the reply.
     pub calls: Vec<ToolCall>,
-    /// The pending states and decisions of calls that were suspended earlier, by call id.
+    /// The pending states and decisions of calls that are resumed after a suspension, by call id.
     pub resumed: ResumedCalls,
-    /// The context that all calls share.
+    /// The context of the run, shared by all calls.
     pub run: Arc<RunContext>,
-    /// Additional host state for single calls, by call id. For each type, its value takes
-    /// precedence over the value in `run`.
+    /// Additional host state for individual calls, by call id. If `run` has a value of the same
+    /// type, the value in `states` is used.
     pub states: BTreeMap<String, HostState>,
 }
 
 impl Pipeline {
-    /// Runs the calls of `batch` in parallel, each on its own task. The stream yields the outcomes
-    /// in order of completion, each with the index of its call in the batch.
+    /// Runs the calls of `batch` in parallel, each on its own task. The stream yields each outcome
+    /// when its call completes, together with the index of the call in the batch.
     ///
     /// [Conflicting](crate::tool::Access) calls run in the order of the batch: a call starts after
-    /// all earlier calls in conflict with it have finished or are pending. A call of a
+    /// all earlier calls that conflict with it have finished or are pending. A call to a
     /// [sequential](crate::tool::ToolPolicy::sequential) tool conflicts with all other calls.
     ///
     /// On a multi-thread runtime, a tool that blocks its thread delays only its own call. On a
@@ -50,7 +51,7 @@ impl Pipeline {
     /// Dropping the stream aborts all running calls. Side effects may already have happened.
     pub fn batch(&self, batch: Batch) -> impl Stream<Item = (usize, CallOutcome)> + Send + 'static {
         let is_single = batch.calls.len() == 1;
-        // A single call cannot conflict with another call.
+        // The only call of a batch cannot conflict with another call, so it needs no schedule.
         let mut waiting = if is_single { Vec::new() } else { self.schedule(&batch) };
         let (pipeline, batch) = (self.clone(), Arc::new(batch));
         let outcome = move |index| {
@@ -104,14 +105,14 @@ impl Pipeline {
         pipeline.run(tool, call, &cx, task, Some(&batch.tools)).await
     }
 
-    /// Returns the index of each call in `batch`, together with the indices of its blockers. A
-    /// blocker is an earlier call that must end before the call starts. Transitive conflicts are
-    /// omitted, so the number of blockers is linear in the number of touches.
+    /// Returns the index of each call in `batch` and the indices of its blockers: earlier calls
+    /// that must end before the call starts. A conflict is omitted if it follows from other
+    /// conflicts, so the number of blockers is linear in the number of touches.
     fn schedule(&self, batch: &Batch) -> Vec<(usize, Vec<usize>)> {
-        // The index of the most recent call that must run alone. All later calls wait for it.
+        // The index of the last call so far that must run alone. All later calls wait for it.
         let mut barrier: Option<usize> = None;
-        // For each resource, the index of the most recent call that writes it, and the indices of
-        // the calls that read it after this write.
+        // For each resource, the index of the last call so far that writes it, and the indices of
+        // the later calls that read it.
         let mut users: HashMap<String, (Option<usize>, Vec<usize>)> = HashMap::new();
         let blockers = |(index, call)| {
             let Some(touches) = self.touches(batch, call) else {
@@ -136,7 +137,8 @@ impl Pipeline {
         batch.calls.iter().enumerate().map(blockers).collect()
     }
 
-    /// Returns the resources that `call` uses. `None` if the call must run alone.
+    /// Returns the resources that `call` uses. `None` if the call must run alone, because its tool
+    /// is sequential or its resources are unknown.
     fn touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
         let Some(tool) = batch.tools.get(&call.name) else { return Some(Vec::new()) };
         let policy = super::definition(&**tool).ok()?.policy();

@@ -13,8 +13,8 @@ use tokio::{
 
 use crate::call::ToolError;
 
-/// The number of operations that [`can_block_thread`] tries. It exceeds tokio's cooperative budget
-/// of 128 operations per poll, which a later version of tokio may increase.
+/// The number of operations with which [`can_block_thread`] tries to exhaust the cooperative budget
+/// of a task. Tokio's budget is 128 operations per poll; a later version of tokio may increase it.
 const PROBES: usize = 1024;
 
 /// Runs `future` on this thread until it completes.
@@ -34,20 +34,20 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
     }
     let runtime = Builder::new_current_thread().enable_all().build().map_err(ToolError::failed)?;
     // `can_block_thread` does not detect a task inside `tokio::task::unconstrained`. In such a
-    // task, `block_on` panics, and the panic becomes the same error.
+    // task, `Runtime::block_on` panics. The panic is converted to the same error.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
-    // Dropping the runtime would wait for abandoned calls that block their thread.
+    // A drop of the runtime would wait for abandoned calls that still block a thread.
     runtime.shutdown_background();
     output.map_err(|_panic| inside_runtime())
 }
 
-/// Returns `true` if the current code may block its thread.
+/// Returns `true` if the calling code is allowed to block its thread.
 ///
-/// This is the case outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use this
-/// function in synchronous wrappers of async code. Inside an async task, the check uses up the
-/// cooperative budget of the task, so the next tokio operation of the task yields.
+/// Blocking is allowed outside a tokio runtime, in `spawn_blocking`, and in `block_in_place`. Use
+/// this function in synchronous wrappers of async code. Inside an async task, the function exhausts
+/// the cooperative budget of the task, so the next tokio operation of the task yields.
 pub fn can_block_thread() -> bool {
-    // Tokio has no API for this check. But only tasks have a cooperative budget. Blocking code has
-    // none, so it can consume any amount without yielding.
+    // Tokio has no API for this check. But only async tasks have a cooperative budget: outside a
+    // task, `consume_budget` never yields.
     Handle::try_current().is_err() || (0..PROBES).all(|_| coop::consume_budget().now_or_never().is_some())
 }

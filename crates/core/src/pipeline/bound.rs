@@ -9,24 +9,24 @@ use crate::{
     tool::ToolContext,
 };
 
-/// The maximum number of content pieces in a result, regardless of their size.
+/// The maximum number of content pieces (texts, images, …) in a result, regardless of their size.
 const MAX_PIECES: usize = 1_000;
 
-/// The pipeline step that truncates results that are too long for the model, and saves the full
-/// results in the result store.
+/// The pipeline step that truncates a result if it is too long for the model, and saves the full
+/// result in the result store.
 ///
-/// Structured data is for programs and is never truncated.
+/// Structured data is not sent to the model, so it is never truncated.
 pub(super) struct Truncator<'a> {
     /// The maximum length of the text of a result, in bytes.
     pub(super) limit: usize,
-    /// The store for the full results.
+    /// The store that receives the full result.
     pub(super) store: &'a dyn ResultStore,
     /// The context of the call. It determines the owner of a stored result.
     pub(super) cx: &'a ToolContext,
-    /// The tools that the caller can use, if known. If one of them reads stored results, the
-    /// truncation note names it.
+    /// The tools that the caller can use, if known. If one of these tools reads stored results, the
+    /// note at the end of a truncated result names it.
     pub(super) tools: Option<&'a ToolList>,
-    /// `true` if the result is itself an excerpt of a stored result. It is then not stored again.
+    /// `true` if the result is an excerpt of a stored result, which must not be stored again.
     pub(super) is_excerpt: bool,
 }
 
@@ -34,15 +34,16 @@ pub(super) struct Truncator<'a> {
 enum FullResult {
     Stored(String),
     StoreFailed,
-    /// The result is an excerpt of a stored result.
+    /// The full text is in the result store, because this result is itself an excerpt of a stored
+    /// result.
     AlreadyStored,
 }
 
 impl Truncator<'_> {
     pub(super) async fn apply(&self, result: &mut ToolResult) {
         if !self.is_within_limits(&result.outcome) {
-            // Few results are too long. The future is boxed, so that it does not enlarge the future
-            // of every call.
+            // The future is boxed, so that the rare case of a long result does not enlarge the
+            // future of every call.
             Box::pin(self.truncate_outcome(&mut result.outcome)).await;
         }
         if result.warnings.iter().map(String::len).sum::<usize>() > self.limit {
@@ -84,8 +85,9 @@ impl Truncator<'_> {
         *text = format!("{text}\n[{cut} of {bytes} bytes are cut; {}]", self.note_for(&full, Some(text)));
     }
 
-    /// Saves `output` in the store and returns its location. If the store fails or is too slow, the
-    /// error is logged and the output is still truncated.
+    /// Saves `output` in the store and returns the location of the full text. If the store fails or
+    /// exceeds [`limits::STORE_TIMEOUT`], the error is logged and [`FullResult::StoreFailed`] is
+    /// returned.
     async fn store_full(&self, output: &ToolOutput) -> FullResult {
         if self.is_excerpt {
             return FullResult::AlreadyStored;
@@ -138,12 +140,13 @@ impl Truncator<'_> {
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // A tool that reads stored results can return the rest of the text, but not the omitted
+        // The note refers to a reading tool only if text was cut: such a tool cannot return omitted
         // media.
         let visible = (rest < bytes).then(|| text_of(&content));
         notes.push(self.note_for(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));
-        // The note is appended to the last text, so that a single text stays a single piece.
+        // The note is appended to the last text piece, so that an output with one text piece still
+        // has one piece.
         match content.last_mut() {
             Some(Content::Text { text }) => *text = format!("{text}\n{note}"),
             _ => content.push(Content::text(note)),
@@ -151,9 +154,9 @@ impl Truncator<'_> {
         output.content = content;
     }
 
-    /// Returns a note for the model about the full result. It names the handle of the stored result
-    /// and, if a tool can read stored results, the call that returns the text after `visible`.
-    /// `visible` is the remaining text, or `None` if no text was cut.
+    /// Returns a note that informs the model about the location of the full result. If a tool can
+    /// read stored results, the note contains the name and the arguments of the call that continues
+    /// after `visible`. `visible` is the text left after truncation, or `None` if no text was cut.
     fn note_for(&self, full: &FullResult, visible: Option<&str>) -> String {
         let handle = match full {
             FullResult::Stored(handle) => handle,
@@ -172,8 +175,8 @@ impl Truncator<'_> {
     }
 }
 
-/// Returns the length of the text of `output` for the model, in bytes. Media count as the text that
-/// describes them, for example `[image/png, 4 bytes]`.
+/// Returns the length of the text that the model receives for `output`, in bytes. For media, it is
+/// the length of the description, for example `[image/png, 4 bytes]`.
 fn text_len(output: &ToolOutput) -> usize {
     match output.content.as_slice() {
         [] => output.text().len(),

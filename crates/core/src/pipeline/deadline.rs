@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The reason why the wait for a future ended before the future completed.
+/// The reason for which a wait ended before its future completed.
 pub(crate) enum WaitError {
     /// The deadline passed.
     Elapsed,
@@ -25,7 +25,7 @@ pub(crate) enum WaitError {
 }
 
 /// Runs `future` until it completes, `deadline` passes, or `cancellation` is cancelled. If `future`
-/// does not complete, the output is the result of `on_error`.
+/// does not complete, the reason is passed to `on_error`, which returns the output.
 ///
 /// The first poll comes before the timer is created: most waits are over by then, and a timer costs
 /// more than they do.
@@ -46,8 +46,8 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
     })
 }
 
-/// Waits until `deadline` passes or `cancellation` is cancelled, and returns the reason for the end
-/// of the wait.
+/// Waits until `deadline` passes or `cancellation` is cancelled, and returns the event that came
+/// first.
 async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {
@@ -60,7 +60,7 @@ async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &Cancellati
     }
 }
 
-/// Runs `future` until it completes or `duration` has passed. A timeout is returned as an error.
+/// Runs `future` until it completes. Fails with [`WaitError::Elapsed`] if `duration` passes first.
 pub(crate) async fn timeout<F: Future + Unpin>(
     duration: Duration,
     future: F,
@@ -69,8 +69,8 @@ pub(crate) async fn timeout<F: Future + Unpin>(
     timeout_at(Instant::now().checked_add(duration), &never, future.map(Ok), Err).await
 }
 
-/// Creates a timer that expires at `deadline`. `sleep_until` panics if there is no tokio runtime or
-/// if its timer is disabled. Both cases are returned as an error.
+/// Creates a timer that expires at `deadline`. Fails with [`WaitError::NoTimer`] where
+/// `sleep_until` would panic: without a tokio runtime, and if the timer of the runtime is disabled.
 fn start_timer(deadline: Instant) -> Result<Sleep, WaitError> {
     if Handle::try_current().is_err() {
         return Err(WaitError::NoTimer);

@@ -8,13 +8,15 @@ use crate::{
     tool::{Tool, ToolContext, ToolDefinition, WithDefinition},
 };
 
-/// Extension methods for every [`Tool`]: direct calls, and changes of the definition.
+/// An extension trait for every [`Tool`], with methods that call the tool directly or replace its
+/// definition.
 #[async_trait]
 pub trait ToolExt: Tool {
     /// Calls the tool through the [unbounded](Pipeline::unbounded) pipeline, in the default
     /// context.
     ///
-    /// `arguments` is any serializable value. The result is not truncated.
+    /// `arguments` is any serializable value. The result is not truncated. If the call is
+    /// suspended, the result is a failure.
     ///
     /// # Cancellation
     ///
@@ -23,8 +25,8 @@ pub trait ToolExt: Tool {
         self.invoke_with(arguments, &ToolContext::default()).await.into_result()
     }
 
-    /// Calls the tool like [`invoke`](Self::invoke), but in the context `cx`. The outcome can be
-    /// pending.
+    /// Calls the tool like [`invoke`](Self::invoke), but in the context `cx`. The outcome is
+    /// pending if the call is suspended.
     async fn invoke_with<A: Serialize + Send>(&self, arguments: A, cx: &ToolContext) -> CallOutcome {
         let tool: &dyn Tool = &self;
         match serde_json::to_value(arguments) {
@@ -38,18 +40,19 @@ pub trait ToolExt: Tool {
 
     /// Calls the tool from synchronous code and blocks the thread until the call ends.
     ///
-    /// The call fails inside a task of an async runtime, where blocking could deadlock. Use
-    /// [`invoke`](Self::invoke) there. Inside `spawn_blocking`, the call works.
+    /// Inside a task of an async runtime, blocking could deadlock, so the call fails. Use
+    /// [`invoke`](Self::invoke) there. Inside `spawn_blocking`, this method works.
     fn invoke_blocking<A: Serialize + Send>(&self, arguments: A) -> ToolResult {
         block_on("invoke", self.invoke(arguments))
             .unwrap_or_else(|error| ToolResult::failed("", self.definition().name().as_str(), &error))
     }
 
-    /// Wraps the tool and replaces its definition by the result of `change`, for example to give it
-    /// another name, description, schema or policy.
+    /// Wraps the tool in a new tool with a changed definition. `change` receives the current
+    /// definition and returns the new definition, for example with another name, description,
+    /// schema or policy.
     ///
-    /// An invalid change, for example the description of a missing argument, is a
-    /// [defect](ToolDefinition::defect) of the tool.
+    /// An invalid change is a [defect](ToolDefinition::defect) of the tool, for example a
+    /// description for an argument that does not exist.
     /// [`Toolset::check`](crate::toolset::Toolset::check) reports it.
     ///
     /// # Examples

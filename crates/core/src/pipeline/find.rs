@@ -11,15 +11,15 @@ const MAX_LISTED_NAMES: usize = 30;
 /// The minimum Jaro-Winkler similarity, from 0 to 1, between an unknown name and a suggested name.
 const MIN_SIMILARITY: f64 = 0.8;
 
-/// A listed tool, and the pipeline that was set for its toolset, if any.
+/// A tool found in a [`ToolList`], and the pipeline that was set for its toolset, if any.
 pub(super) type FoundTool<'a> = (&'a Arc<dyn Tool>, Option<&'a Pipeline>);
 
 pub(super) fn find<'a>(tools: &'a ToolList, name: &str) -> Result<FoundTool<'a>, ToolError> {
     tools.entry(name).ok_or_else(|| ToolError::NotFound(unknown_tool(name, tools)))
 }
 
-/// Returns the error text for a call of the unknown tool `name`. The text suggests a similar name,
-/// if any, and lists the names of `tools`.
+/// Returns the error text for a call to the unknown tool `name`. The text suggests a similar name,
+/// if any, and lists the names in `tools`, but at most 30.
 pub fn unknown_tool(name: &str, tools: &ToolList) -> String {
     let mut text = format!("unknown tool {name:?}");
     if let Some(similar) = most_similar(name, tools) {

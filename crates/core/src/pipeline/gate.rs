@@ -5,25 +5,26 @@ use crate::{
     tool::{ToolContext, ToolDefinition},
 };
 
-/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. A denial is
-/// not an outcome: [`check`] returns it as an error.
+/// The outcome of the gate, the pipeline step that permits, denies or suspends a call. There is no
+/// variant for a denial: [`check`] returns an error instead.
 pub(super) enum GateOutcome {
-    /// The call is permitted and runs with these arguments.
+    /// The call is permitted and must now run.
     Run {
         arguments: Value,
-        /// A copy of the arguments, if a person approved them.
+        /// A copy of `arguments` if a person approved them, otherwise `None`.
         approved: Option<Value>,
-        /// `true` if the approved arguments differ from the arguments of the call.
+        /// `true` if the person changed the arguments in the approval.
         is_changed: bool,
     },
-    /// The decision contains the output of an external tool. The call does not run.
+    /// The call must not run, because the decision about it already contains its output.
     Done(ToolOutput),
     /// The call is suspended until a person approves it.
     Suspended(Pending),
 }
 
 /// Permits, denies or suspends a call, depending on the scopes of the principal, the decision about
-/// the call, and the tool's policy. A denial is returned as an error.
+/// the call, and the tool's policy. Fails if the call is denied, if the tool has a defect, or if
+/// approved arguments are invalid.
 pub(super) fn check(
     definition: &ToolDefinition,
     arguments: Value,
@@ -66,7 +67,7 @@ fn request_approval(definition: &ToolDefinition, arguments: Value) -> GateOutcom
     GateOutcome::Suspended(pending)
 }
 
-/// Returns `true` if the definition has changed since the approval was requested.
+/// Returns `true` if the definition of the tool has changed since the approval was requested.
 fn has_changed(definition: &ToolDefinition, cx: &ToolContext) -> bool {
     let approved = cx.resumed().and_then(|resumed| resumed.pending().definition.as_ref());
     approved.is_some_and(|fingerprint| *fingerprint != definition.fingerprint())

@@ -15,17 +15,18 @@ use crate::{
 
 type CallResult = Result<ToolResponse, ToolError>;
 
-/// The tokio task that runs a call.
+/// The tokio task on which a call runs.
 #[derive(Clone, Copy)]
 pub(super) enum CallTask<'a> {
-    /// The task of the caller, without the cost of a new task.
+    /// The task of the caller, which avoids the cost of a new task.
     Caller,
-    /// A new task. If the tool blocks its thread, it delays only its own call.
+    /// A new task. On a multi-thread runtime, a tool that blocks its thread then delays only its
+    /// own call.
     Spawned(&'a Arc<dyn Tool>),
 }
 
 impl Pipeline {
-    /// Calls `tool` with the timeout in its policy. The timeout begins at `started`.
+    /// Calls `tool`. The timeout in the tool's policy begins at `started`.
     pub(super) async fn invoke(
         &self,
         task: CallTask<'_>,
@@ -65,7 +66,7 @@ impl Pipeline {
     }
 }
 
-/// Runs `tool` on a new tokio task. Dropping the returned future aborts the task.
+/// Calls `tool` on a new tokio task. Dropping the returned future aborts the task.
 async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started: Instant) -> CallResult {
     let runtime = cx.run().runtime.clone().map_or_else(Handle::try_current, Ok);
     let Ok(runtime) = runtime else { return Err(no_runtime_error()) };
@@ -80,7 +81,8 @@ async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started
     with_deadline(call, cx, started).await
 }
 
-/// Runs `call` until it completes, the deadline of `cx` passes, or the run is cancelled.
+/// Runs `call` until it completes. Fails if the deadline in `cx` passes or the run is cancelled
+/// first. `started` is the start of the call, from which the duration in the error is measured.
 fn with_deadline(
     call: impl Future<Output = CallResult> + Unpin,
     cx: &ToolContext,
@@ -108,8 +110,8 @@ fn whole_millis(duration: Duration) -> Duration {
 
 /// Returns the error for a tool that panicked with the payload `panic`.
 ///
-/// The panic message may contain arguments of the call. It is logged only at level `debug`, and the
-/// model receives a generic text.
+/// The panic message may contain arguments of the call. Therefore it is logged only at the level
+/// `debug`, and the model receives a generic error text.
 pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let text =
         panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

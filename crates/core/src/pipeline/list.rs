@@ -13,7 +13,8 @@ use crate::{
     tool::{Tool, ToolName},
 };
 
-/// An immutable, ordered snapshot of tools, with diagnostics about missing tools. Cheap to clone.
+/// An immutable, ordered snapshot of tools, with diagnostics about missing tools. It is cheap to
+/// clone.
 ///
 /// Each snapshot has an id that is unique in the process.
 #[derive(Clone)]
@@ -22,7 +23,7 @@ pub struct ToolList(Arc<Snapshot>);
 struct Snapshot {
     id: u64,
     tools: Vec<Arc<dyn Tool>>,
-    /// The origin of each tool, at the same index as in `tools`.
+    /// The origin of each tool. It has the same index as the tool in `tools`.
     origins: Vec<Origin>,
     index: BTreeMap<ToolName, usize>,
     diagnostics: Vec<Diagnostic>,
@@ -33,14 +34,14 @@ struct Snapshot {
 #[derive(Clone, Default)]
 pub(crate) struct Origin {
     /// The label of the source or toolset that contains the tool. `None` for a toolset without a
-    /// name.
+    /// label.
     pub(crate) label: Option<Arc<str>>,
-    /// The pipeline that is set for the tool's toolset, combined with the pipelines of outer
-    /// toolsets. `None` if none of these toolsets sets a pipeline.
+    /// The pipeline of the tool's toolset, combined with the pipelines of its outer toolsets.
+    /// `None` if no pipeline was set for any of these toolsets.
     pub(crate) pipeline: Option<Pipeline>,
 }
 
-/// The label of a toolset without a name.
+/// The label used in diagnostics for a toolset without a label.
 pub(crate) const UNNAMED: &str = "the toolset";
 
 impl Origin {
@@ -53,7 +54,7 @@ impl Origin {
     }
 }
 
-/// The reason why a tool, or all tools of a source, are missing in a snapshot.
+/// The reason for which a tool, or all tools of a source, are missing from a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -73,7 +74,7 @@ pub enum Diagnostic {
         "tool \"{tool}\" of {source_label} is withheld: {taken_by} has a tool of that name; rename or prefix one"
     )]
     NameTaken {
-        /// The name that both tools have.
+        /// The name that both tools share.
         tool: ToolName,
         /// The label of the withheld tool's source.
         source_label: String,
@@ -99,9 +100,9 @@ impl ToolList {
         Self::gather(tools.into_iter().map(|tool| (label, Arc::new(tool) as Arc<dyn Tool>)), Vec::new())
     }
 
-    /// Creates a snapshot of tools from several sources. Each item is the label of a source and one
-    /// of its tools. The snapshot contains the given `diagnostics`, and a diagnostic for each
-    /// withheld tool, as in [`new`](Self::new).
+    /// Creates a snapshot of tools from several sources. Each item of `tools` is the label of a
+    /// source and one of its tools. Tools are withheld as in [`new`](Self::new). The diagnostics
+    /// about withheld tools are added to `diagnostics`.
     pub fn gather<'a>(
         tools: impl IntoIterator<Item = (&'a str, Arc<dyn Tool>)>,
         diagnostics: Vec<Diagnostic>,
@@ -112,10 +113,10 @@ impl ToolList {
         )
     }
 
-    /// Returns a snapshot in which `adapt` has replaced each tool. A tool is removed if `adapt`
-    /// returns `None`.
+    /// Returns a new snapshot with the tools that `adapt` returns for the tools of this snapshot. A
+    /// tool is omitted if `adapt` returns `None`.
     ///
-    /// A replacement keeps the pipeline and the source label of the original tool.
+    /// The new tool has the pipeline and the source label of the original tool.
     #[must_use]
     pub fn filter_map(&self, mut adapt: impl FnMut(&Arc<dyn Tool>) -> Option<Arc<dyn Tool>>) -> Self {
         let adapted = self.entries().filter_map(|(origin, tool)| Some((origin.clone(), adapt(tool)?)));
@@ -156,7 +157,7 @@ impl ToolList {
         self.0.origins.iter().zip(&self.0.tools)
     }
 
-    /// Returns the tool named `name`, and the pipeline that is set for its toolset, if any. `None`
+    /// Returns the tool named `name`, and the pipeline that was set for its toolset, if any. `None`
     /// if there is no such tool.
     pub(super) fn entry(&self, name: &str) -> Option<(&Arc<dyn Tool>, Option<&Pipeline>)> {
         let index = *self.0.index.get(name)?;
@@ -207,10 +208,10 @@ impl ToolList {
     }
 
     /// Returns a value derived from this snapshot, such as the tools in a provider's format.
-    /// `render` computes the value at the first call, and the snapshot caches it.
+    /// `compute` is called the first time, and the snapshot caches the value.
     ///
-    /// The snapshot caches one value per type `T`, for at most 8 types. Values of further types are
-    /// computed at each call.
+    /// The cache has one value per type `T`, so use a type of your own. It holds values of at most
+    /// 8 types. The value of a ninth type is computed at each call.
     pub fn memoize<T: Send + Sync + 'static>(&self, compute: impl FnOnce(&Self) -> T) -> Arc<T> {
         self.0.memo.get_or_insert_with(|| compute(self))
     }

@@ -47,25 +47,25 @@ use crate::{
 /// assert_eq!(failures.load(Ordering::Relaxed), 1);
 /// ```
 pub trait Recorder: Send + Sync {
-    /// Receives the record of a finished or pending call. The method must return quickly, because
-    /// it runs on the task of the caller.
+    /// Receives the record of a finished or pending call. The method runs on the task of the
+    /// caller, so it must return quickly.
     fn record(&self, record: &CallRecord<'_>);
 }
 
-/// The record of a tool call, as passed to a [`Recorder`]: the call, its context, outcome and
-/// duration.
+/// The record of a tool call, as passed to a [`Recorder`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CallRecord<'a> {
-    /// The definition of the tool. `None` for an unknown tool.
+    /// The definition of the called tool. `None` if the tool is unknown or its definition panicked.
     pub definition: Option<&'a ToolDefinition>,
-    /// The call, as received. Its arguments may contain secrets; `haft_middleware::Audit` redacts
-    /// them.
+    /// The call as received, before repairs. Its arguments may contain secrets.
+    /// `haft_middleware::Audit` redacts them.
     pub call: &'a ToolCall,
     /// The context of the call.
     pub context: &'a ToolContext,
-    /// The result or the pending state. A call whose future was dropped is recorded as
-    /// [cancelled](crate::call::FailureKind::Cancelled); its side effects may have happened.
+    /// The result or the pending state. If the future of the call was dropped, the outcome is
+    /// [cancelled](crate::call::FailureKind::Cancelled), but side effects may already have
+    /// happened.
     pub outcome: &'a CallOutcome,
     /// `true` if the result comes from a cache (`haft_middleware::ResultCache`) and the tool did
     /// not run.
@@ -78,8 +78,8 @@ pub struct CallRecord<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    /// Returns the validated arguments, after repairs or as approved. `None` if the arguments are
-    /// invalid or were not validated.
+    /// Returns the validated arguments: repaired, or as approved. `None` if the arguments are
+    /// invalid, or if the call ended before they were validated.
     pub fn arguments(&self) -> Option<Cow<'a, Value>> {
         match self.arguments {
             RecordedArguments::None => None,
@@ -100,10 +100,10 @@ impl<'a> CallRecord<'a> {
 /// The validated arguments of a call, kept for the [`CallRecord`].
 #[derive(Debug, Default)]
 pub(super) enum RecordedArguments {
-    /// The arguments are invalid, or not validated yet.
+    /// The arguments are invalid, or have not been validated yet.
     #[default]
     None,
-    /// The arguments of the call are valid and were not changed.
+    /// The arguments are valid as received. [`CallRecord::call`] contains them.
     AsReceived,
     /// The arguments were repaired, or an approval replaced them. The value contains the new
     /// arguments.
@@ -112,8 +112,9 @@ pub(super) enum RecordedArguments {
 
 pub(super) type ArgumentSlot = Mutex<RecordedArguments>;
 
-/// A guard that records a call. [`finish`](Self::finish) records the outcome of the call. If the
-/// guard is dropped without `finish`, the call is recorded as cancelled.
+/// A guard that records a call exactly once. [`finish`](Self::finish) records the outcome of the
+/// call. If the guard is dropped before, because the future of the call was dropped, the call is
+/// recorded as cancelled.
 pub(super) struct RecordGuard<'a> {
     pub(super) recorders: &'a [Arc<dyn Recorder>],
     pub(super) definition: Option<&'a ToolDefinition>,
@@ -163,8 +164,8 @@ impl Drop for RecordGuard<'_> {
     }
 }
 
-/// Converts `error` to the outcome of `call`. The source of the error is only traced and is not
-/// part of the outcome.
+/// Converts `error` to the outcome of `call`. The source of the error is logged, and is not in the
+/// outcome.
 pub(super) fn failed_outcome(call: &ToolCall, error: &ToolError) -> CallOutcome {
     let source = error.source().map(tracing::field::display);
     tracing::debug!(error.type = ?error.kind(), source, "the call failed");

@@ -15,11 +15,12 @@ use crate::{
     tool::ToolContext,
 };
 
-/// A store for tool outputs that are too long for the model. A stored output is read by its handle.
+/// A store for tool outputs that are too long for the model. Each stored output has a handle, by
+/// which it is read.
 ///
 /// The owner of an output is the principal of its call, or the run if the call has no principal.
-/// The store must return an output only to its owner. Callers without a principal and without a run
-/// share one owner. For them, the handle is the only protection.
+/// The store must return an output only to its owner. All callers without a principal and without a
+/// run count as the same owner, so their outputs are protected only by unpredictable handles.
 ///
 /// # Examples
 ///
@@ -70,7 +71,7 @@ pub trait ResultStore: Send + Sync {
     async fn put(&self, output: &ToolOutput, cx: &ToolContext) -> Result<String, BoxError>;
 
     /// Returns the output stored under `handle`. `None` if the output does not exist, was evicted,
-    /// or has another owner.
+    /// or belongs to another owner than the caller identified by `cx`.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ pub trait ResultStore: Send + Sync {
     async fn get(&self, handle: &str, cx: &ToolContext) -> Result<Option<Arc<ToolOutput>>, BoxError>;
 
     /// Returns the handles of all outputs that belong to the caller identified by `cx`, oldest
-    /// first. They are listed in error messages about unknown handles.
+    /// first. Error messages about unknown handles list them.
     ///
     /// The default implementation returns no handles. A store must return no handles to callers
     /// without a principal and without a run.
@@ -109,7 +110,7 @@ impl<S: ResultStore + ?Sized> ResultStore for Arc<S> {
 /// An in-memory [`ResultStore`]. If its capacity is exceeded, the oldest outputs are evicted.
 pub struct MemoryResultStore {
     capacity: usize,
-    /// The hasher that generates unpredictable handles. `None` for numbered handles.
+    /// The randomly seeded hasher that makes handles unpredictable. `None` for numbered handles.
     handles: Option<RandomState>,
     outputs: Mutex<StoredOutputs>,
 }
@@ -129,7 +130,7 @@ struct StoredOutput {
     owner: Owner,
 }
 
-/// The owner of a stored output.
+/// The owner of a stored output. Only its owner can read the output.
 #[derive(PartialEq)]
 enum Owner {
     Principal(String),
@@ -157,8 +158,8 @@ impl MemoryResultStore {
     /// Switches to numbered handles, for reproducible tests such as the replay of a recorded
     /// conversation.
     ///
-    /// Numbered handles are predictable. Do not use them in production: for callers without a
-    /// principal and without a run, the handle is the only protection.
+    /// Numbered handles are predictable. Do not use them in production: the outputs of callers
+    /// without a principal and without a run are protected only by unpredictable handles.
     #[must_use]
     pub fn with_numbered_handles(mut self) -> Self {
         self.handles = None;
@@ -166,7 +167,7 @@ impl MemoryResultStore {
     }
 }
 
-/// The default store has a capacity of [`limits::STORED_RESULT_BYTES`].
+/// The default store has a capacity of [`limits::STORED_RESULT_BYTES`] bytes.
 impl Default for MemoryResultStore {
     fn default() -> Self {
         Self::with_capacity(limits::STORED_RESULT_BYTES)
@@ -201,7 +202,7 @@ impl ResultStore for MemoryResultStore {
 
     async fn handles(&self, cx: &ToolContext) -> Result<Vec<String>, BoxError> {
         // Callers without a principal and without a run share one owner, but may be different
-        // users. They must not see the handles of each other.
+        // users. They must not see each other's handles.
         if cx.principal().is_none() && cx.run_id().is_empty() {
             return Ok(Vec::new());
         }

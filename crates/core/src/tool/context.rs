@@ -11,8 +11,8 @@ use crate::{
     usage::{Usage, UsageMeter},
 };
 
-/// The context of a tool call: its id, principal, host state, deadline and cancellation. Cheap to
-/// clone.
+/// The context of a tool call: its id, principal, host state, deadline and cancellation token. It
+/// is cheap to clone.
 ///
 /// The default context has no principal, no state and no deadline, and is never cancelled.
 ///

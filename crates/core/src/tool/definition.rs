@@ -21,8 +21,8 @@ use crate::schema::{Schema, SchemaError, canonical};
 pub use annotations::{Annotations, Deprecation};
 use defects::Defects;
 
-/// The definition of a tool: its name, description, schemas, policy and metadata. A clone only
-/// increments a reference count.
+/// The definition of a tool: its name, description, schemas, policy and metadata. It is cheap to
+/// clone, as it is a single `Arc`.
 ///
 /// The serialized form contains the name, title, description, schemas, annotations, metadata and
 /// deprecation notice. The policy and the state types are not serialized. [`Display`](fmt::Display)
