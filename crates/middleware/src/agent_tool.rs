@@ -1,4 +1,4 @@
-//! Agents as tools of other agents.
+//! Agents used as tools by other agents.
 
 use async_trait::async_trait;
 use futures::stream::StreamExt as _;
@@ -15,21 +15,21 @@ use haft_core::{
     usage::Usage,
 };
 
-/// The name of the tool's only argument, which contains the task for the agent.
+/// The name of the only argument of an [`AgentTool`]. Its value is the task for the agent.
 const TASK: &str = "task";
 
 /// An extension trait that converts agents to tools.
 pub trait AgentExt: Agent + Sized {
-    /// Converts the agent to a tool. The argument of the tool is a task in natural language, and
-    /// its result is the agent's answer.
+    /// Converts the agent to a tool. The tool has one argument, `task`, in natural language. Its
+    /// result is the answer of the agent.
     ///
-    /// Each call starts a child run of the agent. The child run has the same principal and state as
-    /// the call, and is cancelled together with it. If the child run is suspended, the call is
-    /// suspended too. To decide the child's pending calls, resume the parent run with decisions for
-    /// their call ids.
+    /// Each call to the tool starts a child run of the agent. The child run has the same principal
+    /// and host state as the call, and is cancelled together with the call. If the child run is
+    /// suspended, the call is suspended too. To decide the pending calls of the child run, resume
+    /// the parent run with decisions for their call ids.
     ///
-    /// If the tool gets a different [input schema](ToolDefinition::with_input_schema), the task of
-    /// the child run is the arguments as JSON.
+    /// If the tool is given another [input schema](ToolDefinition::with_input_schema), the child
+    /// run receives all arguments, as JSON, as its task.
     ///
     /// # Examples
     ///
@@ -78,8 +78,7 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 
     async fn call(&self, arguments: Value, cx: &ToolContext) -> Result<ToolResponse, ToolError> {
-        // The agent and its tools can read all state of the run, so the call is marked: caches must
-        // not store its result.
+        // The agent and its tools can read any host state, so a cache must not store the result.
         cx.record_undeclared_read();
         let mut reporter = UsageReporter { cx, reported: Usage::default() };
         let input = match (cx.resumed().map(|resumed| &resumed.pending().kind), cx.decision()) {
@@ -114,8 +113,8 @@ impl<A: Agent> Tool for AgentTool<A> {
     }
 }
 
-/// Runs `agent` to its end, and reports its usage to the parent run after each model request.
-/// Returns the output of the child run.
+/// Runs `agent` until the child run ends or is suspended, and returns the output of the child run.
+/// The usage of the child run is reported to the parent run after each model request.
 async fn run_agent(
     agent: &impl Agent,
     input: RunInput,
@@ -132,8 +131,8 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// A reporter of the child run's usage to the parent run. It reports after each model request, so
-/// the usage counts even if the child run is dropped later.
+/// A reporter that adds the usage of a child run to the parent run. It reports after each model
+/// request, so the usage is counted even if the child run is dropped later.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -145,30 +144,32 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the part of `total` that was not reported yet, for example the usage of summaries.
+    /// Reports the part of `total` that has not been reported yet, for example the usage of
+    /// summaries. `total` is the usage of the whole child run.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.saturating_sub(self.reported));
     }
 }
 
-/// The saved state of a suspended child run.
+/// A suspended child run, as saved in the continuation of the tool call.
 #[derive(Serialize, Deserialize)]
 struct SavedChild {
     child: Value,
-    /// The usage already reported to the parent run.
+    /// The usage of the child run that was already reported to the parent run.
     #[serde(alias = "told")]
     reported: Usage,
 }
 
 impl SavedChild {
     fn from_continuation(continuation: Value) -> Self {
-        // Runs saved by older versions of this crate contain only the state of the child run.
+        // Runs that were saved by older versions of this crate contain the child run without
+        // `reported`.
         Self::deserialize(&continuation).unwrap_or(Self { child: continuation, reported: Usage::default() })
     }
 }
 
-/// Returns the task of the child run: the text of `task` if it is the only argument, or all
-/// `arguments` as JSON.
+/// Returns the task of the child run: the value of the argument `task` if it is a text and the only
+/// argument, otherwise all `arguments` as JSON.
 fn task_content(arguments: Value) -> Content {
     match arguments {
         Value::Object(mut object) if object.len() == 1 && object.get(TASK).is_some_and(Value::is_string) => {
@@ -216,8 +217,8 @@ fn tool_error(error: AgentError) -> ToolError {
     }
 }
 
-/// Returns `pending` with all call ids rewritten by `id`, at all levels of nesting. `id` adds or
-/// removes the prefix that makes a call id unique in the parent run.
+/// Returns `pending` with each call id, at all levels of nesting, replaced by the result of `id`.
+/// The function `id` adds or removes the prefix that makes a call id unique in the parent run.
 fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<PendingCall> {
     let calls = pending.iter().cloned().map(|mut pending_call| {
         pending_call.call.id = id(&pending_call.call.id);
@@ -229,8 +230,8 @@ fn map_ids(pending: &[PendingCall], id: impl Fn(&str) -> String + Copy) -> Vec<P
     calls.collect()
 }
 
-/// Converts `id`, a call id in the parent run, to the call id in the child run. `call_id` is the id
-/// of the call that started the child run.
+/// Converts the call id `id` from the parent run to the child run, by removing its prefix.
+/// `call_id` is the id of the call that started the child run.
 fn child_id(call_id: &str, id: &str) -> String {
     let inner = id.strip_prefix(call_id).and_then(|rest| rest.strip_prefix('/'));
     inner.unwrap_or(id).to_owned()

@@ -13,24 +13,24 @@ use haft_core::{
     tool::Principal,
 };
 
-/// The audit record of a tool call: principal, tool, redacted arguments, outcome and duration.
-/// `Display` writes one line of JSON.
+/// The audit record of a tool call, with redacted arguments. `Display` writes the record as one
+/// line of JSON.
 ///
 /// # Redaction
 ///
 /// Possible secrets are replaced by `"[redacted]"`:
 ///
-/// - members declared as `writeOnly` or with the format `password` in the tool's input schema
+/// - members that the tool's input schema declares as `writeOnly` or with the format `password`
 /// - members listed in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
-/// - members with a typical name of a secret, in any case and style, also as a part of a longer
-///   name: `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`,
-///   `access_key`, `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`,
-///   `pin`, `otp`, `cvv`, `ssn`, `card_number` and similar names
+/// - members whose name is typical of secrets, in any case and style, or contains such a name:
+///   `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`,
+///   `authorization`, `bearer`, `token`, `cookie`, `session_id`, `jwt`, `auth`, `pin`, `otp`,
+///   `cvv`, `ssn`, `card_number` and similar names
 ///
-/// This applies to nested objects, to arrays, and to JSON inside of strings. If the arguments are
-/// not a JSON object, they are not recorded. For a call to an unknown tool, only the names of the
-/// arguments are recorded. Results and error messages are never recorded, since they may repeat
-/// arguments.
+/// Secrets are also redacted in nested objects, in arrays, and in JSON inside a string. If the
+/// arguments are not a JSON object, only their length is recorded. For a call to an unknown tool,
+/// only the names of the arguments are recorded. Results and error messages are never recorded,
+/// since they may repeat arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
@@ -42,20 +42,23 @@ pub struct Audit {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run_id: String,
     /// The id of the call, unique in its run. The id of a nested call starts with the id of the
-    /// enclosing call.
+    /// enclosing call, for example `call_1/2`.
     pub call_id: String,
-    /// The principal of the call, if any, with its scopes at the time of the call.
+    /// The principal of the call, with its scopes at the time of the call. `None` for a call
+    /// without a principal.
     pub principal: Option<Principal>,
-    /// The name of the tool, as written by the model or another caller.
+    /// The name of the tool, as received from the model or another caller. There may be no tool
+    /// with this name.
     pub tool: String,
-    /// The redacted arguments, after repairs and after changes by the person who approved the call.
+    /// The redacted arguments. They include repairs, and changes by the person who approved the
+    /// call.
     pub arguments: Value,
     /// The outcome of the call, without its result or error message.
     pub outcome: AuditOutcome,
-    /// Set if the call returned a cached result and the tool did not run.
+    /// `true` if the call returned a cached result and the tool did not run.
     #[serde(rename = "cached", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cached: bool,
-    /// Set if the call was suspended earlier and has been resumed by a decision.
+    /// `true` if the call was suspended earlier and has been resumed by a decision.
     #[serde(rename = "resumed", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_resumed: bool,
 }
@@ -67,7 +70,7 @@ pub struct Audit {
 pub enum AuditOutcome {
     /// The call succeeded.
     Done,
-    /// The call failed or was rejected.
+    /// The call failed or was denied.
     Failed {
         /// The kind of failure.
         kind: FailureKind,
@@ -88,16 +91,17 @@ pub enum PendingReason {
     Approval,
     /// The call waits for input from a person.
     Input,
-    /// The call waits for its output from the host program.
+    /// The call waits for the host program to execute an external tool and provide its output.
     External,
-    /// The call waits for suspended calls nested in it.
+    /// The call waits for decisions about suspended calls nested in it.
     Nested,
-    /// The call waits for a reason without a variant in this version of the crate.
+    /// The call waits for another reason, which this version of the crate does not distinguish.
     Other,
 }
 
 impl Audit {
-    /// Creates the audit record from `record`, the call record of the pipeline.
+    /// Creates an audit record from `record`, the call record that the pipeline passes to a
+    /// [`Recorder`].
     pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {
@@ -142,9 +146,9 @@ impl fmt::Display for Audit {
     }
 }
 
-/// A [`Recorder`] that passes the [`Audit`] record of each call to a function. The function runs as
-/// a part of the call, so it must return quickly. A suspended call gets another record when it is
-/// resumed.
+/// A [`Recorder`] that passes an [`Audit`] record of each call to a function. The function runs on
+/// the task of the caller, so it must return quickly. A call that is suspended and later resumed
+/// has two or more records.
 ///
 /// # Examples
 ///

@@ -16,25 +16,26 @@ use haft_core::{
     tool::{Annotations, IntoTools, InvalidToolName, ToolPolicy},
 };
 
-/// Combines `tools` into one tool with the name `name`. The result of each tool becomes the
-/// arguments of the next tool.
+/// Combines `tools` into one tool named `name`, which calls them in order. The result of each tool
+/// becomes the arguments of the next tool.
 ///
-/// The new tool has the input schema of the first tool and the output schema of the last tool. Its
-/// description joins the descriptions of all tools with `Then:`. To change its name or description,
-/// use [`with_definition`](haft_core::ToolExt::with_definition).
+/// The chain has the input schema of the first tool and the output schema of the last tool. Its
+/// description consists of the descriptions of all tools, separated by `Then:`. To change the name
+/// or the description, use [`with_definition`](haft_core::ToolExt::with_definition).
 ///
 /// # Arguments
 ///
-/// If a result is valid for the input schema of the next tool, it becomes the arguments of that
-/// tool. Otherwise it becomes the value of the only required argument, or of the only argument. A
-/// tool without parameters is called without arguments. Results are passed on without truncation.
+/// A result that is valid for the input schema of the next tool becomes the arguments of that tool.
+/// Any other result becomes the value of the only required argument, or of the only argument if
+/// none is required. If neither form is valid, a text result is parsed as JSON. A tool without
+/// parameters is called without arguments. Results are passed on without truncation.
 ///
 /// # Calls
 ///
-/// Each inner call runs through the pipeline of tool calls: it is validated with its actual
-/// arguments, and recorded under an id such as `call_1/2`. An approval, if the tool requires one,
-/// shows these arguments too. If an inner call is suspended, the chain is suspended too, and later
-/// resumes at that call. The first failure ends the chain. Its message lists the tools that ran
+/// Each inner call runs through the [`Pipeline`], which validates its arguments and records it
+/// under an id such as `call_1/2`. If a tool requires an approval, the approval shows the arguments
+/// of the inner call. If an inner call is suspended, the chain is suspended too, and later resumes
+/// at that call. The first failure ends the chain. The error message lists the tools that ran
 /// before the failed tool.
 ///
 /// # Policy
@@ -85,13 +86,13 @@ use haft_core::{
 ///
 /// # Errors
 ///
-/// Returns an error if there are no tools, if the name is invalid, if a tool has a
-/// [defect](ToolDefinition::defect), or if a tool's output schema can never fit the input schema of
-/// the next tool.
+/// Fails if `tools` is empty, if `name` is invalid, if a tool has a
+/// [defect](ToolDefinition::defect), or if no output of a tool can ever be valid for the input
+/// schema of the next tool.
 ///
-/// Other mismatches are found only when the chain is called. For example, an object may have
-/// members that its output schema does not declare, unless the schema has `additionalProperties:
-/// false` or is derived from a Rust type.
+/// Other mismatches are found only when the chain is called. For example, the next tool may require
+/// a member that the output schema does not declare. The output can still contain this member,
+/// unless the schema has `additionalProperties: false` or is derived from a Rust type.
 pub fn chain(name: &str, tools: impl IntoTools) -> Result<Chain, ChainError> {
     let name = ToolName::new(name)?;
     let tools = tools.into_tools();
@@ -128,7 +129,7 @@ pub enum ChainError {
     /// The name of the chain is invalid.
     #[error(transparent)]
     Name(#[from] InvalidToolName),
-    /// A tool cannot be used, because its definition has a [defect](ToolDefinition::defect).
+    /// A tool cannot be used because its definition has a [defect](ToolDefinition::defect).
     #[error("tool \"{tool}\" cannot be used: {reason}")]
     Defect {
         /// The name of the unusable tool.
@@ -136,16 +137,17 @@ pub enum ChainError {
         /// A description of the defect.
         reason: String,
     },
-    /// The output of a tool can never be the arguments of the next tool.
+    /// The output of a tool can never be valid as the arguments of the next tool.
     #[error("the output of \"{tool}\" does not fit \"{next}\": {pointer}: {reason}")]
     Misfit {
         /// The name of the tool that produces the output.
         tool: ToolName,
         /// The name of the tool that receives the output as its arguments.
         next: ToolName,
-        /// The JSON pointer of the mismatch in the arguments of `next`. The root is `/`.
+        /// The JSON pointer to the mismatch in the arguments of `next`, or `/` for the arguments as
+        /// a whole.
         pointer: String,
-        /// The mismatch, such as `expected integer, produced string`.
+        /// A description of the mismatch, such as `expected integer, produced string`.
         reason: String,
     },
 }
@@ -153,10 +155,10 @@ pub enum ChainError {
 /// The progress of a suspended chain, saved with the run.
 #[derive(Serialize, Deserialize)]
 struct Checkpoint {
-    /// The index of the tool to call next.
+    /// The index of the next tool to call, or of the suspended tool.
     step: usize,
     arguments: Value,
-    /// The warnings of the finished inner calls.
+    /// The warnings of the inner calls that have finished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -172,7 +174,8 @@ impl Tool for Chain {
             return Ok(ToolResponse::Pending(pending.clone()));
         }
         let (mut checkpoint, mut resumed) = self.starting_point(arguments, cx)?;
-        // Without a result store, the pipeline does not truncate the results between the tools.
+        // A pipeline without a result store does not truncate the results that are passed between
+        // the tools.
         let pipeline = Pipeline::current(cx).map_or_else(Pipeline::unbounded, |it| it.without_store());
         while let Some(tool) = self.tools.get(checkpoint.step) {
             let mut inner = cx.nested(checkpoint.step + 1);
@@ -202,8 +205,8 @@ impl Tool for Chain {
     }
 }
 
-/// Returns the pending state of a resumed chain if no decision concerns its inner call, so the
-/// chain stays suspended. Returns `None` if the chain can run.
+/// Returns the pending state of a resumed chain whose inner call has no decision yet. The chain
+/// then stays suspended. Returns `None` if the chain can run.
 fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     let (pending, Some(Decision::Nested { decisions })) = (cx.resumed()?.pending(), cx.decision()) else {
         return None;
@@ -213,8 +216,8 @@ fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
     (!is_decided).then_some(pending)
 }
 
-/// Returns the decision for the pending inner call. If there is none for its id, the decisions are
-/// for calls nested in it, and all of them are passed on.
+/// Returns the decision about the pending inner call. If `decisions` has none for its id, they
+/// concern calls nested in it, so all of them are passed on to it.
 fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     match decisions.get(&pending.call.id) {
         Some(decision) => decision.clone(),
@@ -222,7 +225,8 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
-/// Suspends the chain together with its inner call `call`. `checkpoint` is saved with the run.
+/// Returns a response that suspends the chain until `call`, the inner call, is decided.
+/// `checkpoint` is saved as its continuation.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let continuation = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
@@ -230,8 +234,9 @@ fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, T
 }
 
 impl Chain {
-    /// Returns the checkpoint at which this call of the chain starts, and the inner call to resume,
-    /// if any. A new call starts at the first tool, and a resumed call at the suspended tool.
+    /// Returns the checkpoint from which the chain runs, and the pending state and decision of the
+    /// inner call to resume, if any. A new call starts at the first tool. A resumed call continues
+    /// at the suspended tool.
     fn starting_point(
         &self,
         arguments: Value,
@@ -252,8 +257,8 @@ impl Chain {
                 source: Some(error.into()),
             }
         })?;
-        // The call may have been suspended by an older version of the program, with a different
-        // chain of this name.
+        // An older version of the host program, in which the chain had other tools, may have
+        // suspended the call.
         if self.tools.get(checkpoint.step).is_none_or(|tool| *tool.definition().name() != *inner.call.name) {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
@@ -262,7 +267,7 @@ impl Chain {
         Ok((checkpoint, Some(resumed)))
     }
 
-    /// Converts the failure of the inner call at index `step` to the failure of the chain.
+    /// Converts the failure of the tool at index `step` to the failure of the chain.
     fn failure(&self, step: usize, Failure { kind, message }: Failure) -> ToolError {
         let names = self.tools.iter().map(|tool| tool.definition().name().as_str());
         let (ran, failed): (Vec<_>, Option<&str>) =
@@ -273,9 +278,10 @@ impl Chain {
         }
         let is_repeatable = self.tools.iter().take(step).all(|tool| tool.definition().policy().idempotent);
         let kind = match kind {
-            // The model did not write these arguments and cannot correct them.
+            // The invalid arguments are the output of a tool, so the model cannot correct them.
             FailureKind::InvalidArguments => FailureKind::Failed,
-            // A retry of the chain would repeat the successful inner calls.
+            // A retry of the chain would repeat inner calls that have succeeded and are not
+            // idempotent.
             FailureKind::Retry if !is_repeatable => FailureKind::Failed,
             kind => kind,
         };
@@ -303,12 +309,12 @@ fn next_arguments(output: &ToolOutput, schema: &Schema) -> Value {
     if schema.properties().next().is_none() {
         return json!({});
     }
-    // No form of the result is valid. The pipeline repairs these arguments or rejects them.
+    // No form of the result is valid. The pipeline repairs or rejects the returned arguments.
     wrapped.filter(|_| !value.is_object()).unwrap_or(value)
 }
 
-/// Returns the name of the argument that receives a whole result: the only required argument, or
-/// the only argument if none is required. Returns `None` if there is no such argument.
+/// Returns the name of the argument whose value can be a whole result: the only required argument,
+/// or the only argument if none is required. Returns `None` if `schema` has no such argument.
 fn single_argument(schema: &Schema) -> Option<&str> {
     let only = |required: bool| {
         let mut names = schema.properties().filter(|it| it.is_required || !required).map(|it| it.name);
@@ -330,7 +336,8 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
     let as_argument = single_argument(input).map(|name| output.incompatibility(input, Some(name)));
     let misfit = match as_argument {
         Some(None) => return Ok(()),
-        // If the result is not an object, it can only become the value of the single argument.
+        // An output that is not an object can only be the value of the single argument, so the
+        // mismatch with this argument is reported.
         Some(Some(as_argument)) if as_object.pointer.is_empty() => as_argument,
         _ => as_object,
     };
@@ -339,18 +346,19 @@ fn check_fit(before: &ToolDefinition, after: &ToolDefinition) -> Result<(), Chai
     Err(ChainError::Misfit { tool, next, pointer, reason: misfit.reason })
 }
 
-/// Derives the definition of the chain from `parts`, the definitions of its tools.
+/// Combines `parts`, the definitions of the tools, into the definition of the chain.
 fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<ToolDefinition, ChainError> {
     let ([first, ..], [.., last]) = (parts, parts) else { return Err(ChainError::Empty) };
     let policies = || parts.iter().map(|part| part.policy());
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
     let policy = ToolPolicy {
         timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
-        // Each tool requests its own approval, with its actual arguments.
+        // Each tool that requires an approval requests it when it is called, with its actual
+        // arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        // The resources touched by later tools depend on their arguments, and these are not known
-        // yet.
+        // The resources that the later tools touch depend on arguments that are not known when the
+        // chain starts, so the chain runs alone.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

@@ -21,31 +21,32 @@ pub trait ToolMiddleware: Tool {
     /// # Order
     ///
     /// Layers run inside the pipeline of tool calls. A call is validated and approved before it
-    /// reaches the layers, and its deadline includes the time in the layers. The pipeline checks
-    /// the result of the layers and catches their panics. When a suspended call resumes, it passes
-    /// through the layers again.
+    /// reaches the layers, and the time spent in the layers counts towards its deadline. The
+    /// pipeline checks the result that the layers return, and catches their panics. When a
+    /// suspended call resumes, it passes through the layers again.
     ///
-    /// Layers see the definition of the tool at the time when they are applied. Later changes, for
-    /// example by `with_definition`, affect only the pipeline.
+    /// Layers see the definition that the tool has when they are applied. Later changes of the
+    /// definition, for example with `with_definition`, affect only the pipeline.
     ///
     /// # Errors of layers
     ///
     /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
     /// - The timeout error of `tower` or tokio becomes
     ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
-    /// - Any other error after the tool has started, and before it has returned, becomes
-    ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
+    /// - Any other error that a layer returns after the tool has started and before it has returned
+    ///   becomes [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.
-    /// - The text of all other errors is returned to the model.
+    /// - All other errors become [`ToolError::Failed`](haft_core::ToolError::Failed). The model
+    ///   receives their text.
     ///
     /// Apply retry layers only to [idempotent](haft_core::tool::ToolPolicy::idempotent) tools.
     ///
     /// # Services without `Clone`
     ///
     /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`. A buffer spawns a task,
-    /// so create it in a runtime that lives as long as the tool. From synchronous code, call a tool
-    /// with a buffer in [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of the same
-    /// runtime. `invoke_blocking` and `call_blocking` may use a runtime of their own.
+    /// so create it in a runtime that lives as long as the tool. To call such a tool from
+    /// synchronous code, use [`Runtime::block_on`](tokio::runtime::Runtime::block_on) of that
+    /// runtime. `invoke_blocking` and `call_blocking` create a runtime of their own for each call.
     ///
     /// # Examples
     ///
@@ -87,13 +88,14 @@ impl<T: Tool + ?Sized> ToolMiddleware for T {}
 
 /// An extension trait that applies `tower` layers to all tools of a toolset or another tool source.
 pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
-    /// Wraps each tool in a `tower` layer, as [`ToolMiddleware::layer`] does for one tool.
+    /// Wraps each tool in a `tower` layer, in the same way as [`ToolMiddleware::layer`].
     ///
-    /// Each tool has its own instance of the layer, so a concurrency limit applies to the calls of
-    /// one tool. For a common limit for all tools, use `GlobalConcurrencyLimitLayer`.
+    /// Each tool has its own instance of the layered service. A concurrency limit therefore counts
+    /// the calls to each tool separately. To limit the calls to all tools in total, use
+    /// `GlobalConcurrencyLimitLayer`.
     ///
-    /// When the list of tools changes, a tool with the same name and an equal definition keeps its
-    /// instance, for all callers, even if a server or an adaptor recreated the tool. A layer must
+    /// When the list of tools changes, a tool with an equal definition keeps its instance, even if
+    /// a server or an adaptor has recreated the tool. All callers share the instances. A layer must
     /// pass on the [`CallRequest`](crate::CallRequest) that it received, or a clone of it.
     ///
     /// # Examples
@@ -156,23 +158,24 @@ pub trait ModelMiddleware: ChatModel + Sized {
     ///
     /// # Streaming
     ///
-    /// The future of the service completes at the first event of the reply, and the response
-    /// streams all events. Therefore:
+    /// The future of the service completes at the first event of the reply. The response is a
+    /// stream of all events, including the first. Therefore:
     ///
     /// - a timeout limits only the time until the first event
     /// - a retry covers only errors before the first event
     /// - a concurrency limit counts a request only until its first event
     ///
-    /// To observe later events, a layer can wrap the stream.
+    /// A layer can wrap the stream to observe the later events.
     ///
     /// # Services without `Clone`
     ///
     /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`:
-    /// `.buffer(16).rate_limit(60, minute)`. Both must be created in a runtime that lives as long
-    /// as the model. Dropping a queued request frees its slot.
+    /// `.buffer(16).rate_limit(60, minute)`. Create the buffer in a runtime that lives as long as
+    /// the model, since it spawns a task. Dropping a queued request frees its slot in the buffer.
     ///
-    /// A layer cannot limit the number of tokens per minute, since this number is known only after
-    /// the reply. A server with such a limit returns an error with the time to wait.
+    /// A layer cannot limit the number of tokens per minute, since the tokens of a request are
+    /// known only after the reply. If a server has such a limit, it rejects requests with an error
+    /// that contains the time to wait.
     ///
     /// # Examples
     ///

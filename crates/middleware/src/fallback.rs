@@ -1,4 +1,4 @@
-//! Fallback to another model if a request fails.
+//! A model that falls back to another model if a request fails.
 
 use std::{fmt, iter, sync::Arc};
 
@@ -17,29 +17,29 @@ use haft_core::{
 /// A model that tries several models in order, created by
 /// [`ModelMiddleware::with_fallback`](crate::ModelMiddleware::with_fallback).
 ///
-/// Each request is first sent to the first model. If it fails with an error that [allows a
-/// fallback](ModelError::allows_fallback), the next model is tried: for example if the server is
-/// down or overloaded, but not if the request is invalid. [`fallback_on`](Self::fallback_on) sets
-/// another condition. Each fallback is logged at the level `warn`. A model completes its own
-/// retries before the next model is tried.
+/// Each request is sent to the first model. If it fails with an error that [allows a
+/// fallback](ModelError::allows_fallback), it is sent to the next model. An unavailable or
+/// overloaded server allows a fallback, an invalid request does not.
+/// [`fallback_on`](Self::fallback_on) sets another condition. Each fallback is logged at the level
+/// `warn`. A model completes its own retries before the next model is tried.
 ///
 /// # Streams
 ///
-/// A streamed request can fall back only before its first event, so events are never repeated. A
-/// later error is returned with the partial text.
+/// A streamed request can fall back only before its first event, so no event is repeated. A later
+/// error ends the stream.
 ///
 /// # Replies and errors
 ///
-/// [`ChatResponse::model`] names the model that replied, and the usage is that of its reply. If
-/// several models fail, the error is [`ModelError::AllFailed`] with the error of each model. If
-/// only one model was tried, its error is returned unchanged.
+/// [`ChatResponse::model`] names the model that replied. The usage covers only its reply, not the
+/// failed requests. If several models fail, the error is [`ModelError::AllFailed`], which contains
+/// the error of each model. If only one model was tried, its error is returned unchanged.
 ///
 /// # Profile
 ///
-/// The [profile](ChatModel::profile) contains the common features of all models. If one model has
-/// no native tool calls, an agent uses calls in JSON or text with all models. The name of the
-/// profile joins the names of all models, so prices by model name must be set on [each
-/// model](haft_core::model::ChatModelExt::priced).
+/// The [profile](ChatModel::profile) contains only features that all models support, and the
+/// smallest context window. If one of the models does not support native tool calls, an agent uses
+/// calls in JSON or text with all of them. The name in the profile consists of the names of all
+/// models, so set prices on [each model](haft_core::model::ChatModelExt::priced) separately.
 ///
 /// # Examples
 ///
@@ -124,8 +124,9 @@ impl FallbackModel {
         self
     }
 
-    /// Calls `attempt` with each model in order, until one succeeds or its error does not allow a
-    /// fallback. Returns the first success, or the combined errors.
+    /// Calls `attempt` with each model in order, until a request succeeds or its error does not
+    /// allow a fallback. Returns the first success, or an error that combines the errors of all
+    /// tried models.
     async fn try_each<'a, T>(
         &'a self,
         mut attempt: impl FnMut(&'a dyn ChatModel) -> BoxFuture<'a, Result<T, ModelError>>,
@@ -151,7 +152,8 @@ impl FallbackModel {
     }
 }
 
-/// Returns a profile with the features that both `one` and `other` support.
+/// Returns a profile with the features that both `one` and `other` support, and the smaller context
+/// window.
 fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {
         name: format!("{} or {}", one.name, other.name),
@@ -164,13 +166,14 @@ fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     }
 }
 
-/// Sets the model name of `response` to the name of `model`, unless it already has one.
+/// Sets the model name in `response` to the name of `model`, unless the provider has already set
+/// it.
 fn set_model_name(response: &mut ChatResponse, model: &dyn ChatModel) {
     response.model.get_or_insert_with(|| model.profile().name.clone());
 }
 
-/// Starts the streamed reply to `request` and waits for its first event. The returned stream
-/// includes this event. Fails if the stream fails or ends before it.
+/// Sends `request`, waits for the first event of the streamed reply, and returns a stream that
+/// includes this event. Fails if the stream fails or ends before the first event.
 async fn start_stream<'a>(
     model: &'a dyn ChatModel,
     request: &'a ChatRequest,
@@ -215,7 +218,8 @@ impl fmt::Debug for FallbackModel {
 #[cfg(test)]
 mod tests;
 
-/// Combines the errors of several models. The error of a single model is returned unchanged.
+/// Combines `failures` into [`ModelError::AllFailed`]. The error of a single model is returned
+/// unchanged.
 fn combine_errors(mut failures: Vec<ModelFailure>) -> ModelError {
     match failures.pop() {
         Some(only) if failures.is_empty() => only.error,
@@ -223,7 +227,7 @@ fn combine_errors(mut failures: Vec<ModelFailure>) -> ModelError {
     }
 }
 
-/// Creates the error for a stream that ended without a reply and without an error.
+/// Creates the error for a stream that ended without a complete reply and without an error.
 pub(crate) fn missing_reply() -> ModelError {
     let reason = "the stream ended before the reply".to_owned();
     ModelError::Truncated { reason, partial: Box::default() }

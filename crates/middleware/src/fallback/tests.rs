@@ -200,7 +200,7 @@ async fn profile_has_the_common_features() {
 async fn reply_has_the_price_of_its_model() {
     let costs = |name, price: f64| Prices::new().with_price(name, Price::new(price, price));
     let reply = || ChatResponse { usage: Usage::one_request(1_000_000, 0), ..ChatResponse::new("Hello.") };
-    // The first model has its own prices. The prices set on the fallback model apply to the other
+    // The first model has its own prices. The prices set on the `FallbackModel` apply to the other
     // models.
     let dated = ChatResponse { model: Some("third-2026-11".to_owned()), ..reply() };
     let first = named("first").reply(dated.clone()).fail(down()).fail(down()).priced(costs("first", 1.0));
@@ -213,7 +213,7 @@ async fn reply_has_the_price_of_its_model() {
         usages.push(model.chat(&request()).await.unwrap().usage);
     }
     assert_eq!([usages[0].cost, usages[1].cost], [Cost::new(1.0), Cost::new(2.0)]);
-    // The prices contain no entry for the third model, so its reply has no cost.
+    // The price list contains no entry for the third model, so its reply has no cost.
     assert_eq!((usages[2].cost, usages[2].is_priced()), (Cost::ZERO, false));
 }
 
