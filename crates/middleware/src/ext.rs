@@ -170,8 +170,9 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// # Services without `Clone`
     ///
     /// Wrap a service without `Clone`, such as a rate limit, in a `Buffer`:
-    /// `.buffer(16).rate_limit(60, minute)`. Create the buffer in a runtime that lives as long as
-    /// the model, since it spawns a task. Dropping a queued request frees its slot in the buffer.
+    /// `.buffer(16).rate_limit(60, minute)`. Create both in a runtime that lives as long as the
+    /// model: the buffer spawns a task, and the rate limit uses a timer. Dropping a queued request
+    /// frees its slot.
     ///
     /// A layer cannot limit the number of tokens per minute, since the tokens of a request are
     /// known only after the reply. If a server has such a limit, it rejects requests with an error

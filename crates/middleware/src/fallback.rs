@@ -26,7 +26,7 @@ use haft_core::{
 /// # Streams
 ///
 /// A streamed request can fall back only before its first event, so no event is repeated. A later
-/// error ends the stream.
+/// error is passed on unchanged and ends the stream.
 ///
 /// # Replies and errors
 ///
@@ -39,7 +39,8 @@ use haft_core::{
 /// The [profile](ChatModel::profile) contains only features that all models support, and the
 /// smallest context window. If one of the models does not support native tool calls, an agent uses
 /// calls in JSON or text with all of them. The name in the profile consists of the names of all
-/// models, so set prices on [each model](haft_core::model::ChatModelExt::priced) separately.
+/// models, so a price by the name in the profile must be set on [each
+/// model](haft_core::model::ChatModelExt::priced) separately.
 ///
 /// # Examples
 ///

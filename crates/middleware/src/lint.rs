@@ -1,4 +1,4 @@
-//! A lint for the descriptions and input schemas of tools.
+//! A lint that checks the descriptions and input schemas of tools.
 
 mod choices;
 
@@ -10,8 +10,8 @@ use haft_core::{ToolDefinition, ToolName, toolset::ToolList};
 
 use choices::choices;
 
-/// A weakness in the description or the input schema of a tool. The tool works, but models use it
-/// less reliably.
+/// A weakness in the name, the description or the input schema of a tool. The tool works, but
+/// models use it less reliably.
 ///
 /// # Examples
 ///
@@ -45,8 +45,8 @@ use choices::choices;
 pub struct Lint {
     /// The name of the tool.
     pub tool: ToolName,
-    /// The JSON pointer of the argument, or an empty string for the tool itself. A `-` in the
-    /// pointer stands for the items of an array.
+    /// The JSON pointer to the argument in the arguments of the tool, or an empty string for the
+    /// tool itself. A `-` in the pointer stands for any item of an array.
     pub argument: String,
     /// The kind of weakness.
     pub kind: LintKind,
@@ -56,25 +56,26 @@ pub struct Lint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LintKind {
-    /// The tool or argument has no description.
+    /// The tool or the argument has no description.
     MissingDescription,
-    /// The description only repeats the name of the tool or argument.
+    /// The description contains nothing but the words of the name of the tool or argument.
     RepeatedName,
-    /// The description is the same as that of another tool or argument. Contains the name of the
-    /// other tool or argument.
+    /// An earlier tool, or an earlier argument in the same object, has the same description.
+    /// Contains the name of the earlier tool or argument.
     DuplicateDescription(String),
-    /// The description is too long, so a provider may truncate it. Contains the maximum number of
+    /// The description is so long that a provider may truncate it. Contains the maximum number of
     /// characters.
     LongDescription(usize),
-    /// The name is not specific, for example `data` or `run`.
+    /// The name is vague, for example `data` or `run`. For an argument, this is reported only if it
+    /// has no description.
     VagueName,
-    /// The argument accepts any text, but its description lists the allowed values. They should be
-    /// an `enum`. Contains the allowed values.
+    /// The argument accepts any text, but its description lists the allowed values, so an `enum`
+    /// would be better. Contains the allowed values.
     MissingEnum(Vec<String>),
 }
 
-/// The maximum length of a description, in characters. It is the limit of OpenAI's API, and all
-/// other providers accept descriptions of this length too.
+/// The maximum length of a description, in characters. OpenAI's API has this limit, and the limits
+/// of other providers are not lower.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
 /// Names that do not describe the purpose of a tool or an argument.
@@ -84,10 +85,10 @@ const VAGUE_NAMES: [&str; 28] = [
     "test", "thing", "tool", "val",
 ];
 
-/// Checks the descriptions and input schemas of `tools`. The command `haft tools --check` prints
-/// the result.
+/// Checks the names, descriptions and input schemas of `tools`. The command `haft tools --check`
+/// prints the lints.
 ///
-/// The lints are returned in the order of the tools.
+/// Returns the lints in the order of the tools.
 pub fn lint(tools: &ToolList) -> Vec<Lint> {
     let mut descriptions = HashMap::new();
     tools.tools().iter().flat_map(|tool| lint_tool(tool.definition(), &mut descriptions)).collect()
@@ -108,7 +109,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// The maximum nesting of the arguments that are checked.
+/// The maximum depth of nested arguments that are checked.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {
@@ -128,8 +129,9 @@ impl Linter<'_> {
         }
     }
 
-    /// Checks the description of `argument`, or of the tool if `argument` is empty. If `name` is
-    /// given, the description must contain more than this name.
+    /// Checks the description of the argument with the JSON pointer `argument`, or of the tool if
+    /// `argument` is empty. If `name` is `Some`, the description must contain more than the words
+    /// of this name.
     fn check_description(&mut self, argument: &str, name: Option<&str>, description: &str) {
         let text = split_words(description);
         let articles = ["the", "a", "an"];
@@ -150,8 +152,8 @@ impl Linter<'_> {
         for (name, schema) in properties {
             let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            // If the argument is not plain text, a description that repeats its name is accepted,
-            // because the type adds information to it.
+            // A description that only repeats the name is accepted unless the argument is plain
+            // text, because other types add information.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
             let text = split_words(description).join(" ");
             if !text.is_empty()
@@ -180,13 +182,13 @@ impl Linter<'_> {
     }
 }
 
-/// Returns `true` if `schema` accepts any string.
+/// Returns `true` if `schema` has the type `string` and no `enum`, `const`, `pattern` or `format`.
 fn accepts_any_text(schema: &Value) -> bool {
     let narrows = ["enum", "const", "pattern", "format"];
     schema.get("type").is_some_and(|it| it == "string") && narrows.iter().all(|it| schema.get(*it).is_none())
 }
 
-/// Splits `text` into words, in lower case.
+/// Returns the words of `text` in lower case, without punctuation.
 fn split_words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()

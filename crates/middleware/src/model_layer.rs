@@ -25,14 +25,13 @@ use crate::{
     service::{LayerError, ServiceTemplate},
 };
 
-/// The events of one model reply, as a stream that owns all its data.
+/// An owned stream of the events of one model reply.
 pub type ChatStream = BoxStream<'static, Result<ChatEvent, ModelError>>;
 
-/// A model as a `tower` service. It is the innermost service inside of all layers, and it is always
-/// ready.
+/// A model as a `tower` service, around which layers are applied. It is always ready.
 ///
-/// The future of the service completes at the first event of the reply. An error before this event
-/// is an error of the service, so that layers can retry the request.
+/// The future of the service completes at the first event of the reply. If an error occurs before
+/// the first event, the service returns it, so that a layer can retry the request.
 #[derive(Clone)]
 pub struct ModelService(Arc<dyn ChatModel>);
 
@@ -64,8 +63,8 @@ impl Service<ChatRequest> for ModelService {
     }
 }
 
-/// Returns the reply to `request` as a stream that owns the model and the request. It spawns no
-/// task: polling the stream drives the request, and dropping the stream cancels it.
+/// Returns the reply to `request` as a stream that owns the model and the request. No task is
+/// spawned: polling the stream drives the request, and dropping the stream cancels the request.
 fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     let (sender, mut events) = mpsc::channel(1);
     let work = async move {
@@ -86,10 +85,10 @@ fn owned_stream(model: Arc<dyn ChatModel>, request: ChatRequest) -> ChatStream {
     stream::poll_fn(next).boxed()
 }
 
-/// A trait alias for `tower` services that can send a model request, such as a [`ModelService`] in
-/// layers.
+/// A trait alias for `tower` services that can be used as a model, such as a [`ModelService`] with
+/// layers around it.
 ///
-/// It is implemented for all such services by a blanket implementation.
+/// A blanket implementation covers all services with these bounds.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be used as a model",
     label = "the service of this layer is not a `ChatService`",

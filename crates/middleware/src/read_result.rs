@@ -15,18 +15,20 @@ use haft_core::{
     tool::{Annotations, ToolPolicy, from_arguments},
 };
 
-/// The name of the tool, unless the host program renames it.
+/// The default name of the tool.
 const NAME: &str = "read_result";
 
 /// The maximum number of handles listed in an error message.
 const MAX_LISTED_HANDLES: usize = 10;
 
-/// A tool that lets models read truncated results, page by page or from an occurrence of a text.
+/// A tool with which models read the full text of truncated results, page by page or from the first
+/// occurrence of a text.
 ///
 /// The tool reads the result store of the [`Pipeline`] that runs its call. A result can be read
-/// only by the principal of the call that produced it. Without a principal, it can be read only in
-/// the same run. If this tool is listed, the end of a truncated result contains the arguments for
-/// the next page. A page has at most [`limits::READ_CHARACTERS`] characters.
+/// only by the principal of the call that produced it, or, if that call has no principal, only in
+/// the same run. If the model can call this tool, the note at the end of a truncated result
+/// contains the arguments for the next page. A page has at most [`limits::READ_CHARACTERS`]
+/// characters.
 ///
 /// # Examples
 ///
@@ -123,7 +125,8 @@ fn store_error(error: haft_core::call::BoxError) -> ToolError {
     ToolError::Failed { message: "cannot read stored results".to_owned(), source: Some(error) }
 }
 
-/// Returns the error for the unknown `handle`. It lists the newest handles of the caller, if any.
+/// Returns the error for a `handle` that is not in `store`. The error text lists the newest handles
+/// of the caller, if any.
 async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
@@ -136,7 +139,8 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns the requested page of `text`, preceded by its position in `text`.
+/// Returns the page of `text` that `arguments` request, after a line with the position of the page.
+/// Fails if the offset exceeds the length of `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {
@@ -157,8 +161,7 @@ fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     Ok(format!("[characters {start} to {end} of {all}]\n{read}"))
 }
 
-/// Returns the rest of `text` after the first `characters` characters, or `None` if `text` is
-/// shorter.
+/// Returns `text` without its first `characters` characters, or `None` if `text` is shorter.
 fn skip_characters(text: &str, characters: usize) -> Option<&str> {
     let mut chars = text.chars();
     match characters.checked_sub(1) {

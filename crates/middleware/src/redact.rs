@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use haft_core::{ToolDefinition, limits};
 
-/// The replacement text for a redacted value.
+/// The text that replaces a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// Texts that make a name secret if they are any part of it. Names are compared in lower case and
-/// without separators.
+/// A name that contains any of these texts is the name of a secret. Names are compared in lower
+/// case and without separators.
 const SECRET_SUBSTRINGS: &[&str] = &[
     "password",
     "passwd",
@@ -38,34 +38,35 @@ const SECRET_SUBSTRINGS: &[&str] = &[
     "databaseurl",
 ];
 
-/// Words that make a name secret if they are a separate word in it. As a mere part of a word, such
-/// as `pin` in `shopping`, they are harmless.
+/// A name that has any of these as a separate word, such as `pin` in `card_pin`, is the name of a
+/// secret. As a part of another word, such as `shopping`, they are harmless.
 const SECRET_WORDS: &[&str] = &[
     "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
     "totp",
 ];
 
-/// Texts that make a name secret if it ends with them, such as `accesstoken` or `dbpwd`.
+/// A name that ends with any of these texts, such as `accesstoken` or `dbpwd`, is the name of a
+/// secret.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// The suffix of the names of counts. A number under such a name, for example `max_tokens`, is not
-/// redacted.
+/// The suffix of names that may denote a count, such as `max_tokens`. If the value is a number, it
+/// is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys of the member that contains the name, in an object such as
-/// `{"name": "Authorization", "value": "…"}`.
+/// Keys of members whose value may be the name of a secret, as in `{"name": "Authorization",
+/// "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
-/// Returns the arguments of a call with redacted secrets.
+/// Returns the arguments of a call for its audit record, with redacted secrets.
 ///
-/// `text` contains the arguments as text, and `value` the parsed arguments, if any. If `text` is
-/// not a JSON object, only its length is returned.
+/// `text` contains the arguments as received, and `value` the validated arguments, if any. If the
+/// arguments are not a JSON object, only the length of `text` is returned.
 pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Option<&Value>) -> Value {
     let parsed = || (text.len() <= limits::ARGUMENT_BYTES).then(|| serde_json::from_str(text).ok())?;
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
         return Value::String(length_marker(text));
     };
-    // For an unknown tool, no schema marks the secrets, so all values are redacted.
+    // An unknown tool has no schema that marks secrets, so all values are redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secret_members();
     if secrets.all {
@@ -84,7 +85,7 @@ fn redact_all(arguments: Map<String, Value>) -> Value {
 }
 
 struct Redactor {
-    /// The normalized names of the secrets declared by the tool's policy and schema.
+    /// The names of secrets from the tool's policy and input schema, normalized by [`normalize`].
     names: BTreeSet<String>,
 }
 
@@ -104,7 +105,7 @@ impl Redactor {
         members.collect()
     }
 
-    /// Returns `true` if `value`, found under `name`, must be redacted.
+    /// Returns `true` if `value`, the value of the member `name`, must be redacted.
     fn must_redact(&self, name: &str, value: &Value) -> bool {
         self.names.contains(&normalize(name)) || is_secret(name, value)
     }
@@ -118,8 +119,9 @@ impl Redactor {
         }
     }
 
-    /// Redacts secrets in JSON inside of a string, because models often write such arguments.
-    /// Truncated JSON is replaced by its length.
+    /// Redacts secrets in `text`, a string value. Models often send JSON inside a string, so JSON
+    /// is parsed and redacted. An invalid or truncated JSON object or array is replaced by its
+    /// length.
     fn redact_text(&self, text: String) -> String {
         let mut start = text.trim_start().chars();
         let is_json = match start.next() {
@@ -140,8 +142,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts secrets in a header line, a setting or URLs, such as `Authorization: Bearer …` or
-    /// `DB_PASSWORD=…`.
+    /// Redacts a header or setting with the name of a secret, such as `Authorization: Bearer …` or
+    /// `DB_PASSWORD=…`, and the secrets in URLs.
     fn redact_line(&self, text: String) -> String {
         if let Some((name, value)) = text.split_once([':', '='])
             && !value.starts_with("//")
@@ -159,7 +161,8 @@ impl Redactor {
         words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// Redacts the credentials and the secret query parameters in `word` if it is a URL.
+    /// Redacts the password and the secret parameters in `word` if it is a URL. Other words are
+    /// returned unchanged.
     fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -177,8 +180,8 @@ impl Redactor {
     }
 }
 
-/// Returns `true` if `name` is typical of secrets. `null`, booleans and counts such as `max_tokens`
-/// are never secret.
+/// Returns `true` if `name` is a typical name of a secret. `null`, booleans and counts such as
+/// `max_tokens` are never secrets.
 fn is_secret(name: &str, value: &Value) -> bool {
     if matches!(value, Value::Null | Value::Bool(_)) {
         return false;
@@ -193,7 +196,7 @@ fn is_secret(name: &str, value: &Value) -> bool {
         || words.iter().any(|word| SECRET_WORDS.contains(&without_number(word)) || word == "token")
 }
 
-/// Removes the digits at the end of `name`, as in `cvv2` and `token1`.
+/// Removes the digits at the end of `name`: `cvv2` becomes `cvv`.
 fn without_number(name: &str) -> &str {
     name.trim_end_matches(|char: char| char.is_ascii_digit())
 }
@@ -203,8 +206,8 @@ fn normalize(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Splits `name` into words in lower case. All styles are supported: `api_key`, `api-key`, `apiKey`
-/// and `APIKey`.
+/// Splits `name` into words in lower case. `api_key`, `api-key`, `apiKey` and `APIKey` have the
+/// same words.
 fn split_words(name: &str) -> Vec<String> {
     let chars: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];

@@ -11,11 +11,11 @@ use haft_core::{
     toolset::{ListContext, SourceError, ToolList, ToolsetError},
 };
 
-/// A tool source whose tools can be added and removed while agents run.
+/// A tool source to which tools can be added and from which they can be removed while agents run.
 ///
-/// Clones share the tools: give one clone to the toolset, and keep a second clone to change the
-/// tools. A running agent lists the tools at each step, so it uses a change from its next step on.
-/// Calls in progress continue with their original tool.
+/// Clones share the tools: add a clone to a toolset, and keep the original to change the tools. An
+/// agent lists the tools at each step, so a change takes effect at its next step. Calls in progress
+/// continue with the tool with which they started.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ struct Shared {
 #[derive(Default)]
 struct Entries {
     tools: Vec<Arc<dyn Tool>>,
-    /// The snapshot of the tools. It is created when the tools are first listed after a change.
+    /// The cached snapshot of the tools. `None` after a change, until the tools are listed again.
     list: Option<ToolList>,
 }
 
@@ -66,8 +66,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// Returns an error if the registry already contains a tool with this name, or if the tool has
-    /// a [defect](haft_core::ToolDefinition::defect). The registry is unchanged in that case.
+    /// Fails if the registry already contains a tool with this name, or if the tool has a
+    /// [defect](haft_core::ToolDefinition::defect). The registry is then unchanged.
     pub fn register(&self, tool: impl Tool + 'static) -> Result<(), ToolsetError> {
         check_defect(&tool)?;
         let mut entries = self.entries();
@@ -79,13 +79,13 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Replaces the registered tool with the same name as `tool`, and returns the old tool. If
-    /// there is none, adds `tool` and returns `None`.
+    /// Replaces the registered tool with the same name as `tool`, and returns the old tool. If no
+    /// tool has this name, adds `tool` and returns `None`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the tool has a [defect](haft_core::ToolDefinition::defect). The registry
-    /// is unchanged in that case.
+    /// Fails if the tool has a [defect](haft_core::ToolDefinition::defect). The registry is then
+    /// unchanged.
     pub fn replace(&self, tool: impl Tool + 'static) -> Result<Option<Arc<dyn Tool>>, ToolsetError> {
         check_defect(&tool)?;
         let mut entries = self.entries();
@@ -101,12 +101,11 @@ impl ToolRegistry {
         }
     }
 
-    /// Removes and returns the tool with the name `name`.
+    /// Removes and returns the tool named `name`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the registry contains no tool with this name. The error lists the
-    /// registered names.
+    /// Fails if the registry contains no tool with this name. The error lists the registered names.
     pub fn unregister(&self, name: &str) -> Result<Arc<dyn Tool>, ToolsetError> {
         let mut entries = self.entries();
         match entries.position(name) {
@@ -125,7 +124,8 @@ impl Entries {
         self.tools.iter().position(|tool| tool.definition().name() == name)
     }
 
-    /// Returns a mutable reference to the tools, and discards the snapshot.
+    /// Returns a mutable reference to the tools, and discards the cached snapshot because the
+    /// caller will change them.
     fn tools_mut(&mut self) -> &mut Vec<Arc<dyn Tool>> {
         self.list = None;
         &mut self.tools

@@ -16,42 +16,45 @@ use haft_core::{
 
 use crate::ttl_lru::{Ticket, TtlLru};
 
-/// An LRU cache of model replies, for streamed and non-streamed requests. Clones share the entries.
+/// An LRU cache of model replies, for streamed and non-streamed requests. Clones share the cached
+/// replies.
 ///
 /// # Cache key
 ///
-/// Two model requests are equal if their instructions, messages, tools, tool choice, response
-/// format and settings are equal. Messages include call ids and provider data. Timestamps and
-/// metadata are ignored.
+/// A request gets a cached reply if it has the same instructions, messages, tools, tool choice,
+/// response format and settings as the original request. The messages are compared with their call
+/// ids and provider data, but without timestamps and metadata.
 ///
 /// Replies are cached at any temperature, even if the model would reply differently to each
-/// request. Entries expire after the time to live, counted from the start of the request.
+/// request. Cached replies expire after the time to live, counted from the start of the original
+/// request.
 ///
 /// # Not cached
 ///
-/// A reply is cached only if it is complete: it has the finish reason `Stop` or `ToolCalls`, is not
-/// empty, and is not a refusal. Failed and dropped requests are not cached. Concurrent equal
-/// requests are not coalesced: each one is sent.
+/// Replies that are empty, are refusals, or have a finish reason other than `Stop` and `ToolCalls`
+/// are not cached. Failed and dropped requests have no reply to cache. Concurrent equal requests
+/// are not coalesced: each one is sent.
 ///
 /// # Cached replies
 ///
-/// A cached reply has the same ids and model name as the original. If it is streamed, it arrives in
-/// as few events as possible. Its usage is that of the original request, so the limits of a run
-/// count it as usual. But all input tokens count as [cached](Usage::cached_input_tokens), and the
-/// cost is zero.
+/// A cached reply has the same call ids and model name as the original reply. If it is streamed, it
+/// has as few events as possible. It also has the same usage, so it counts towards the limits of a
+/// run. However, all its input tokens are [cached tokens](Usage::cached_input_tokens), and its cost
+/// is zero.
 ///
 /// # Privacy
 ///
-/// The cache key contains no principal, so all users share the cache. A cached reply reveals only
-/// information from an equal request. But its short response time reveals that the request was made
-/// earlier. If this matters, use one cache per tenant.
+/// The cache key contains no principal, so all users share the cached replies. A user gets a cached
+/// reply only for a request that equals the original request. However, the short response time
+/// reveals that the same request was made earlier. If this is a concern, use one cache per tenant.
 ///
 /// # Placement
 ///
-/// Each call of [`cached`](crate::ModelMiddleware::cached) creates a model with its own entries,
-/// even if two models have the same name. Therefore wrap a model once, and share the clones. Wrap
-/// each model of a [`FallbackModel`](super::FallbackModel) separately: a cache around the
-/// `FallbackModel` would still return replies of the fallback after the first model has recovered.
+/// Each call to [`cached`](crate::ModelMiddleware::cached) returns a model with its own cached
+/// replies, even if two models have the same name. Therefore call it once per model, and share
+/// clones of the returned model. Wrap each model of a [`FallbackModel`](super::FallbackModel)
+/// separately: a cache around the `FallbackModel` would still return replies of the fallback after
+/// the first model has recovered.
 ///
 /// # Examples
 ///
@@ -89,7 +92,8 @@ use crate::ttl_lru::{Ticket, TtlLru};
 #[derive(Clone, Debug)]
 pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
-/// The cache key of a reply: the number of the model, and the SHA-256 hash of the request.
+/// The cache key of a reply. `model` is the number of the [`CachedModel`], and `request` the
+/// SHA-256 digest of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     model: u64,
@@ -97,7 +101,7 @@ struct Key {
 }
 
 impl ReplyCache {
-    /// Creates a cache with the given time to live. By default it holds up to
+    /// Creates a cache in which replies expire after `time_to_live`. By default, it holds at most
     /// [`limits::CACHED_REPLIES`] replies with a total size of [`limits::CACHED_REPLY_BYTES`]
     /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
@@ -110,14 +114,15 @@ impl ReplyCache {
         Self(self.0.with_max_entries(entries))
     }
 
-    /// Sets the maximum size of all cached replies together, as JSON in bytes. A single reply above
+    /// Sets the maximum total size of the cached replies, in bytes of JSON. A single reply above
     /// this size is not cached.
     #[must_use]
     pub fn with_bytes(self, bytes: usize) -> Self {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all replies. Replies to requests in progress will not be cached.
+    /// Removes all cached replies. Replies to requests that are in progress will not be cached
+    /// either.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -150,7 +155,7 @@ impl ReplyCache {
 pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
-    /// The number of this model, unique in the cache.
+    /// The number of this model in the cache key. It is unique in the cache.
     owner: u64,
 }
 
@@ -164,16 +169,17 @@ impl<M: ChatModel> CachedModel<M> {
         Key { model: self.owner, request: Sha256::digest(text).into() }
     }
 
-    /// Returns the cached reply to `request`. If there is none, the error contains the key and the
-    /// ticket that are needed to cache a new reply.
+    /// Returns the cached reply to `request`. If there is none, returns the key and the ticket with
+    /// which a new reply can be cached.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.cache_key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// Returns the data of `request` that is sent to the server, but omitted or replaced by
-/// [`ChatRequest::to_canonical_json`]: call ids, provider data, and the text of results with media.
+/// Returns the parts of `request` that are sent to the server but that
+/// [`ChatRequest::to_canonical_json`] omits or replaces: call ids, provider data, and the text of
+/// tool results with media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {

@@ -24,40 +24,42 @@ use haft_core::{
     tool::{Principal, StateIdentity},
 };
 
-/// An LRU cache of tool results, as a `tower` layer. Clones share the entries.
+/// An LRU cache of tool results, as a `tower` layer. Clones share the cached results.
 ///
-/// Only calls of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls of
+/// Only results of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls to
 /// other tools are not affected.
 ///
-/// A cached result has a warning with its age, and the
-/// [record](haft_core::pipeline::CallRecord::is_cached) of its call is marked as cached. Concurrent
+/// A cached result has a warning that contains its age, and the
+/// [record](haft_core::pipeline::CallRecord::is_cached) of the call is marked as cached. Concurrent
 /// identical calls are not coalesced: each one runs.
 ///
 /// # Cache key
 ///
-/// - the tool instance: two tools with the same name do not share results, but clones of a tool do
+/// - the tool instance: two tools with the same name do not share results, but clones of a layered
+///   tool do
 /// - the arguments: the order of object keys is ignored, and `3` and `3.0` differ
 /// - the principal, with its scopes
 /// - the values of the [state](haft_core::tool::HostState) that the tool
 ///   [declares](haft_core::ToolDefinition::with_state)
 ///
-/// Therefore, results are never shared between principals. Entries expire after the time to live,
-/// counted from the start of the call.
+/// Since the principal is part of the key, results are never shared between principals. Cached
+/// results expire after the time to live, counted from the start of the call.
 ///
 /// # Not cached
 ///
 /// - failed, suspended and resumed calls
-/// - calls that read undeclared state, including all calls of an agent used as a tool
+/// - calls that read host state that the tool does not declare, including all calls to an agent
+///   used as a tool
 /// - results that violate the output schema
 ///
-/// Results are cached before they are truncated. Each caller gets its own handle to read the rest
-/// of a long result.
+/// Results are cached in full, before they are truncated. Each caller then gets its own handle to
+/// read the rest of a long result.
 ///
 /// # Placement
 ///
-/// The layer reads the tool's policy when it is applied, so apply `with_definition`,
-/// `approval_required` and `prepared` first. Create the cache together with the tools, and not for
-/// each request.
+/// The layer sees the policy that the tool has when the layer is applied, so apply
+/// `with_definition`, `approval_required` and `prepared` before the layer. Create the cache once,
+/// together with the tools, and not for each request.
 ///
 /// Use the cache only for lookups. An idempotent write such as `set_price` must run each time, but
 /// a call with a cached result does not run at all.
@@ -88,10 +90,10 @@ use haft_core::{
 #[derive(Clone, Debug)]
 pub struct ResultCache(TtlLru<Key, ToolOutput>);
 
-/// The cache key of a result, with all data on which the result depends.
+/// The cache key of a result. It contains all data on which the result may depend.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    /// The number of the tool instance, unique in the cache.
+    /// The number of the tool instance. It is unique in the cache.
     tool: u64,
     arguments: String,
     principal: Option<Principal>,
@@ -99,7 +101,7 @@ struct Key {
 }
 
 impl ResultCache {
-    /// Creates a cache with the given time to live. By default it holds up to
+    /// Creates a cache in which results expire after `time_to_live`. By default, it holds at most
     /// [`limits::CACHED_RESULTS`] results with a total size of [`limits::CACHED_RESULT_BYTES`]
     /// bytes.
     pub fn new(time_to_live: Duration) -> Self {
@@ -112,15 +114,15 @@ impl ResultCache {
         Self(self.0.with_max_entries(entries))
     }
 
-    /// Sets the maximum size of all cached results and their arguments together, in bytes. A single
+    /// Sets the maximum total size of the cached results and their arguments, in bytes. A single
     /// result above this size is not cached.
     #[must_use]
     pub fn with_bytes(self, bytes: usize) -> Self {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all results, for example after the data has changed. Results of calls in progress
-    /// will not be cached.
+    /// Removes all cached results, for example after a change of the data that the tools look up.
+    /// Results of calls that are in progress will not be cached either.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -154,11 +156,12 @@ pub struct CachedService<S> {
 }
 
 impl<S> CachedService<S> {
-    /// Returns the cache key of the call `request`, or `None` if its result must not be cached.
+    /// Returns the cache key of the call `request`. `None` if its result must not be cached: the
+    /// tool is not idempotent, the call is resumed, or reads of host state cannot be detected.
     fn cache_key(&self, request: &CallRequest) -> Option<Key> {
         let CallRequest { definition, arguments, context, .. } = request;
         let state = &context.run().state;
-        // Reads of undeclared state are detected only inside a pipeline.
+        // Reads of undeclared host state are detected only inside a pipeline.
         let is_tracked = context.is_in_pipeline() || state.is_empty();
         (definition.policy().idempotent && context.resumed().is_none() && is_tracked).then(|| Key {
             tool: self.tool,
@@ -177,8 +180,8 @@ where
     type Error = S::Error;
     type Future = BoxFuture<'static, Result<ToolResponse, S::Error>>;
 
-    /// Always returns ready: a call with a cached result must not wait for a limit of the inner
-    /// service.
+    /// Returns `Ready` without polling the inner service, so that a call with a cached result does
+    /// not wait for a rate or concurrency limit.
     fn poll_ready(&mut self, _task: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -199,7 +202,8 @@ where
             let outcome = inner.call(request).await?;
             if let (Some(key), ToolResponse::Done(output)) = (key, &outcome) {
                 let depends_on_key = !context.reads_undeclared_state();
-                // The pipeline replaces a result that violates the output schema by a failure.
+                // A result that violates the output schema is not cached, since the pipeline
+                // replaces it by a failure.
                 if depends_on_key && definition.check_output(output).is_ok() {
                     cache.insert(key, output, ticket);
                 }

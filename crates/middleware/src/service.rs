@@ -1,4 +1,4 @@
-//! Calls of layered `tower` services, used for tools and models.
+//! Shared code of layered tools and models: calls to a `tower` service and its errors.
 
 use std::{
     error::Error,
@@ -11,15 +11,16 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A `tower` service that is cloned for each request. The mutex makes the template `Sync`, even if
-/// the service is not.
+/// A `tower` service of which each request uses a clone. The mutex makes the template `Sync` even
+/// if the service is not `Sync`.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
-/// An error of a layered service. `E` is the error type of the innermost service.
+/// An error of a layered service. `E` is the error type of the tool or model.
 pub(crate) enum LayerError<E> {
-    /// An error of type `E`, returned by the innermost service or by a layer.
+    /// An error of type `E`, returned by the tool or model, or by a layer.
     Typed(E),
-    /// The timeout error of `tower` or tokio, with the measured time.
+    /// The timeout error of `tower` or tokio. Contains the time between the start of the call, or
+    /// of the wait for readiness, and the error.
     TimedOut(Duration),
     /// An error of another type, returned by a layer.
     Other(BoxError),
@@ -42,7 +43,8 @@ impl<S> ServiceTemplate<S> {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
             let mut started = Instant::now();
-            // Each clone has its own readiness, so the polled clone must also be called.
+            // Readiness belongs to a single clone, so the clone that was polled must also be
+            // called.
             poll_fn(|task| service.poll_ready(task))
                 .await
                 .map_err(|error| LayerError::new(error.into(), started))?;

@@ -18,7 +18,8 @@ pub(crate) struct LayerAdaptor<L: Layer<ToolService>> {
     services: Mutex<HashMap<ToolName, Vec<DefinedService<L::Service>>>>,
 }
 
-/// A tool definition and its layered service. The service lives as long as any tool uses it.
+/// A tool definition and the layered service for tools with this definition. The service is dropped
+/// when no tool uses it any more.
 type DefinedService<S> = (ToolDefinition, Weak<ServiceTemplate<S>>);
 
 impl<L: Layer<ToolService>> LayerAdaptor<L> {
@@ -26,9 +27,9 @@ impl<L: Layer<ToolService>> LayerAdaptor<L> {
         Self { layer, services: Mutex::default() }
     }
 
-    /// Returns the layered service for `definition`, and creates it at the first call. The service
-    /// does not contain the tool, because different callers may have different tools with equal
-    /// definitions.
+    /// Returns the layered service for tools with `definition`. If no tool uses such a service,
+    /// creates one. The service does not contain the tool, because callers may have different tools
+    /// with equal definitions.
     fn service(&self, definition: &ToolDefinition) -> Arc<ServiceTemplate<L::Service>> {
         let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         if services.len() == services.capacity() {
@@ -51,8 +52,7 @@ where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
     /// Wraps `tool` in the layer. A tool that was recreated with an equal definition gets the same
-    /// service. Therefore a rate limit, for example, does not restart when the list of tools
-    /// changes.
+    /// service, so that, for example, a rate limit does not restart when the list of tools changes.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
         Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))

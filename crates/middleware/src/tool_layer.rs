@@ -22,31 +22,31 @@ use haft_core::{
 
 use crate::service::{LayerError, ServiceTemplate};
 
-/// A tool call, as the request type of a `tower` service. It owns all its data, so layers can store
-/// and clone it.
+/// A tool call as the request type of a `tower` service. It owns all its data, so that layers can
+/// store and clone it.
 ///
 /// The `Debug` output omits the arguments, since they may contain secrets.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CallRequest {
-    /// The definition of the tool, including the host's policy.
+    /// The definition of the tool, including its policy.
     pub definition: ToolDefinition,
-    /// The arguments of the call, already validated against the input schema. Changes made by a
-    /// layer are not validated again.
+    /// The arguments of the call, already validated against the input schema. If a layer changes
+    /// them, they are not validated again.
     pub arguments: Value,
     /// The context of the call: principal, state, deadline, and the decision of a resumed call.
     pub context: ToolContext,
-    /// The tool to call. `None` if the service itself contains the tool, as in
+    /// The tool to call. `None` if the [`ToolService`] itself contains the tool, as with
     /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// The number of calls of the tool that are in progress for this request. Clones of the request
-    /// share it.
+    /// The number of tool executions that have started and not yet returned. Clones of the request
+    /// share the counter.
     in_flight: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
-    /// Creates the request for a call. A layer must pass on the request that it received, and not
-    /// create a new one: with [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered),
+    /// Creates the request for a call. Do not use it inside a layer, which must pass on the request
+    /// that it received: with [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered),
     /// only the original request contains the tool to call.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
         Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
@@ -62,8 +62,7 @@ impl fmt::Debug for CallRequest {
     }
 }
 
-/// A tool as a `tower` service. It is the innermost service inside of all layers, and it is always
-/// ready.
+/// A tool as a `tower` service, around which layers are applied. It is always ready.
 #[derive(Clone)]
 pub struct ToolService(Option<Arc<dyn Tool>>);
 
@@ -73,8 +72,8 @@ impl ToolService {
         Self(Some(tool))
     }
 
-    /// Creates a service that calls the tool contained in each request. Several tools can share the
-    /// service.
+    /// Creates a service without a tool. It calls the tool that each request contains, so several
+    /// tools can share the service.
     pub(crate) fn shared() -> Self {
         Self(None)
     }
@@ -106,9 +105,10 @@ impl Service<CallRequest> for ToolService {
     }
 }
 
-/// A trait alias for `tower` services that can call a tool, such as a [`ToolService`] in layers.
+/// A trait alias for `tower` services that can call a tool, such as a [`ToolService`] with layers
+/// around it.
 ///
-/// It is implemented for all such services by a blanket implementation.
+/// A blanket implementation covers all services with these bounds.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot call a tool",
     label = "the service of this layer is not a `CallService`",
@@ -134,7 +134,7 @@ impl<S> CallService for S where
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     service: Arc<ServiceTemplate<S>>,
-    /// The tool to call. `None` if the service itself contains the tool.
+    /// The tool that each request contains. `None` if the service itself contains the tool.
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -143,7 +143,8 @@ impl<S: CallService> LayeredTool<S> {
         Self { definition, service: Arc::new(ServiceTemplate::new(service)), tool: None }
     }
 
-    /// Wraps `tool` in a service that several tools [share](ToolService::shared).
+    /// Creates a tool that calls `tool` through `service`, which other tools
+    /// [share](ToolService::shared).
     pub(crate) fn sharing(tool: Arc<dyn Tool>, service: Arc<ServiceTemplate<S>>) -> Self {
         Self { definition: tool.definition().clone(), service, tool: Some(tool) }
     }
@@ -166,8 +167,8 @@ impl<S: CallService> Tool for LayeredTool<S> {
                 ToolError::TimedOut { after: Duration::from_millis(millis) }
             }
             LayerError::Other(error) => {
-                // If the count is above 0, the layer dropped a call that had started, so its side
-                // effects are unknown.
+                // If the count is above 0, a layer dropped the future of a call that had started,
+                // so it is unknown which side effects have happened.
                 let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
                 if is_dropped && !self.definition.policy().idempotent {
                     ToolError::Unconfirmed(error.to_string())

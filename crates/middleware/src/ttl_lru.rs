@@ -1,5 +1,4 @@
-//! A bounded LRU cache with a time to live. It stores the entries of the result cache and the reply
-//! cache.
+//! A bounded LRU cache with a time to live, used by the result cache and the reply cache.
 
 use std::{
     fmt,
@@ -11,8 +10,8 @@ use std::{
 use lru::LruCache;
 use tokio::time::Instant;
 
-/// An LRU cache with bounds for the age, the number and the total size of its entries. Clones share
-/// the entries.
+/// An LRU cache that limits the age, the number and the total size of its entries. Clones share the
+/// entries.
 pub(crate) struct TtlLru<K, V> {
     time_to_live: Duration,
     max_entries: usize,
@@ -24,10 +23,11 @@ struct Shared<K, V> {
     entries: LruCache<K, Entry<V>>,
     /// The total size of all entries, in bytes.
     bytes: usize,
-    /// The number of calls to [`TtlLru::clear`] so far. A ticket from an earlier generation is no
-    /// longer valid.
+    /// The number of calls to [`TtlLru::clear`] so far. A value with a ticket from an earlier
+    /// generation is not inserted.
     generation: u64,
-    /// The number of owners created by [`TtlLru::next_owner`].
+    /// The number of calls to [`TtlLru::next_owner`] so far, which is also the number of the newest
+    /// owner.
     owners: u64,
 }
 
@@ -37,8 +37,8 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// A ticket for the insertion of a value: the time when the work for the value started, and the
-/// generation of the cache at this time.
+/// A ticket for the insertion of a value. It contains the time at which the computation of the
+/// value started, and the generation of the cache at that time.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     started: Instant,
@@ -59,8 +59,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         Self { max_bytes, ..self }
     }
 
-    /// Returns a new number for an owner of entries, such as a tool or a model. The number is a
-    /// part of the cache key, so two owners never share entries.
+    /// Returns a unique number for a tool or a model that uses the cache. The number is part of the
+    /// cache key, so two tools or models never share entries.
     pub(crate) fn next_owner(&self) -> u64 {
         self.with_shared(|shared| {
             shared.owners += 1;
@@ -68,7 +68,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Removes all entries. Values from work in progress will not be inserted.
+    /// Removes all entries and invalidates all tickets, so that values whose computation is in
+    /// progress are not inserted later.
     pub(crate) fn clear(&self) {
         self.with_shared(|shared| {
             shared.entries.clear();
@@ -77,13 +78,13 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         });
     }
 
-    /// Creates the ticket for a value. Call it before the work for the value starts.
+    /// Creates the ticket for a value. Call this method before the computation of the value starts.
     pub(crate) fn ticket(&self) -> Ticket {
         Ticket { started: Instant::now(), generation: self.with_shared(|shared| shared.generation) }
     }
 
-    /// Returns the value of `key` and its age, or `None` if there is no entry or the entry has
-    /// expired.
+    /// Returns the value of `key` and its age, or `None` if the cache has no value for `key` or the
+    /// value has expired.
     pub(crate) fn get(&self, key: &K) -> Option<(Arc<V>, Duration)> {
         self.with_shared(|shared| {
             let entry = shared.entries.get(key)?;
@@ -96,9 +97,10 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Inserts the result of `value` with a size of `bytes`, and evicts the least recently used
-    /// entries until all bounds hold. A value larger than the whole cache is neither created nor
-    /// inserted.
+    /// Inserts the value that `value` returns, with a size of `bytes`, and evicts the least
+    /// recently used entries until the number and the total size are within their limits. If
+    /// `bytes` alone exceeds the limit, `value` is not called and nothing is inserted. A value with
+    /// an invalid ticket, or older than the existing value, is discarded.
     pub(crate) fn insert(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
         if bytes > self.max_bytes {
             return;
@@ -108,7 +110,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
             if shared.generation != ticket.generation {
                 return;
             }
-            // The existing entry comes from concurrent work with a later start, so it is fresher.
+            // The computation of the existing value started later, so the existing value is more
+            // recent.
             if shared.entries.peek(&key).is_some_and(|existing| existing.started > ticket.started) {
                 return;
             }

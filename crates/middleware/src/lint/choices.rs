@@ -1,7 +1,7 @@
-/// Returns the allowed values that `description` lists, or an empty list if it lists none. A list
-/// has at least two values: in the form `a|b|c`, or in quotes and separated only by punctuation,
-/// `or` and `and`. Quoted examples ("such as …") do not count, because other values are allowed
-/// too.
+/// Returns the allowed values that `description` lists, or an empty vector if it lists none. A list
+/// has at least two values. It has the form `a|b|c`, or the values are in quotes and separated only
+/// by `,`, `/`, `|`, `;`, `or` and `and`. Quoted examples ("such as …") are not a list of the
+/// allowed values, because other values are allowed too.
 pub(super) fn choices(description: &str) -> Vec<String> {
     let piped = description.split_whitespace().find_map(piped);
     piped
@@ -18,10 +18,11 @@ fn piped(word: &str) -> Option<Vec<String>> {
 fn quoted(description: &str, quote: char) -> Option<Vec<String>> {
     let pieces: Vec<_> = description.split(quote).collect();
     let lead = pieces.first()?.to_lowercase();
-    // Quoted values after these words are only examples of the allowed values.
+    // After these words, quoted values are only examples of the allowed values.
     let are_examples =
         ["such as", "like", "e.g.", "example", "for instance"].iter().any(|it| lead.contains(it));
-    // The pieces with an odd index are inside quotes, the other pieces are between them.
+    // The pieces with an odd index are the texts inside quotes. The pieces with an even index are
+    // the texts around them.
     let inside: Vec<_> = pieces.iter().skip(1).step_by(2).copied().collect();
     let between = pieces.iter().skip(2).step_by(2).take(inside.len().saturating_sub(1));
     let is_list = between.into_iter().all(|text| is_separator(text));

@@ -30,7 +30,7 @@ fn request() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
 }
 
-/// A model that streams one word of its reply per permit of a semaphore.
+/// A model that streams its reply word by word. Each word consumes a permit of a semaphore.
 struct Slow {
     profile: ModelProfile,
     permits: Arc<Semaphore>,
@@ -101,8 +101,8 @@ async fn layers_map_requests_and_observe_events() {
     assert!(seen[0].starts_with("Ok(TextDelta") && seen[1].starts_with("Ok(Finished"), "{seen:?}");
 }
 
-/// A policy that retries a model request after a transient error. Contains the number of remaining
-/// retries.
+/// A retry policy for model requests that fail with a transient error. Contains the number of
+/// remaining retries.
 #[derive(Clone)]
 struct RetryTransient(u32);
 
@@ -157,7 +157,7 @@ async fn timeout_applies_to_the_first_event() {
     assert!(events.try_collect::<Vec<_>>().await.is_ok());
 }
 
-/// Dropping the stream of a reply must release its permit of the concurrency limit.
+/// A reply whose stream is dropped must release its permit of the concurrency limit.
 #[tokio::test]
 async fn dropped_reply_releases_its_permit() {
     let (model, permits) = slow();

@@ -117,7 +117,7 @@ async fn only_complete_replies_are_cached() {
         assert_eq!(*model.stream(&request).next().await.unwrap().as_ref().unwrap(), text);
         assert!(scripted.requests().len() > 6);
     }
-    // A reply that is dropped before its end is not cached.
+    // A reply whose stream is dropped before its end is not cached.
     drop(model.stream(&request).next().await);
     assert_eq!(reply_text(&model, &request).await, "Hello.");
     assert_eq!(reply_text(&model, &request).await, "Hello.");
@@ -133,8 +133,8 @@ fn tools(description: &str) -> ToolList {
     )
 }
 
-/// Creates a model request with a conversation that contains one tool call. `signature` is the
-/// provider data of the assistant message with the call.
+/// Creates a model request whose messages contain one tool call with the given `id` and `output`.
+/// `signature` is the provider data of the assistant message with the call.
 fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
     let mut reply =
         AssistantMessage { tool_calls: vec![ToolCall::new(id, "add", "{}")], ..AssistantMessage::default() };
@@ -143,7 +143,7 @@ fn conversation(id: &str, output: &str, signature: Value) -> ChatRequest {
     ChatRequest::new([Message::user("Hi"), Message::assistant(reply), Message::tool(result)])
 }
 
-/// Two requests that differ in any data sent to the model must not share a cached reply.
+/// Two requests that differ in any data sent to the server must not share a cached reply.
 #[tokio::test]
 async fn key_contains_everything_that_is_sent() {
     let settings = |settings| ChatRequest { settings, ..request() };

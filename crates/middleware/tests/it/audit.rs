@@ -1,4 +1,5 @@
-//! Behaviour B73, Behaviour X3: every call has an audit record, and no record contains a secret.
+//! Behaviour B73, Behaviour X3: every call has an audit record, and no audit record contains a
+//! secret.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -28,7 +29,7 @@ use tracing::{
 
 const CANARY: &str = "c4n4ry";
 
-/// A collection of the audit records of a pipeline.
+/// The audit records of all calls in a test.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Audit>>>);
 
@@ -57,7 +58,8 @@ fn ann() -> ToolContext {
     ToolContext::new(Arc::new(run), "call_1")
 }
 
-/// Formats `entry` as JSON. Time and duration are set to 0, so that the text is reproducible.
+/// Formats `entry` as JSON, with the start time and the duration set to 0, so that the text is
+/// reproducible.
 fn line(mut entry: Audit) -> String {
     (entry.started_at, entry.duration_ms) = (Timestamp::from_unix_millis(0), 0);
     entry.to_string()
@@ -124,8 +126,9 @@ async fn every_call_has_one_record() {
     assert_eq!(line(again), lines[0]);
 }
 
-/// A call that is suspended and resumed must have two records. The second record contains the
-/// approved arguments and is marked as resumed. A record of a cached result must be marked too.
+/// A call that is suspended and then resumed must have two records. The second record contains the
+/// approved arguments and is marked as resumed. The record of a call with a cached result is marked
+/// as cached.
 #[tokio::test]
 async fn resumed_and_cached_calls_are_marked() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -160,7 +163,8 @@ async fn check(definition: ToolDefinition, arguments: &str, expected: Expect) {
     expected.assert_eq(&recorded(definition, arguments).await.to_string());
 }
 
-/// Calls a tool with the given `definition`, and returns the arguments in its audit record.
+/// Calls a tool with the given `definition`, and returns the arguments in the audit record of the
+/// call.
 async fn recorded(definition: ToolDefinition, arguments: &str) -> Value {
     let log = Log::default();
     let name = definition.name().to_string();
@@ -201,8 +205,8 @@ async fn members_with_secret_names_are_redacted() {
     .await;
 }
 
-/// Names of secrets must be recognised in any style, without separators, and with a number at the
-/// end.
+/// The names of secrets must be recognised in any case and style, without separators, and with a
+/// number at the end.
 #[tokio::test]
 async fn secret_names_match_in_any_style() {
     let names = "accesstoken ACCESSTOKEN authtoken userpwd dbpass cvv2 CVC2 token1 subscription_key SSH-Key DSN databaseUrl";
@@ -218,8 +222,9 @@ async fn secret_names_match_in_any_style() {
     .await;
 }
 
-/// The name of a secret may also be the value of another member (`{"name": …, "value": …}`), or a
-/// part of the same text. The secret must be redacted in all these forms.
+/// The name of a secret can also be the value of another member, as in `{"name": …, "value": …}`,
+/// or be in the same string as the secret, as in a header or a URL. All these forms must be
+/// redacted.
 #[tokio::test]
 async fn name_value_pairs_headers_and_urls_are_redacted() {
     check(
@@ -267,7 +272,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     check(definition.clone(), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"y","Iban":"x"}"#]]).await;
     let host = ToolPolicy { redacted: vec!["iban".into(), "plain".into()], ..ToolPolicy::default() };
     check(definition.clone().with_policy(host), arguments, expect![[r#"{"phrase":"[redacted]","words":"[redacted]","card":{"digits":"[redacted]","holder":"ann"},"free":"[redacted]","plain":"[redacted]","Iban":"[redacted]"}"#]]).await;
-    // A secret is redacted even in the wrong place, where the call fails validation.
+    // A secret is redacted even if it is in a wrong place, so that the call fails validation.
     check(
         definition.clone(),
         r#"{"args": {"phrase": "x"}, "plain": 7}"#,
@@ -297,7 +302,8 @@ async fn parameter_with_password_format_is_redacted() {
     assert_eq!(log.entries()[0].arguments, json!({"word": "[redacted]", "door": 3}));
 }
 
-/// A `tracing` subscriber that writes all spans and events up to the level `info` to a string.
+/// A `tracing` subscriber that writes all spans and events to a string, except those at the levels
+/// `debug` and `trace`.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<String>>);
 
@@ -344,8 +350,9 @@ async fn secret_arguments_are_never_logged() {
     #[error("refused")]
     struct Refused(#[source] std::io::Error);
     let trace = Trace::default();
-    // With only one subscriber, `tracing` caches the interest of the thread that reaches a callsite
-    // first. This thread may belong to another test. A second subscriber disables the cache.
+    // With only one subscriber, `tracing` caches for each callsite the interest of the thread that
+    // reaches it first, and this thread may belong to another test. A second subscriber disables
+    // this cache.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
     let _guard = tracing::subscriber::set_default(trace.clone());
     let message = |arguments: &Value| format!("bad password {}", arguments["password"]);

@@ -1,4 +1,5 @@
-//! Behaviour B72: the result cache returns results of idempotent tools, to the same principal only.
+//! Behaviour B72: the result cache returns cached results of idempotent tools, and only to the same
+//! principal.
 
 use std::{
     sync::{
@@ -24,8 +25,8 @@ use tower::ServiceBuilder;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Creates an idempotent tool that calls `act` with the number of the run, from 1. Returns the tool
-/// and the counter of its runs.
+/// Creates an idempotent tool that passes the number of its execution, counted from 1, to `act`.
+/// Returns the tool and the counter of its executions.
 fn counting<F>(act: F) -> (DynamicTool, Arc<AtomicUsize>)
 where
     F: Fn(usize) -> Result<ToolResponse, ToolError> + Send + Sync + 'static,
@@ -42,7 +43,7 @@ where
     (tool, runs)
 }
 
-/// Creates an idempotent tool that returns the number of the run, from `run 1`.
+/// Creates an idempotent tool that returns `run 1` at its first execution, then `run 2`, and so on.
 fn nth() -> DynamicTool {
     counting(|run| Ok(format!("run {run}").into())).0
 }
@@ -75,7 +76,7 @@ async fn repeated_call_returns_the_cached_result_with_a_warning() {
         again.to_json(),
         json!({"success": true, "result": "run 1", "error": null, "warning": "from the result cache, 12 s old"})
     );
-    // Calls with other arguments are not cached yet. `3` and `3.0` are different arguments.
+    // There are no cached results for these arguments yet. `3` and `3.0` are different arguments.
     for (run, arguments) in [(2, json!({"a": 1})), (3, json!({"a": 3})), (4, json!({"a": 3.0}))] {
         assert_eq!(text(&tool, arguments, &cx).await, format!("run {run}"));
     }
@@ -104,8 +105,8 @@ async fn results_are_not_shared_between_principals_or_states() {
     }
 }
 
-/// State values that the tool does not declare are not part of the cache key. A change of such a
-/// value must not prevent a cache hit.
+/// Host state that the tool does not declare is not part of the cache key, so a change of an
+/// undeclared value must not prevent a cache hit.
 #[tokio::test]
 async fn only_declared_state_is_in_the_key() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));
@@ -117,8 +118,8 @@ async fn only_declared_state_is_in_the_key() {
     assert_eq!(text(&tool, json!({}), &cx(None, HostState::new().with_value(1_u8))).await, "run 2");
 }
 
-/// A result that depends on undeclared state is never cached, even if a nested call has read the
-/// state.
+/// A result that depends on undeclared host state must not be cached, even if only a nested call
+/// has read the state.
 #[tokio::test]
 async fn results_of_undeclared_state_are_not_cached() {
     let reads = |name: &str| {
@@ -202,8 +203,8 @@ async fn failures_and_invalid_results_are_not_cached() {
     assert_eq!(text(&wrong, json!({}), &cx).await, "2");
 }
 
-/// A suspended call has no result yet, and its decision applies to this call only. The next call
-/// must be suspended again.
+/// A suspended call has no result that could be cached, and its decision applies to this call only.
+/// The next call must be suspended again.
 #[tokio::test]
 async fn suspended_calls_are_not_cached() {
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -232,7 +233,8 @@ async fn cache_is_bounded_in_entries_and_bytes() {
     for cache in [ResultCache::new(MINUTE).with_entries(2), ResultCache::new(MINUTE).with_bytes(2_500)] {
         let tool = long().layer(cache);
         assert!(fresh(&tool, 1).await && fresh(&tool, 2).await);
-        // Entry 1 was used last, so entry 2 is evicted.
+        // The result for 1 was used more recently than the result for 2, so the result for 2 is
+        // evicted.
         assert!(!fresh(&tool, 1).await);
         assert!(fresh(&tool, 3).await);
         assert!(!fresh(&tool, 1).await && fresh(&tool, 2).await);
@@ -243,7 +245,8 @@ async fn cache_is_bounded_in_entries_and_bytes() {
     assert!(fresh(&tool, 1).await && fresh(&tool, 1).await);
 }
 
-/// The cache must store the complete result, and each caller must get its own handle to it.
+/// The cache must store a long result in full, and each caller must get its own handle to the full
+/// text.
 #[tokio::test]
 async fn long_result_is_cached_untruncated() {
     let (tool, runs) = counting(|_| Ok("x".repeat(1 << 20).into()));
@@ -262,7 +265,8 @@ async fn long_result_is_cached_untruncated() {
     assert_eq!(runs.load(Ordering::Relaxed), 1);
 }
 
-/// Concurrent equal calls must all run. The cache keeps the result of the call that started last.
+/// Concurrent equal calls must all run. The cache must keep the result of the call that started
+/// last.
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_are_not_coalesced() {
     let runs = AtomicUsize::new(0);
@@ -271,7 +275,7 @@ async fn concurrent_calls_are_not_coalesced() {
     let tool = DynamicTool::new(definition, move |_, _| {
         let run = runs.fetch_add(1, Ordering::Relaxed) + 1;
         async move {
-            // The first call takes longer than the second call, so it ends last.
+            // The first call takes longer than the second call, so it ends after the second call.
             sleep(Duration::from_secs(if run == 1 { 5 } else { 1 })).await;
             format!("run {run}")
         }

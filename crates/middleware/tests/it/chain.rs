@@ -89,7 +89,7 @@ async fn call_text(tool: &impl Tool, arguments: Value) -> String {
 async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let ann = || json!({"name": "Ann"});
     // An object becomes the arguments of the next tool, or the value of its only required argument.
-    // Other values and text become the value of the only argument.
+    // A value of another type, or a text, becomes the value of the only argument.
     assert_eq!(call_text(&chain("a_b", (FindUser, Greet)).unwrap(), ann()).await, "Hello Ann, number 7");
     assert_eq!(call_text(&chain("a_b", (FindUser, Mark)).unwrap(), ann()).await, "Ann has 1");
     let all = chain("all", (FindUser, Greet, Count, Double)).unwrap();
@@ -99,8 +99,8 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let text = DynamicTool::new(named("text"), |_, _| async { r#"{"id": 1, "name": "Bob"}"# });
     assert_eq!(call_text(&chain("a_b", (text, Greet)).unwrap(), json!({})).await, "Hello Bob, number 1");
     assert_eq!(call_text(&chain("a_b", (Greet, Now)).unwrap(), json!({"id": 1, "name": "x"})).await, "noon");
-    // If a tool has no output schema, a mismatch is repaired by the pipeline, or explained in an
-    // error.
+    // If a tool has no output schema, a mismatch is found when the chain runs. The pipeline repairs
+    // it or returns an error that describes it.
     assert_eq!(
         call_text(&chain("a_b", [constant(json!("21")), constant(json!(1))]).unwrap(), json!({})).await,
         "1"
@@ -118,8 +118,8 @@ async fn each_result_becomes_the_arguments_of_the_next_tool() {
     .assert_eq(&call_text(&chain("a_b", (FindUser, Greet)).unwrap(), json!({"nmae": "Ann"})).await);
 }
 
-/// The output schema of a tool need not list all members of an object. Unlisted members must reach
-/// the next tool.
+/// An object may have members that the output schema of its tool does not list. These members must
+/// reach the next tool too.
 #[tokio::test]
 async fn members_beyond_the_output_schema_are_passed_on() {
     let user = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});
@@ -197,8 +197,9 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         expect![[r#"the output of "constant" does not fit "takes": /id: expected integer, produced string"#]],
     );
     check_fit(id("number"), id("integer"), expect!["fits"]);
-    // An object may have members that its schema does not list, unless `additionalProperties` is
-    // `false`. So a missing declaration is not a mismatch.
+    // Unless `additionalProperties` is `false`, an object may have members that its schema does not
+    // list. Therefore it is not a mismatch if the output schema does not list a member that the
+    // next tool requires.
     let mut less = object(json!({"id": {}}), json!(["id"]));
     check_fit(less.clone(), id("integer"), expect!["fits"]);
     less["additionalProperties"] = json!(true);
@@ -237,8 +238,8 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         ]],
     );
     check_fit(one_of(json!(["a", "b"])), one_of(json!(["b"])), expect!["fits"]);
-    // References are resolved. An `anyOf` is a mismatch only if all its alternatives are
-    // mismatches.
+    // References are resolved. An `anyOf` is a mismatch only if each of its alternatives is a
+    // mismatch.
     let mut referred = object(json!({"id": {"$ref": "#/$defs/id"}, "at": {}}), json!(["id", "at"]));
     referred["$defs"] = json!({"id": {"anyOf": [{"type": "boolean"}, {"type": "null"}]}});
     check_fit(
@@ -265,7 +266,8 @@ fn incompatible_schemas_are_rejected_with_a_pointer() {
         id("string"),
         expect![[r#"the output of "constant" does not fit "takes": /id: expected string, produced integer"#]],
     );
-    // Optional and nullable values may fit, so they are only checked when the chain is called.
+    // Optional and nullable values may be valid for the next tool, so they are checked only when
+    // the chain is called.
     check_fit(
         json!({"type": "object", "additionalProperties": {"type": "integer"}}),
         id("integer"),
@@ -333,8 +335,8 @@ fn definition_is_derived_from_the_parts() {
     );
 }
 
-/// Creates a chain of three tools. The first tool has the policy `first`, and the second tool fails
-/// with the error from `fail`.
+/// Creates a chain of three tools. The first tool has the policy `first`. The second tool fails
+/// with the error that `fail` returns.
 fn failing(fail: fn() -> ToolError, first: ToolPolicy) -> Chain {
     let fails = DynamicTool::new(named("second"), move |_, _| async move { Err::<(), _>(fail()) });
     let first = Now.with_definition(|it| it.with_policy(first));
@@ -378,8 +380,8 @@ async fn first_failure_ends_the_chain() {
         expect!["second: stop (before it ran: now)"],
     )
     .await;
-    // A retry of the chain would repeat the first tool, so `Retry` becomes `Failed` unless the
-    // first tool is idempotent.
+    // A retry of the chain would repeat the call to the first tool, so the failure kind `Retry`
+    // becomes `Failed` unless the first tool is idempotent.
     check(
         || ToolError::retry("another"),
         once.clone(),
@@ -394,7 +396,8 @@ async fn first_failure_ends_the_chain() {
         expect!["second: another (before it ran: now)"],
     )
     .await;
-    // The model did not write the arguments of the second tool, so it cannot correct them.
+    // The arguments of the second tool are the output of the first tool, so the model cannot
+    // correct them.
     check(
         || ToolError::InvalidArguments("/x".into()),
         once,
@@ -425,7 +428,7 @@ async fn timeouts_apply_per_tool_and_add_up() {
     let late = chain("both", [slow("a", 1, 10), slow("b", 9, 5)]).unwrap().invoke(json!({})).await;
     assert_eq!(late.failure().unwrap().kind, FailureKind::TimedOut);
     assert_eq!(late.model_text(), "b: timed out after 5000 ms (before it ran: a)");
-    // A timeout of the chain itself ends the chain, even if no single tool exceeds its own timeout.
+    // The chain ends at its own timeout, even if no single tool exceeds its timeout.
     let hurried = fine.with_definition(|it| {
         it.with_policy(ToolPolicy { timeout: Duration::from_secs(12), ..ToolPolicy::default() })
     });
@@ -499,7 +502,7 @@ async fn inner_calls_are_recorded_and_scopes_apply_to_the_chain() {
     .assert_eq(&lines(&entries));
 }
 
-/// Serializes and deserializes `suspended`, as if another process resumed the call.
+/// Serializes `suspended` and deserializes it again, as if another process resumed the call.
 fn reloaded(suspended: PendingCall) -> PendingCall {
     serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap()
 }
@@ -515,8 +518,8 @@ async fn answer(
     call(pipeline, tool.clone(), &suspended.call.arguments, &cx(&[]).with_resumed(resumed)).await
 }
 
-/// The approval of an inner call shows its actual arguments. After the decision, the chain must
-/// resume at this call and must not repeat earlier calls.
+/// The approval of an inner call must show its actual arguments. After the decision, the chain must
+/// resume at the suspended call and must not repeat earlier calls.
 #[tokio::test]
 async fn suspended_chain_resumes_at_the_same_call() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -567,8 +570,8 @@ async fn suspended_chain_resumes_at_the_same_call() {
     .assert_eq(&lines(&entries));
 }
 
-/// Behaviour D36: a decision reaches the call with its id in a nested chain, even if this call is
-/// suspended several times in a row.
+/// Behaviour D36: a decision reaches the call with its id, even if this call is in a nested chain
+/// and is suspended several times in a row.
 #[tokio::test]
 async fn decision_reaches_a_nested_chain() {
     let ask = DynamicTool::new(named("ask"), |_, cx: ToolContext| async move {
@@ -610,7 +613,8 @@ async fn decision_reaches_a_nested_chain() {
     assert_eq!(again.leaves()[0].call.id, "call_1/2/2");
 }
 
-/// The progress and the warnings of inner calls must be reported as those of the chain.
+/// The progress and the warnings of inner calls must be reported as progress and warnings of the
+/// chain.
 #[tokio::test]
 async fn progress_and_warnings_are_forwarded() {
     #[derive(Default)]
@@ -636,7 +640,8 @@ async fn progress_and_warnings_are_forwarded() {
     assert_eq!(*sink.0.lock().unwrap(), [("call_1".to_owned(), 1.0), ("call_1".to_owned(), 2.0)]);
 }
 
-/// If a tool calls another tool and returns its failure, the kind of the failure must be kept.
+/// If a tool calls another tool and returns the failure of that call, the kind of the failure must
+/// be kept.
 #[tokio::test]
 async fn nested_failure_keeps_its_kind() {
     let outer = DynamicTool::new(named("outer"), |_, _| async {

@@ -54,8 +54,7 @@ fn hang() -> DynamicTool {
     DynamicTool::new(named("hang"), |_, _| pending::<()>())
 }
 
-/// Creates a tool that fails in its first `failures` calls. Returns the tool and the counter of its
-/// calls.
+/// Creates a tool whose first `failures` calls fail. Returns the tool and the counter of its calls.
 fn flaky(failures: usize, policy: ToolPolicy) -> (DynamicTool, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -76,8 +75,8 @@ async fn tower_timeout_reads_like_a_pipeline_timeout() {
     let result = tool.invoke(json!({})).await;
     assert_eq!(result.model_text(), "timed out after 50 ms");
     assert_eq!(result.failure().unwrap().kind, FailureKind::TimedOut);
-    // The timeout of `tower` starts with the call, so the time in the queue of the concurrency
-    // limit does not count.
+    // The timeout of `tower` begins when the call leaves the queue of the concurrency limit, so the
+    // time in the queue does not count.
     let queued = slow("slow").layer(
         ServiceBuilder::new().layer(ConcurrencyLimitLayer::new(1)).timeout(Duration::from_millis(500)),
     );
@@ -137,8 +136,8 @@ async fn aborted_calls_release_their_permit() {
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
     assert_eq!(tool.invoke(json!({})).now_or_never(), None);
     assert_eq!(call_text(&tool).await, "timed out after 1000 ms");
-    // The deadline of the pipeline includes the time in the queue, so the second call also ends
-    // after one second.
+    // The deadline of the pipeline includes the time in the queue, so the queued second call also
+    // ends after one second.
     let started = Instant::now();
     futures::join!(call_text(&tool), call_text(&tool));
     assert_eq!(started.elapsed().as_secs(), 1);
@@ -162,8 +161,7 @@ async fn load_shed_rejects_excess_calls() {
     assert_eq!(call_text(&tool).await, "done");
 }
 
-/// A policy that retries failed calls of idempotent tools. Contains the number of remaining
-/// retries.
+/// A retry policy for failed calls to idempotent tools. Contains the number of remaining retries.
 #[derive(Clone)]
 struct RetryIdempotent(u32);
 
@@ -202,8 +200,8 @@ async fn only_idempotent_tools_are_retried() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// A service that is `Send` but not `Sync`. Its `call` panics unless `poll_ready` was called first
-/// on the same clone.
+/// A service that is `Send` but not `Sync`. Its method `call` panics unless `poll_ready` was called
+/// on the same clone before.
 #[derive(Clone)]
 struct Strict<S> {
     inner: S,
@@ -234,7 +232,7 @@ async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
-/// A kind of misbehaviour of a layer.
+/// A fault that the layer of a test has.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     PanicInPollReady,
@@ -286,8 +284,8 @@ impl Recorder for Count {
     }
 }
 
-/// A call through a faulty layer must still have one result and one record, within its deadline.
-/// The next call must not be affected.
+/// A call through a faulty layer must still have one result and one call record, and end within its
+/// deadline. The next call must not be affected.
 #[tokio::test(start_paused = true)]
 async fn faulty_layer_affects_only_its_call() {
     for (fault, text) in [
@@ -313,9 +311,9 @@ async fn faulty_layer_affects_only_its_call() {
     }
 }
 
-/// If a layer drops a call that has started, its side effects may have happened, so the failure
-/// must be `Unconfirmed`. For an idempotent tool, the error of the layer is returned instead,
-/// because the call can be repeated.
+/// If a layer drops a call that has started, side effects may have happened, so the failure must be
+/// `Unconfirmed`. For an idempotent tool, the failure must be the error of the layer, because the
+/// call can be repeated.
 #[tokio::test]
 async fn call_dropped_by_a_layer_is_unconfirmed() {
     let give_up = || {
@@ -374,7 +372,7 @@ async fn layers_see_only_permitted_and_resumed_calls() {
     assert_eq!(seen.load(Ordering::Relaxed), 2);
 }
 
-/// A layer can replace the result of a tool. The pipeline must check the new result against the
+/// A layer can replace the result of a tool. The pipeline must check the replacement against the
 /// output schema.
 #[tokio::test]
 async fn result_of_a_layer_is_checked() {
@@ -393,8 +391,8 @@ fn debug_of_a_request_omits_arguments() {
     assert!(printed.contains("pay") && !printed.contains("4111"), "{printed}");
 }
 
-/// Behaviour B74, Behaviour B75: in a layer around a source, each tool keeps its state, such as a
-/// concurrency limit, when the list of tools changes.
+/// Behaviour B74, Behaviour B75: if a layer is applied to a source, each tool has its own
+/// concurrency limit, and keeps it when the list of tools changes.
 #[tokio::test(start_paused = true)]
 async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     let registry = ToolRegistry::new("plugins");
@@ -419,8 +417,8 @@ async fn layer_of_a_source_applies_per_tool_and_survives_list_changes() {
     assert_eq!(started.elapsed().as_secs(), 4, "a new definition has a new limit");
 }
 
-/// Behaviour B75: adaptors and servers recreate their tools for each list. A recreated tool with an
-/// equal definition must keep its layer, and so its concurrency limit.
+/// Behaviour B75: adaptors and servers may recreate their tools for each listing. A recreated tool
+/// with an equal definition must keep its layer and therefore its concurrency limit.
 #[tokio::test(start_paused = true)]
 async fn recreated_tool_keeps_its_layer() {
     let registry = ToolRegistry::new("plugins");
@@ -437,8 +435,8 @@ async fn recreated_tool_keeps_its_layer() {
     assert_eq!(started.elapsed().as_secs(), 2, "it keeps its limit");
 }
 
-/// Two callers may have different tools with equal definitions, for example tools with their own
-/// connections. They share the layer, but each caller must reach its own tool.
+/// Two callers may have different tools with equal definitions, for example tools with a connection
+/// per caller. These tools share the layer, but each caller must reach its own tool.
 #[tokio::test]
 async fn shared_layer_calls_the_listed_tool() {
     struct PerRun;

@@ -38,8 +38,8 @@ async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
     tools.call(name, arguments).await.model_text().into_owned()
 }
 
-/// The end of a truncated result contains the arguments that read the next page. A model that
-/// follows them must get the whole result.
+/// The note at the end of a truncated result contains the arguments with which the next page is
+/// read. A model that follows these notes must get the whole result.
 #[tokio::test]
 async fn following_the_hints_reads_the_whole_result() {
     let whole: String = (0..5_000).map(|n| format!("{n} äöü€😀\n")).collect();
@@ -108,8 +108,8 @@ async fn offset_limit_and_find_select_a_page() {
     .assert_eq(&read(json!({"offset": -1, "limit": 0, "from": 3})).await);
 }
 
-/// A page is itself a result, but it must never be stored again, for any characters in it and any
-/// output limit of the tool.
+/// A page is the result of a call to `read_result`. It must never be stored again, regardless of
+/// its characters and of the output limit of `read_result`.
 #[tokio::test]
 async fn pages_are_not_stored_again() {
     let store = Arc::new(MemoryResultStore::default());
@@ -137,7 +137,8 @@ async fn pages_are_not_stored_again() {
     assert_eq!(store.handles(&ann).await.unwrap(), [handle]);
 }
 
-/// `read_result` cannot read omitted media, so the end of the result must not suggest it.
+/// `read_result` cannot read omitted media, so the note at the end of the result must not suggest a
+/// call to it.
 #[tokio::test]
 async fn omitted_media_has_no_hint() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object());
@@ -150,8 +151,8 @@ async fn omitted_media_has_no_hint() {
     assert!(!text.contains("read on"), "{text}");
 }
 
-/// A stored result and its handle are visible only to the principal of the call. Without a
-/// principal, they are visible only in the same run.
+/// A stored result and its handle must be visible only to the principal of the call, or, without a
+/// principal, only in the same run.
 #[tokio::test]
 async fn results_are_private_to_their_owner() {
     let tools = Toolset::new().with_tool(flood("list", || "x".repeat(200))).with_tool(ReadResult::new());
@@ -188,8 +189,8 @@ async fn results_are_private_to_their_owner() {
     .assert_eq(&other.model_text());
 }
 
-/// The hint in a truncated result contains the name under which the tool is listed. If it is not
-/// listed, there is no hint.
+/// The note at the end of a truncated result must contain the name under which `read_result` is
+/// listed. If `read_result` is not listed, the note must not suggest a call to it.
 #[tokio::test]
 async fn hint_names_only_a_listed_tool() {
     let list = || flood("list", || "x".repeat(200));
@@ -199,7 +200,7 @@ async fn hint_names_only_a_listed_tool() {
     let renamed = Toolset::new().with_source(Toolset::new().with_tool(list())).with_source(readers);
     let shown = text(&renamed, "list", json!({})).await;
     assert!(shown.contains("; read on with x_read_result {\"handle\":"), "{shown}");
-    // A truncated error message ends with the same hint.
+    // A truncated error message ends with the same note as a truncated result.
     let fails = DynamicTool::new(
         ToolDefinition::new(ToolName::new("fail").unwrap(), Schema::object()),
         |_, _| async { Err::<(), _>(ToolError::failed("ä".repeat(100_000))) },
@@ -209,7 +210,8 @@ async fn hint_names_only_a_listed_tool() {
     assert!(shown.ends_with("\"offset\":65536}]"), "{}", &shown[shown.len() - 200..]);
 }
 
-/// The parts of a result must be read in their order. Media is replaced by its description.
+/// The content pieces of a result must be read in order. A piece of media is replaced by its
+/// description.
 #[tokio::test]
 async fn parts_are_read_in_order() {
     let definition = ToolDefinition::new(ToolName::new("draw").unwrap(), Schema::object())
@@ -240,7 +242,7 @@ async fn without_a_store_reading_fails() {
     assert_eq!(whole.call("list", json!({})).await.output(), Some(&ToolOutput::from("x".repeat(200))));
 }
 
-/// Numbered handles must be the same in each run, so that recorded conversations can be replayed.
+/// Numbered handles must be the same each time, so that recorded conversations can be replayed.
 #[tokio::test]
 async fn numbered_handles_are_reproducible() {
     let shown = async || {
