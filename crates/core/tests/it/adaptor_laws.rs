@@ -1,4 +1,4 @@
-//! Laws of all adaptors: they keep the pipeline, the checks and the label of a toolset.
+//! Laws that every adaptor obeys: an adapted toolset keeps its pipeline, its checks and its label.
 
 use std::{
     sync::{Arc, Mutex},
@@ -33,7 +33,7 @@ impl CallLog {
     }
 }
 
-/// A type of host state that the tool `refund` declares.
+/// The type of host state that the tool `refund` declares.
 #[derive(Clone)]
 struct Database;
 
@@ -53,7 +53,8 @@ fn double_with_state(name: &str) -> impl Tool + 'static {
     double(name).with_definition(|it| it.with_state(StateType::of::<Database>()))
 }
 
-/// Creates a toolset named `billing` whose pipeline has a recorder and does not repair arguments.
+/// Creates a toolset with the label `billing`. Its pipeline records calls in `log` and does not
+/// repair arguments.
 fn billing(log: &CallLog) -> Toolset {
     let pipeline = Pipeline::new().with_repair(RepairPolicy::Strict).with_recorder(log.clone());
     Toolset::new()
@@ -74,7 +75,8 @@ impl Adaptor for Unchanged {
 
 type Adapt = fn(Toolset) -> Toolset;
 
-/// All adaptors, each with arguments that keep the names of the tools.
+/// The name of each adaptor, and a function that applies it without changing the names of the
+/// tools.
 const ADAPTORS: [(&str, Adapt); 12] = [
     ("adapted", |it| it.adapted(Unchanged)),
     ("approval_required", |it| it.approval_required(|_| false)),
@@ -90,7 +92,7 @@ const ADAPTORS: [(&str, Adapt); 12] = [
     ("renamed", |it| it.renamed([("other", "another")]).unwrap()),
 ];
 
-/// Checks that calls of `tools` run in the pipeline of [`billing`]: each call is recorded once, and
+/// Checks that calls to `tools` run in the pipeline of [`billing`]: each call is recorded once, and
 /// arguments are not repaired.
 async fn assert_pipeline(tools: &Toolset, log: &CallLog, name: &str) {
     let cx = ToolContext::default().with_state(Database);
@@ -111,8 +113,8 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let tools = adapt(billing(&log));
     assert_pipeline(&tools, &log, name).await;
 
-    // A tool whose host state is missing is withheld. The diagnostic contains the label of the
-    // inner toolset.
+    // A tool whose host state is missing is withheld. The diagnostic about it contains the label of
+    // the inner toolset.
     let list = tools.list(&ListContext::default()).await;
     assert!(list.get("refund").is_none(), "{name}");
     let diagnostics: Vec<_> = list.diagnostics().iter().map(ToString::to_string).collect();
@@ -121,7 +123,7 @@ async fn assert_checks(adapt: impl Fn(Toolset) -> Toolset, name: &str) {
     let own: Vec<_> = tools.own_tools().map(|tool| tool.definition().name().clone()).collect();
     assert_eq!(own, ["pay", "refund"], "{name}: `own_tools` includes tools without state");
 
-    // Two tools with the same name are an error of `check`.
+    // `check` returns an error if two tools have the same name.
     let twice = adapt(billing(&log).with_tool(double("pay")));
     let error = twice.check().unwrap_err();
     assert!(matches!(&error, ToolsetError::DuplicateName { name, .. } if *name == *"pay"), "{name}: {error}");
@@ -163,13 +165,13 @@ async fn calls_of_a_nested_toolset_are_recorded_by_both_pipelines() {
     assert_eq!((inner.take(), outer.take()), (vec!["b_pay".to_owned()], vec!["b_pay".to_owned()]));
     tools.call("own", json!({"x": "1"})).await;
     assert_eq!((inner.take(), outer.take()), (vec![], vec!["own".to_owned()]));
-    // The outer pipeline repairs arguments, the inner one does not.
+    // The outer pipeline repairs arguments, but the inner pipeline does not.
     assert!(tools.call("own", json!({"x": "1"})).await.is_success());
     assert!(!tools.call("b_pay", json!({"x": "1"})).await.is_success());
 }
 
-/// A toolset behind an `Arc<dyn ToolSource>` keeps its pipeline, even if the trait object is
-/// adapted.
+/// A toolset inside an `Arc<dyn ToolSource>` keeps its pipeline, even if an adaptor is applied to
+/// the trait object.
 #[tokio::test]
 async fn toolset_behind_a_trait_object_keeps_its_pipeline() {
     let log = CallLog::default();

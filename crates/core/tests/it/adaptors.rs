@@ -23,7 +23,7 @@ use haft_middleware::ToolRegistry;
 use haft_middleware::ToolsetMiddleware as _;
 use serde_json::json;
 
-/// A tool that returns its own name.
+/// A tool that returns the name in its own definition.
 struct OwnName(ToolDefinition);
 
 #[async_trait]
@@ -68,7 +68,7 @@ async fn prefixed_tool_sees_its_own_name() {
     let tools = Toolset::new().with_source(source);
     assert_eq!(result_text(&tools, "web_search").await, "I am search");
     assert!(result_text(&tools, "search").await.starts_with("unknown tool"));
-    // With an invalid or a very long prefix, the new names are converted to valid names and stay
+    // If a prefix makes the names invalid or too long, they are converted to valid names and stay
     // distinct.
     let long = plugins(&["search-a", "search_a"]).prefixed("my server!.".repeat(9));
     let list = list(&long).await;
@@ -76,8 +76,8 @@ async fn prefixed_tool_sees_its_own_name() {
     assert!(list.names().all(|name| name.as_str().len() <= 64));
 }
 
-/// Behaviour B74: a renamed tool is called by its new name. Names can be swapped, and a name pair
-/// also applies to a tool that is registered later.
+/// Behaviour B74: a renamed tool is called by its new name. Two tools can swap their names, and a
+/// new name also applies to a tool that is registered later.
 #[tokio::test]
 async fn renamed_tool_is_called_by_its_new_name() {
     let tools = plugins(&["search", "get", "a", "b"]);
@@ -91,8 +91,8 @@ async fn renamed_tool_is_called_by_its_new_name() {
     assert_eq!(result_text(&toolset, "soon").await, "I am later");
 }
 
-/// Behaviour B74: if a tool is renamed to the name of another tool, the listing fails. An invalid
-/// new name is rejected at once.
+/// Behaviour B74: if a tool is renamed to the name of another tool, the listing fails. If a new
+/// name is invalid, `renamed` returns an error.
 #[tokio::test]
 async fn renaming_to_a_used_or_invalid_name_is_an_error() {
     let error = async |names: &[(&str, &str)]| {
@@ -106,7 +106,7 @@ async fn renaming_to_a_used_or_invalid_name_is_an_error() {
         .assert_eq(&invalid.to_string());
 }
 
-/// Behaviour B74: a call of a filtered tool fails like a call of an unknown tool. The error lists
+/// Behaviour B74: a call to a hidden tool fails like a call to an unknown tool. The error lists
 /// only the visible tools.
 #[tokio::test]
 async fn filtered_tool_is_unknown() {
@@ -138,8 +138,8 @@ async fn results_are_mapped_before_validation() {
     assert_eq!(result_text(&tools, "fail").await, "not that");
 }
 
-/// Calls the tool `pay` and returns the outcome. With `resumed`, the suspended call is resumed with
-/// its decision.
+/// Calls the tool `pay` and returns the outcome. If `resumed` is `Some`, resumes the suspended call
+/// with the decision instead.
 async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallOutcome {
     let list = tools.list(&ListContext::default()).await;
     let mut cx = ToolContext::default();
@@ -149,8 +149,8 @@ async fn outcome(tools: &Toolset, resumed: Option<(Pending, Decision)>) -> CallO
     tools.pipeline().call(&list, &ToolCall::new("1", "pay", "{}"), &cx).await
 }
 
-/// Behaviour B74: calls of tools with `approval_required` or `external` are suspended. They are
-/// resumed with an approval, or with the output of the external tool.
+/// Behaviour B74: a call to a tool with `approval_required` is suspended and resumed with an
+/// approval. A call to an `external` tool is suspended and resumed with its output.
 #[tokio::test]
 async fn calls_for_approval_and_external_calls_are_suspended_and_resumed() {
     let tools = Toolset::new().with_source(plugins(&["pay"]).approval_required(|it| *it.name() == *"pay"));
@@ -183,8 +183,8 @@ impl ToolSource for FailsFirst {
     }
 }
 
-/// Behaviour B74: a source cached for 10 s is listed again only after 10 s. A failed listing is not
-/// cached.
+/// Behaviour B74: a source that is `cached` for 10 s is listed again only after 10 s. A failed
+/// listing is not cached.
 #[tokio::test(start_paused = true)]
 async fn cached_source_is_listed_again_after_its_ttl() {
     let (registry, listings) = (plugins(&["a"]), Arc::new(AtomicU32::new(0)));
@@ -198,8 +198,8 @@ async fn cached_source_is_listed_again_after_its_ttl() {
     assert_eq!((names(&cached).await, listings.load(Ordering::Relaxed)), ("a b".to_owned(), 3));
 }
 
-/// Behaviour B74: if both sources have a tool with the same name, the second tool is withheld. A
-/// failed source does not affect the other source.
+/// Behaviour B74: if two `combined` sources have a tool with the same name, the tool of the second
+/// source is withheld. If one source fails, the tools of the other source are listed.
 #[tokio::test]
 async fn combined_sources_share_one_list() {
     let combined = plugins(&["a", "b"]).combined(plugins(&["b", "c"]));

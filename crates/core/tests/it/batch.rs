@@ -35,8 +35,8 @@ fn texts(results: &[ToolResult]) -> Vec<String> {
     results.iter().map(|result| result.model_text().into_owned()).collect()
 }
 
-/// Behaviour B17: five parallel calls of about 100 ms take about 100 ms in total. Results are in
-/// call order, although the last call ends first.
+/// Behaviour B17: five parallel calls that take about 100 ms each take about 100 ms in total. The
+/// results are in call order, although the last call ends first.
 #[tokio::test(start_paused = true)]
 async fn calls_overlap_and_results_are_in_call_order() {
     let delay = Arc::new(AtomicUsize::new(5));
@@ -53,8 +53,8 @@ async fn calls_overlap_and_results_are_in_call_order() {
     assert_eq!(texts(&results), ["call_0", "call_1", "call_2", "call_3", "call_4"]);
 }
 
-/// Behaviour T3: a success, an error, a panic and an unknown tool in one batch give four results in
-/// call order.
+/// Behaviour T3: a batch with a successful call, a failing call, a panicking call and a call to an
+/// unknown tool has four results in call order.
 #[tokio::test]
 async fn failed_call_does_not_affect_its_siblings() {
     let ok = DynamicTool::new(definition("ok"), |_, _| async { "fine" });
@@ -100,8 +100,8 @@ async fn call_that_blocks_its_thread_times_out_alone() {
     }
 }
 
-/// Behaviour C32: the batch has the calls s1, s2, b and s3, and the tool `b` is sequential. The
-/// calls s1 and s2 overlap, b runs alone after them, and s3 runs after b.
+/// Behaviour C32: the batch has the calls s1, s2, b and s3, and the tool `b` is sequential. Calls
+/// s1 and s2 overlap, b runs alone after them, and s3 runs after b.
 #[tokio::test(start_paused = true)]
 async fn sequential_tool_is_a_barrier() {
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -174,7 +174,7 @@ async fn every_call_of_a_cancelled_batch_has_a_result() {
     assert_eq!(kinds, [FailureKind::Cancelled, FailureKind::Cancelled]);
 }
 
-/// For each type, the state of a single call takes precedence over the state of the run.
+/// If a call and its run have host state of the same type, the value of the call is used.
 #[tokio::test]
 async fn state_of_a_call_overrides_state_of_the_run() {
     let show = DynamicTool::new(definition("show"), |_, cx| async move {

@@ -25,8 +25,8 @@ async fn add(x: i64, #[tool(default = 0)] y: i64) -> i64 {
     x + y
 }
 
-/// Calls `invoke_blocking` and `call_blocking` on this thread, and returns the texts of their
-/// results.
+/// Calls a tool with `invoke_blocking` and with `call_blocking` on this thread, and returns the
+/// texts of both results.
 fn blocking_results() -> [String; 2] {
     let tools = Toolset::new().with_tool(Add);
     let results =
@@ -60,15 +60,15 @@ fn runtimes() -> [Runtime; 2] {
 #[test]
 fn blocking_call_works_outside_a_runtime() {
     assert_success(blocking_results());
-    // Entering a runtime does not run async tasks on this thread, so the thread may block.
+    // A thread that has only entered a runtime runs no async task, so it is allowed to block.
     for runtime in runtimes() {
         let _entered = runtime.enter();
         assert_success(blocking_results());
     }
 }
 
-/// Behaviour B18: on a thread that runs async tasks, a blocking call fails with an error, because
-/// it could wait forever for its own thread.
+/// Behaviour B18: on a thread that runs async tasks, a blocking call returns an error, because it
+/// could wait forever for its own thread.
 #[test]
 fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
     for runtime in runtimes() {
@@ -77,8 +77,8 @@ fn blocking_call_on_a_runtime_thread_is_a_typed_error() {
             runtime.block_on(async { tokio::spawn(async { blocking_results() }).await.unwrap() }),
         );
         assert_rejected(LocalSet::new().block_on(&runtime, async { blocking_results() }));
-        // A blocking call also fails in a task without a cooperative budget. After the error, a
-        // task can continue with async calls.
+        // A blocking call also fails in a task without a cooperative budget. After the failed call,
+        // a task can still make async calls.
         assert_rejected(runtime.block_on(unconstrained(async { blocking_results() })));
         runtime.block_on(async {
             assert_rejected(blocking_results());
@@ -114,7 +114,7 @@ fn blocking_tool_can_make_blocking_calls() {
     assert_eq!(Sum.invoke_blocking(json!({"a": 1, "b": 2, "c": 3})).model_text(), "6");
 }
 
-/// A blocking call with a timeout does not wait for a tool that still blocks its thread.
+/// A blocking call must return at its timeout, even if the tool still blocks a thread.
 #[test]
 fn blocking_call_returns_at_its_deadline() {
     let (release, released) = std::sync::mpsc::channel::<()>();

@@ -8,8 +8,8 @@ mod definitions;
 mod overrides;
 mod signatures;
 
-/// Every mistake in the use of the macros is a compile error at the position of the mistake, with a
-/// remedy.
+/// Each mistake in the use of a macro causes a compile error, which points to the mistake and
+/// contains a remedy.
 #[test]
 fn mistakes_are_compile_errors_with_a_remedy() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");

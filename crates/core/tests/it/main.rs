@@ -1,4 +1,4 @@
-//! Integration tests of the core, through its public API.
+//! Integration tests of `haft-core` through its public API.
 
 #[cfg(test)]
 mod adaptor_laws;

@@ -76,7 +76,8 @@ async fn invalid_arguments_are_explained_and_the_tool_does_not_run() {
 ///
 /// Behaviour B14: the error names a missing required argument.
 ///
-/// Behaviour B15: arguments inside a string or a wrapper object are unwrapped.
+/// Behaviour B15: arguments that a model wraps in a string or in an additional object are
+/// unwrapped.
 ///
 /// Behaviour T1: the error for malformed arguments explains the reason.
 #[tokio::test]
@@ -117,8 +118,8 @@ async fn repairs_follow_the_policy_and_are_recorded() {
     assert!(!run(&strict, add(), "").await.is_success());
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": "3"}"#).await.repairs.len(), 1);
     assert_eq!(run(&Pipeline::new(), add(), r#"{"x": 3}"#).await.repairs.len(), 0);
-    // The empty text is repaired to `{}`. The repair is not recorded, because a required argument
-    // is still missing.
+    // The empty text is repaired to `{}`, but a required argument is still missing, so the call
+    // fails and the result lists no repairs.
     assert_eq!(run(&Pipeline::new(), add(), "").await.repairs.len(), 0);
 }
 
@@ -157,7 +158,7 @@ async fn panic_is_a_failed_call() {
 
 /// Behaviour B19: a call that hangs ends at its deadline.
 ///
-/// Behaviour B75: the timeout in the tool's policy applies even without a `tower` layer.
+/// Behaviour B75: the timeout in the tool's policy needs no `tower` layer.
 ///
 /// Behaviour T2: the hanging call fails with a timeout.
 #[tokio::test(start_paused = true)]
@@ -171,8 +172,8 @@ async fn hanging_call_times_out() {
     expect!["timed out after 50 ms"].assert_eq(&result.model_text());
 }
 
-/// Behaviour B75: if the tool itself returns a timeout error, the result keeps the duration in that
-/// error.
+/// Behaviour B75: if the tool itself returns a timeout error, the result contains the duration from
+/// this error.
 #[tokio::test]
 async fn timeout_reported_by_the_tool_is_kept() {
     let tool = DynamicTool::new(definition("slow"), |_, _| async {
@@ -183,7 +184,7 @@ async fn timeout_reported_by_the_tool_is_kept() {
     expect!["timed out after 7000 ms"].assert_eq(&result.model_text());
 }
 
-/// The source of an error may contain paths and secrets. It is logged and must not reach the
+/// The source of an error may contain paths and secrets, so it is logged and must not be in the
 /// result.
 #[tokio::test]
 async fn source_of_an_error_is_not_in_the_result() {
@@ -198,10 +199,10 @@ async fn source_of_an_error_is_not_in_the_result() {
     assert!(!serde_json::to_string(&result).unwrap().contains("id_rsa"));
 }
 
-/// Behaviour B19: a text of 50 MiB is cut at a character boundary. The note at the end contains the
-/// number of missing bytes.
+/// Behaviour B19: a text of 50 MiB is truncated at a character boundary. The note at the end
+/// contains the number of omitted bytes.
 ///
-/// Behaviour T5: the whole text is kept in the result store.
+/// Behaviour T5: the full text is saved in the result store.
 #[tokio::test]
 async fn oversized_text_is_cut_and_stored() {
     let pipeline = Pipeline::new();
@@ -220,8 +221,8 @@ async fn oversized_text_is_cut_and_stored() {
     assert_eq!(whole.text().len(), 50 << 20);
 }
 
-/// Behaviour T5: error messages and warnings of 10 MiB are cut to 128 KiB of text for the model.
-/// The note at the end names the handle of the whole text.
+/// Behaviour T5: an error message or a warning of 10 MiB is truncated to 128 KiB of text for the
+/// model. The note at the end contains the handle of the full text.
 #[tokio::test]
 async fn oversized_errors_and_warnings_are_cut() {
     let flood = || "x".repeat(10 << 20);
@@ -244,7 +245,7 @@ async fn oversized_errors_and_warnings_are_cut() {
 }
 
 /// Behaviour T5: an image that exceeds the limit of 16 MiB of media per result is replaced by a
-/// description. The whole result is stored.
+/// description. The full result is stored.
 #[tokio::test]
 async fn oversized_media_are_replaced_by_a_description() {
     let tool = DynamicTool::new(definition("draw"), |_, _| async {
@@ -260,8 +261,8 @@ async fn oversized_media_are_replaced_by_a_description() {
     assert_eq!(content[1].as_text(), description);
 }
 
-/// A stored result can be read only by the principal of its call. If the store is full, the oldest
-/// result is evicted.
+/// Only the principal of a call can read its stored result. If the store is full, the oldest result
+/// is evicted.
 #[tokio::test]
 async fn stored_result_is_private_to_its_principal_until_evicted() {
     let called_by = |id: &str| {
@@ -287,7 +288,8 @@ async fn stored_result_is_private_to_its_principal_until_evicted() {
     assert!(store.get(&first, &called_by("ann")).await.unwrap().is_none());
 }
 
-/// A long text is cut even if the result store returns an error or hangs past its deadline.
+/// A long text is truncated even if the result store returns an error, or does not respond before
+/// its timeout.
 #[tokio::test(start_paused = true)]
 async fn oversized_text_is_cut_if_the_store_fails() {
     struct FailingStore {
@@ -317,7 +319,7 @@ async fn oversized_text_is_cut_if_the_store_fails() {
     }
 }
 
-/// Behaviour T5: a result with 10,000 content blocks is cut to 1,000 blocks.
+/// Behaviour T5: a result with 10,000 content blocks is truncated to 1,000 blocks.
 #[tokio::test]
 async fn number_of_content_blocks_is_limited() {
     let tool = DynamicTool::new(definition("flood"), |_, _| async { vec![Content::text("x"); 10_000] });
@@ -327,7 +329,7 @@ async fn number_of_content_blocks_is_limited() {
     assert!(output.text().contains("[9000 of 10000 bytes in 10000 pieces are cut;"));
 }
 
-/// Structured output is for programs and is not sent to the model, so only the text is cut.
+/// Structured output is not sent to the model, so only the text is truncated.
 #[tokio::test]
 async fn structured_output_is_never_cut() {
     let tool = DynamicTool::new(definition("data"), |_, _| async { Json(vec![7; 100_000]) });
@@ -337,7 +339,7 @@ async fn structured_output_is_never_cut() {
     assert_eq!(output.structured.as_ref().unwrap().as_array().unwrap().len(), 100_000);
 }
 
-/// Behaviour A10: a result that violates the output schema of its tool becomes an error.
+/// Behaviour A10: a call fails if its result violates the output schema of the tool.
 #[tokio::test]
 async fn result_that_violates_the_output_schema_is_an_error() {
     let schema = Schema::new(json!({"type": "object", "required": ["sum"]})).unwrap();
@@ -350,7 +352,7 @@ async fn result_that_violates_the_output_schema_is_an_error() {
     assert!(run(&Pipeline::new(), right, "{}").await.is_success());
 }
 
-/// Behaviour B71: a result with a warning is a success. The JSON form has the fields `success`,
+/// Behaviour B71: a result with a warning is a success. Its JSON form has the fields `success`,
 /// `result`, `error` and `warning`.
 #[tokio::test]
 async fn result_with_a_warning_is_a_success() {
@@ -368,7 +370,7 @@ async fn result_with_a_warning_is_a_success() {
         .assert_eq(&run(&Pipeline::new(), failing, "{}").await.to_json().to_string());
 }
 
-/// Behaviour A67: the text form of binary data is its media type and its size.
+/// Behaviour A67: the text form of binary data consists of its media type and its size.
 #[tokio::test]
 async fn blob_has_a_short_description_as_text() {
     let tool =
@@ -429,8 +431,8 @@ async fn calls_are_denied_without_scope_and_always_recorded() {
     .assert_debug_eq(&*log.0.lock().unwrap());
 }
 
-/// Behaviour D35: a denied call fails with the reason of the denial. A call approved with changed
-/// arguments has a warning.
+/// Behaviour D35: a denied call fails with the reason of the denial. The result of a call that was
+/// approved with changed arguments has a warning.
 #[tokio::test]
 async fn call_is_suspended_until_it_is_approved_or_denied() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -456,7 +458,8 @@ async fn call_is_suspended_until_it_is_approved_or_denied() {
     assert_eq!(resume(wrong).await.failure().unwrap().kind, FailureKind::InvalidArguments);
 }
 
-/// A tool can read the host state by type. Missing state is a fatal error that names the type.
+/// A tool can read host state by its type. If there is no value of the type, the call fails with a
+/// fatal error that names the type.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
     let tool = DynamicTool::new(definition("name"), |_, cx: ToolContext| async move { cx.state::<String>() });
@@ -534,8 +537,8 @@ async fn closure_over_a_value_is_a_tool() {
     assert_eq!(tool.invoke(json!({"x": 1})).await.model_text(), "42");
 }
 
-/// A tokio timer panics without a runtime, so a pending tool must fail with an error instead. A
-/// tool that is ready at the first poll needs no timer and succeeds.
+/// A tokio timer panics without a runtime, so a tool that is not ready at the first poll must fail
+/// with an error instead. A tool that is ready at the first poll needs no timer and succeeds.
 #[test]
 fn pending_tool_without_a_runtime_is_a_typed_error() {
     let tool = DynamicTool::new(definition("wait"), |_, _| std::future::pending::<()>());
@@ -546,8 +549,8 @@ fn pending_tool_without_a_runtime_is_a_typed_error() {
     assert_eq!(at_once.model_text(), "3");
 }
 
-/// A tool with an invalid name has a defect. Its definition, `Toolset::check` and a call report the
-/// defect, and a `ToolList` omits the tool.
+/// A tool with an invalid name has a defect. Its definition, `Toolset::check` and a call to the
+/// tool report the defect, and a `ToolList` omits the tool.
 #[tokio::test]
 async fn defect_of_a_definition_is_reported() {
     let tool = tool_fn("get.weather", "", |Pair { x, .. }| async move { x });
@@ -560,7 +563,7 @@ async fn defect_of_a_definition_is_reported() {
 }
 
 /// A tool can suspend its own call. When the call is resumed, the tool can read the data that it
-/// saved, and the decision. `invoke` does not support suspended calls, so it returns a failure.
+/// saved and the decision. `invoke` cannot return a suspended call, so it returns a failure.
 #[tokio::test]
 async fn tool_can_suspend_its_own_call() {
     let tool = DynamicTool::new(definition("ask"), |_, cx: ToolContext| async move {
@@ -585,8 +588,8 @@ async fn tool_can_suspend_its_own_call() {
     );
 }
 
-/// Behaviour D35: a call is approved with changed arguments, and then suspended again by its tool.
-/// When it is resumed, it runs with the approved arguments and needs no second approval.
+/// Behaviour D35: a call that was approved with changed arguments may be suspended again by its
+/// tool. When resumed, it runs with the approved arguments and needs no second approval.
 #[tokio::test]
 async fn approval_survives_a_second_suspension() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };
@@ -605,7 +608,7 @@ async fn approval_survives_a_second_suspension() {
         let CallOutcome::Pending(suspended) = tool.invoke_with(json!({"amount": 500}), &cx).await else {
             panic!("the call was not suspended");
         };
-        // The decided call is saved and restored, as for a resume in another process.
+        // The call and its decision are saved and restored, as if another process resumed the call.
         let saved = serde_json::to_string(&suspended.pending.resume(decision).unwrap()).unwrap();
         cx = ToolContext::default().with_resumed(serde_json::from_str(&saved).unwrap());
     }
@@ -616,8 +619,8 @@ async fn approval_survives_a_second_suspension() {
     .assert_eq(&result.model_text());
 }
 
-/// A decision of the wrong kind, or an input that violates the schema, is rejected. The same check
-/// applies when a saved call is deserialized.
+/// A decision of the wrong kind, or an input that violates its schema, is rejected. The same check
+/// runs when a saved call is deserialized.
 #[test]
 fn decision_must_match_the_pending_kind() {
     let Value::Object(schema) = json!({"type": "integer"}) else { unreachable!() };
@@ -636,8 +639,8 @@ fn decision_must_match_the_pending_kind() {
     assert!(serde_json::from_value::<haft_core::call::Resumed>(forged).is_err());
 }
 
-/// Behaviour D39: a result of up to 100 levels can be saved and read again. A deeper result is an
-/// error, because `serde_json` could not parse it in a saved run.
+/// Behaviour D39: a result with up to 100 levels of nesting can be saved and read again. A call
+/// with a deeper result fails, because `serde_json` could not parse the result in a saved run.
 #[tokio::test]
 async fn result_within_the_depth_limit_can_be_saved_and_read() {
     let nested = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
@@ -654,8 +657,8 @@ async fn result_within_the_depth_limit_can_be_saved_and_read() {
     assert_eq!(failure.model_text(), "the call did run, but its result is nested more than 100 levels deep");
 }
 
-/// OpenAI's strict mode requires every property, so the model sends `null` for an omitted argument.
-/// The pipeline removes this `null`.
+/// OpenAI's strict mode requires every property, so a model sends `null` for an argument that it
+/// omits. The pipeline must remove this `null`.
 #[tokio::test]
 async fn null_for_an_optional_argument_is_removed() {
     let schema = Schema::arguments(json!({

@@ -1,4 +1,4 @@
-//! Registries whose tools change, and definitions changed by `prepared`.
+//! Tool lists that change: registries, and definitions changed with `prepared`.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ async fn names(source: &dyn ToolSource, step: u32) -> String {
     list.names().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A65: a change of a registry is visible in the next listing. Without a change, each
-/// listing returns the same snapshot.
+/// Behaviour A65: a change of a registry is in the next listing. Without a change, each listing
+/// returns the same snapshot.
 #[tokio::test]
 async fn changes_of_a_registry_are_in_the_next_listing() {
     let registry = ToolRegistry::new("plugins");
@@ -47,7 +47,7 @@ async fn changes_of_a_registry_are_in_the_next_listing() {
     assert_eq!(before.invoke(json!({})).await.model_text(), "one");
     assert_ne!(list(3).await.id(), first.id());
     assert_eq!(tools.call("echo", json!({})).await.model_text(), "two");
-    // The earlier snapshot keeps the replaced tool.
+    // The snapshot from before the replacement still contains the replaced tool.
     assert_eq!(first.get("echo").unwrap().invoke(json!({})).await.model_text(), "one");
 
     assert!(registry.replace(constant("more", "more")).unwrap().is_none());
@@ -57,7 +57,7 @@ async fn changes_of_a_registry_are_in_the_next_listing() {
     assert!(tools.call("echo", json!({})).await.model_text().starts_with("unknown tool \"echo\""));
 }
 
-/// A rejected change leaves the registry unchanged, and its error message has a remedy.
+/// A rejected change does not affect the registry, and the error message contains a remedy.
 #[tokio::test]
 async fn registry_rejects_duplicate_unknown_and_defective_tools() {
     let registry = ToolRegistry::new("plugins");
@@ -135,8 +135,8 @@ async fn prepared_changes_or_hides_definitions_per_step() {
     assert_eq!(names(&prepared, 1).await, "search fetch");
 }
 
-/// A call of a tool hidden by `prepared` fails like a call of an unknown tool. A tool renamed by
-/// `prepared` is called by its new name.
+/// A call to a tool that `prepared` hides fails like a call to an unknown tool. A tool that
+/// `prepared` renames is called by its new name.
 #[tokio::test]
 async fn hidden_tool_cannot_be_called() {
     let all = Toolset::new().with_tool(constant("delete", "gone")).with_tool(constant("search", "found"));
@@ -148,7 +148,7 @@ async fn hidden_tool_cannot_be_called() {
     expect![[r#"unknown tool "delete"; available: web_search"#]]
         .assert_eq(&tools.call("delete", json!({})).await.model_text());
 
-    // If two tools get the same new name, the second tool is withheld.
+    // If `prepared` gives two tools the same name, the second tool is withheld.
     let one = Toolset::new().with_source(all.prepared(|it, _| Some(it.with_name("same"))));
     let list = one.list(&at_step(0)).await;
     assert_eq!(list.len(), 1);

@@ -27,7 +27,7 @@ fn tool(name: &str) -> DynamicTool {
     })
 }
 
-/// A source that returns the list or the error set by the test.
+/// A source that returns the list or the error that the test has set.
 #[derive(Clone)]
 struct SettableSource(Arc<Mutex<Result<ToolList, String>>>);
 
@@ -57,8 +57,8 @@ async fn names(tools: &Toolset) -> String {
     tools.names().await.iter().map(ToolName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Behaviour A64: tools are looked up and selected by name. An unknown name is an error that lists
-/// the known names.
+/// Behaviour A64: tools are looked up and selected by name. The error for an unknown name lists the
+/// known names.
 #[tokio::test]
 async fn tools_are_looked_up_by_name() {
     let tools = Toolset::new().with_tool(tool("add")).with_source(SettableSource::new(&["search", "fetch"]));
@@ -79,8 +79,8 @@ async fn tools_are_looked_up_by_name() {
     assert!(tools.without_tools(["serch"]).await.is_err());
 }
 
-/// An unchanged toolset returns the same snapshot at each listing, and so do its clones and
-/// subsets. After a change of a source, the snapshot is new.
+/// An unchanged toolset returns the same snapshot at each listing, and so do its clones and its
+/// subsets. After a change of a source, the next listing returns a new snapshot.
 #[tokio::test]
 async fn unchanged_snapshot_keeps_its_id() {
     let catalogue = SettableSource::new(&["search"]);
@@ -97,8 +97,7 @@ async fn unchanged_snapshot_keeps_its_id() {
     assert_eq!(names(&tools).await, "add fetch");
 }
 
-/// The tools of a failing source are missing until the source recovers. The other tools stay
-/// available.
+/// While a source fails, its tools are missing from the list, but all other tools stay available.
 #[tokio::test]
 async fn failing_source_does_not_affect_other_tools() {
     let catalogue = SettableSource::new(&["search"]);
@@ -111,8 +110,9 @@ async fn failing_source_does_not_affect_other_tools() {
     assert_eq!(names(&tools).await, "add search");
 }
 
-/// Two tools with the same name that are added as values are an error with both positions. If a
-/// source lists a tool with the name of such a tool, the listed tool is withheld.
+/// If two tools added as values have the same name, the error contains the positions of both. If a
+/// source lists a tool with the name of a tool added as a value, the tool of the source is
+/// withheld.
 #[tokio::test]
 async fn duplicate_names_are_errors_or_diagnostics() {
     let twice = Toolset::new().with_tool(tool("a")).with_tool(tool("b")).with_tool(tool("a"));
@@ -128,8 +128,8 @@ async fn duplicate_names_are_errors_or_diagnostics() {
     .assert_eq(&list.diagnostics()[0].to_string());
 }
 
-/// A listing without the host state that a tool declares does not contain the tool. The diagnostic
-/// names the missing type. A listing with this state contains the tool.
+/// A tool is listed only if the caller provides the host state that the tool declares. Otherwise a
+/// diagnostic names the missing type.
 #[tokio::test]
 async fn tool_without_its_state_is_withheld() {
     let stateful =
@@ -159,7 +159,7 @@ async fn subset_is_checked_like_a_toolset() {
 
 /// Behaviour B21: the error for an unknown tool name suggests a similar name.
 ///
-/// Behaviour B70: a direct call finds the tools of sources by name.
+/// Behaviour B70: a direct call by name also finds tools of sources.
 #[tokio::test]
 async fn direct_call_finds_its_tool_by_name() {
     let tools = Toolset::new().with_source(SettableSource::new(&["search", "fetch"]));
@@ -171,12 +171,12 @@ async fn direct_call_finds_its_tool_by_name() {
         .assert_eq(&Toolset::new().call("x", json!({})).await.model_text());
 }
 
-/// A listing waits at most 1 s for a slow source. Tools that arrive later are in the next listing.
-/// They stay listed if the source becomes slow again.
+/// A listing waits at most 1 s for a slow source. If the source responds later, its tools are in
+/// the next listing, and stay listed if the source becomes slow again.
 #[tokio::test(start_paused = true)]
 async fn slow_source_delays_a_listing_by_at_most_one_second() {
-    /// A source whose first listings take the given numbers of seconds. All further listings never
-    /// end.
+    /// A source whose first listings take the given numbers of seconds. Any further listing never
+    /// ends.
     struct Slow(Mutex<std::vec::IntoIter<u64>>);
     #[async_trait]
     impl ToolSource for Slow {
@@ -216,7 +216,8 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     sleep(Duration::from_secs(3)).await;
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
     assert_eq!(list().await, ("add sub".to_owned(), None, 0));
-    // From here on, the source does not respond. A new run has no earlier snapshot of the source.
+    // From here on, the source does not respond. A new run cannot use the snapshot of an earlier
+    // run, so the tools of the source are missing.
     assert_eq!(list().await, ("add sub".to_owned(), None, 1));
     let other = ListContext { run_id: "other".to_owned(), ..ListContext::default() };
     assert_eq!(tools.list(&other).await.len(), 1);
@@ -225,8 +226,8 @@ async fn slow_source_delays_a_listing_by_at_most_one_second() {
     assert_eq!(list().await, ("add".to_owned(), missing("it did not list its tools within 30 s"), 0));
 }
 
-/// A panicking source is reported in a diagnostic, without the panic message, which may contain
-/// secrets.
+/// A diagnostic reports a source that panicked. It does not contain the panic message, which may
+/// contain secrets.
 #[tokio::test]
 async fn panicking_source_does_not_affect_other_tools() {
     struct Panicking;
@@ -249,7 +250,7 @@ async fn panicking_source_does_not_affect_other_tools() {
     );
 }
 
-/// Behaviour B70: a direct call uses the same pipeline as the call of an agent.
+/// Behaviour B70: a direct call runs through the same pipeline as a call from an agent.
 #[tokio::test]
 async fn direct_call_is_validated_repaired_and_recorded() {
     #[derive(Serialize)]

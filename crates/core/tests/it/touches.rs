@@ -18,8 +18,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// The id, start and end of each finished call. Times are in milliseconds since the beginning of
-/// the test.
+/// The id, start and end of each finished call, in milliseconds since the beginning of the test.
 type Times = Arc<Mutex<Vec<(String, u64, u64)>>>;
 
 fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
@@ -30,8 +29,8 @@ fn definition(name: &str, policy: ToolPolicy) -> ToolDefinition {
     ToolDefinition::new(ToolName::new(name).unwrap(), schema.unwrap()).with_policy(policy)
 }
 
-/// Creates a tool that takes `ms` milliseconds, 10 by default, and adds its start and end to
-/// `times`.
+/// Creates a tool that adds the start and the end of each call to `times`. A call takes as many
+/// milliseconds as its argument `ms` specifies, by default 10.
 fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> DynamicTool {
     let times = Arc::clone(times);
     DynamicTool::new(definition(name, policy), move |arguments: Value, cx: ToolContext| {
@@ -46,8 +45,8 @@ fn timed(name: &str, policy: ToolPolicy, times: &Times, began: Instant) -> Dynam
     })
 }
 
-/// Creates four tools. `read` and `write` touch the files in `path`, and their `touches` function
-/// panics if the path is empty. `free` touches nothing. `alone` is sequential.
+/// Creates four tools. `read` and `write` touch the files in their argument `path`, and their
+/// `touches` function panics if `path` is empty. `free` touches no resource. `alone` is sequential.
 fn tools(times: &Times, began: Instant) -> ToolList {
     let touching = |touch: fn(String) -> Touch| ToolPolicy {
         touches: Some(Access::new(move |arguments| match arguments["path"].as_str() {
@@ -75,8 +74,8 @@ fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
     Batch { tools, calls: calls.collect(), ..Batch::default() }
 }
 
-/// Runs the calls as one batch and compares their times, printed as `start..end id` in the order in
-/// which the calls end.
+/// Runs `calls` as one batch and compares their times with `expected`, one line `start..end id` per
+/// call in the order of their ends.
 async fn check(calls: &[(&str, &str)], expected: Expect) {
     let (times, began) = (Times::default(), Instant::now());
     let outcomes = Pipeline::new().call_all(batch(tools(&times, began), calls)).await;
@@ -132,8 +131,8 @@ async fn readers_run_in_parallel_between_writers() {
     .await;
 }
 
-/// A call can touch several resources. A call that touches the same resource twice does not wait
-/// for itself.
+/// A call can touch several resources. If it touches the same resource twice, it must not wait for
+/// itself.
 #[tokio::test(start_paused = true)]
 async fn call_may_touch_several_resources() {
     let calls = [
@@ -178,8 +177,8 @@ async fn sequential_tool_conflicts_with_every_call() {
     .await;
 }
 
-/// The resources of a call are unknown if the `touches` function panics, here for an empty path, or
-/// if the arguments are invalid. All other calls wait for this call.
+/// The resources of a call are unknown if its arguments are invalid, or if the `touches` function
+/// panics, as it does here for an empty path. Such a call must run alone.
 #[tokio::test(start_paused = true)]
 async fn call_with_unknown_resources_runs_alone() {
     let calls = [
@@ -226,8 +225,8 @@ async fn function_receives_repaired_arguments() {
     assert_eq!(*seen.lock().unwrap(), [json!({"ms": 5}), json!({})]);
 }
 
-/// The model requests a write of `a`, and a person approves a write of `b` instead. A later write
-/// of `b` waits for this call, and a later write of `a` does not.
+/// The model requests a write to `a`, but a person approves a write to `b` instead. A later write
+/// to `b` waits for this call, and a later write to `a` does not.
 #[tokio::test(start_paused = true)]
 async fn approved_arguments_replace_those_of_the_model() {
     let (times, began) = (Times::default(), Instant::now());
@@ -276,8 +275,7 @@ async fn suspended_call_does_not_block_later_calls() {
     assert_eq!(began.elapsed(), Duration::from_millis(20));
 }
 
-/// Dropping the stream aborts the running calls. Calls that still wait for a running call never
-/// start.
+/// Dropping the stream aborts the running calls. Calls that wait for a running call never start.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_stream_aborts_the_schedule() {
     let (times, began) = (Times::default(), Instant::now());
@@ -356,9 +354,8 @@ fn generated() -> impl Strategy<Value = Generated> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each call starts exactly when the last of the earlier conflicting calls ends. Conflicting
-    /// calls therefore run in order without overlap, all other calls overlap, and every call has a
-    /// result.
+    /// Each call starts exactly when the last of the earlier calls that conflict with it ends, or
+    /// at once if there are none. Every call has a result.
     #[test]
     fn calls_start_when_earlier_calls_in_conflict_have_ended(
         calls in prop::collection::vec(generated(), 0..24),

@@ -1,4 +1,4 @@
-//! Messages, transcripts and views, and their JSON form.
+//! Messages, transcripts and views, with their JSON forms.
 
 use haft_core::{
     Message, Timestamp, ToolCall, ToolError, ToolOutput, ToolResult, Transcript,
@@ -45,7 +45,8 @@ fn transcript_is_equal_after_a_round_trip() {
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
 }
 
-/// Behaviour D39: a transcript in a newer format is rejected. The error names the format version.
+/// Behaviour D39: a transcript with a newer format version is rejected. The error contains this
+/// version.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
@@ -67,8 +68,8 @@ fn invalid_transcript_is_rejected_with_its_path() {
     assert!(error(r#"{"version": 1}"#).starts_with("at `messages`: invalid type: null"));
 }
 
-/// Absent structured output and structured output `null` are different values, and stay different
-/// after a JSON round trip.
+/// No structured output and the structured output `null` are different, also after a JSON round
+/// trip.
 #[test]
 fn structured_null_survives_a_round_trip() {
     for structured in [None, Some(Value::Null), Some(json!({"a": null}))] {
@@ -78,8 +79,8 @@ fn structured_null_survives_a_round_trip() {
     }
 }
 
-/// A view does not change if messages are appended to its transcript. Indices past the end of the
-/// transcript are ignored.
+/// A view does not change if messages are appended to its transcript. A view ignores indices past
+/// the end of the transcript.
 #[test]
 fn view_is_unchanged_after_appending() {
     let mut transcript = sample();
@@ -91,7 +92,7 @@ fn view_is_unchanged_after_appending() {
     assert!(View::default().is_empty());
 }
 
-/// A message caches one derived value per type. Clones keep the cached values.
+/// A message caches one rendering per type. Clones of the message keep the cached renderings.
 #[test]
 fn renderings_are_cached_by_type() {
     let message = Message::user("hi");
@@ -103,8 +104,8 @@ fn renderings_are_cached_by_type() {
 }
 
 proptest! {
-    /// A transcript is equal after a JSON round trip, for any text in a message and any JSON in a
-    /// result.
+    /// A transcript is equal after a JSON round trip, for any text in a message and any text and
+    /// numbers in a result.
     #[test]
     fn any_content_survives_a_round_trip(text in any::<String>(), number in any::<f64>(), large in any::<u64>()) {
         prop_assume!(number.is_finite());

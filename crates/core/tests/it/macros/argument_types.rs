@@ -1,4 +1,4 @@
-//! Argument types: a snapshot of the schema, the parsed values and the errors for each type.
+//! Snapshots for each argument type: its schema, parsed values and errors.
 
 use std::{
     borrow::Cow,
@@ -113,8 +113,8 @@ mod as_text {
     }
 }
 
-/// Generates a report with the schema of each type, and with the parsed value or the error for each
-/// JSON value.
+/// Expands to a report with the schema of each listed type, and with the parsed value or the error
+/// for each listed JSON value.
 macro_rules! report {
     ($($ty:ty: $($value:tt),*;)*) => {{
         let mut report = String::new();
@@ -139,12 +139,12 @@ macro_rules! report {
     }};
 }
 
-/// Behaviour A6: options, lists, structs and enums have schemas as arguments.
+/// Behaviour A6: options, lists, structs and enums are argument types with a schema.
 ///
-/// Behaviour B12: the error for an invalid value has its JSON pointer, the expected type and the
-/// received type.
+/// Behaviour B12: the error for an invalid value contains its JSON pointer, the expected type and
+/// the received type.
 ///
-/// Behaviour B16: the keywords in the schema of a type are enforced.
+/// Behaviour B16: values are validated against all keywords in the schema of their type.
 #[test]
 fn each_argument_type_has_a_schema_and_validated_values() {
     let report = report! {

@@ -1,4 +1,4 @@
-//! Schemas of parameter types, and parsing of the arguments of a call.
+//! Schemas of tool parameters, and the parsing of call arguments.
 
 use std::collections::BTreeMap;
 
@@ -142,8 +142,8 @@ fn structs_lists_options_and_enums_have_schemas() {
     .assert_eq(&result_text(Forecast, arguments));
 }
 
-/// Behaviour A8: a recursive type is a valid argument type. Its schema keeps the `$ref` into
-/// `$defs` and validates nested values.
+/// Behaviour A8: an argument can have a recursive type. Its schema keeps the `$ref` into `$defs`,
+/// and nested values are validated.
 #[test]
 fn recursive_type_keeps_its_reference() {
     #[tool]
@@ -243,8 +243,8 @@ fn defaults_are_in_the_schema_and_applied() {
             ("unit", Some(json!("celsius"))),
             ("list", Some(json!([1, 2]))),
             ("ratio", Some(json!(0.0))),
-            // `NotSerializable` does not implement `Serialize`, so its default is not in the
-            // schema.
+            // `NotSerializable` does not implement `Serialize`, so the schema cannot contain its
+            // default.
             ("opaque", None),
             ("map", Some(json!({}))),
         ]
@@ -258,7 +258,7 @@ fn defaults_are_in_the_schema_and_applied() {
 }
 
 /// An argument is optional if its type is an alias of an `Option`, even though the macro sees only
-/// the alias. A `Value` also accepts `null`, but is required.
+/// the alias. An argument of type `Value` accepts `null` too, but is required.
 #[test]
 fn alias_of_an_option_is_optional() {
     type Maybe = Option<i64>;
@@ -273,7 +273,7 @@ fn alias_of_an_option_is_optional() {
     assert_eq!(result_text(Count, json!({"any": [1], "n": 4})), "Some(4) [1]");
 }
 
-/// Behaviour A9: an unknown argument is rejected. The error lists the known arguments.
+/// Behaviour A9: a call with an unknown argument is rejected. The error lists the known arguments.
 #[test]
 fn unknown_argument_is_an_error() {
     #[tool]
@@ -285,7 +285,7 @@ fn unknown_argument_is_an_error() {
         .assert_eq(&result_text(Add, json!({"x": 1, "z": 2})));
 }
 
-/// A type can reject values that its schema accepts. The error of `Deserialize` then contains the
+/// If a type rejects a value that its schema accepts, the error of `Deserialize` must contain the
 /// path of the argument.
 #[test]
 fn error_of_a_type_stricter_than_its_schema_has_a_path() {
@@ -321,7 +321,7 @@ fn error_of_a_type_stricter_than_its_schema_has_a_path() {
     }
 
     let halve_each = tool_fn("halve_each", "", |Numbers { all }| async move { all.len().to_string() });
-    // JSON Schema accepts `4.0` for an integer.
+    // `4.0` is an integer in JSON Schema.
     assert_eq!(result_text(HalveAll, json!({"numbers": {"all": [2, 4.0]}})), "2");
     assert_eq!(result_text(&halve_each, json!({"all": [2, 4.0]})), "2");
     expect!["invalid arguments: /numbers/all/1: not an even number"]

@@ -64,7 +64,7 @@ impl Counter {
     }
 }
 
-/// Behaviour A5: all tools of an `impl` block share one value.
+/// Behaviour A5: all tools from an `impl` block share one value.
 #[tokio::test]
 async fn methods_of_a_value_are_tools() {
     let counter = Arc::new(Counter::default());
@@ -82,7 +82,7 @@ async fn methods_of_a_value_are_tools() {
     assert_eq!(tools.call("block", json!({})).await.model_text(), "7");
     assert_eq!(tools.call("clone", json!({})).await.model_text(), "7");
     assert_eq!(tools.call("step", json!({})).await.model_text(), "2");
-    // The methods can still be called directly, and the value is shared with the tools.
+    // The methods can still be called directly, on the value that the tools share.
     assert_eq!((counter.add(1), Counter::step()), (8, 2));
 
     let add = tools.get("add").await.unwrap();
@@ -92,8 +92,8 @@ async fn methods_of_a_value_are_tools() {
     assert!(two.check().unwrap_err().to_string().contains("two tools are named \"add\""));
 }
 
-/// Lazy state is initialized once, by the first call that needs it. If the initialization fails,
-/// the next call tries again.
+/// The first call that needs a lazy value initializes it, and later calls share it. If the
+/// initialization fails, the next call tries it again.
 #[tokio::test]
 async fn lazy_state_is_initialized_once() {
     #[derive(Clone)]

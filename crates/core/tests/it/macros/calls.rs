@@ -1,4 +1,4 @@
-//! Calls of `#[tool]` functions: arguments, state, context, panics and results.
+//! Calls to `#[tool]` functions: arguments, state, context, panics and results.
 
 use std::{
     sync::{
@@ -53,7 +53,7 @@ fn function_is_not_called_with_invalid_arguments() {
     assert_eq!(RUNS.load(Ordering::Relaxed), 1);
 }
 
-/// Behaviour A5: a tool receives a value of the host program through the state of the run.
+/// Behaviour A5: a tool receives a value of the host program as host state.
 #[tokio::test]
 async fn tool_gets_the_state_of_its_host() {
     #[derive(Default)]
@@ -99,8 +99,8 @@ async fn tool_gets_its_context() {
     assert_eq!(ByValue.invoke_with(json!({}), &cx).await.into_result().model_text(), "call-7");
 }
 
-/// Behaviour B18: a blocking tool does not block the thread of its caller. Here the call waits for
-/// a value that another future on the same thread sends later.
+/// Behaviour B18: a blocking tool does not block the thread of its caller. In this test, the tool
+/// waits for a value that a future on the thread of the caller sends later.
 #[tokio::test]
 async fn blocking_tool_does_not_delay_other_calls() {
     type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<i64>>>>;
@@ -207,7 +207,7 @@ fn common_return_types_are_supported() {
 }
 
 /// Tools in a module whose types, functions and parameters have names such as `Result`, `Value` and
-/// `cx`. They must not collide with names in the generated code.
+/// `cx`. These names must not collide with names in the generated code.
 mod hygiene {
     #![allow(dead_code, non_camel_case_types)]
 
@@ -253,8 +253,8 @@ mod hygiene {
     }
 }
 
-/// A tool in a crate that has renamed the dependency `haft_core`. The option `crate = …` sets its
-/// path.
+/// A tool in a crate that has renamed the dependency `haft_core`. The option `crate = …` sets the
+/// new path.
 mod renamed {
     use haft_core as other;
 
@@ -270,7 +270,7 @@ async fn core_dependency_can_be_renamed() {
     assert_eq!(tools.call("double", json!({"n": 21})).await.model_text(), "42");
 }
 
-/// Behaviour B13: `3.0` is accepted for an integer, as in JSON Schema. `3.5` is rejected.
+/// Behaviour B13: `3.0` is accepted as an integer, as in JSON Schema. `3.5` is rejected.
 #[tokio::test]
 async fn whole_float_is_an_integer_argument() {
     /// Adds one.

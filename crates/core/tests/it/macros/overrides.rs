@@ -1,4 +1,4 @@
-//! Changes of an existing definition with `with_definition`, for each kind of tool.
+//! Changes of a tool's definition with `with_definition`, for each kind of tool.
 
 use expect_test::{Expect, expect};
 use haft_core::{
@@ -39,7 +39,7 @@ fn check(definition: &ToolDefinition, expected: Expect) {
     expected.assert_eq(&definition.to_string());
 }
 
-/// Behaviour A4: each part of an existing definition can be changed without changing the others.
+/// Behaviour A4: each part of a definition can be changed without a change of the other parts.
 #[test]
 fn parts_of_a_definition_are_overridden_independently() {
     check(
@@ -74,8 +74,7 @@ fn parts_of_a_definition_are_overridden_independently() {
     assert_eq!(Add.definition().name(), &"add", "the tool itself is unchanged");
 }
 
-/// An overridden argument description is kept if the schema is overridden as well, before or after
-/// the description.
+/// An argument description is kept if the schema is replaced too, in either order.
 #[test]
 fn overridden_schema_keeps_overridden_descriptions() {
     let schema = || json!({"properties": {"x": {"type": "integer", "maximum": 9}, "y": true}});
@@ -99,8 +98,8 @@ fn overridden_schema_keeps_overridden_descriptions() {
     assert_eq!(referenced.argument_schemas(), [("x/y", &json!({"description": "Far."}))]);
 }
 
-/// Calls are validated against the overridden schema. If it is wider than the Rust type,
-/// `Deserialize` can still reject a value, and the call fails with this error.
+/// Arguments are validated against the new schema. If the schema accepts a value that the Rust type
+/// rejects, the call fails with the error of `Deserialize`.
 #[test]
 fn overridden_schema_replaces_the_inferred_one_in_validation() {
     let narrow = |it: ToolDefinition| {
@@ -181,8 +180,8 @@ fn valid_override_removes_the_defect() {
     assert_eq!(fixed.definition().defect(), None);
 }
 
-/// The definition of a tool from a source, for example from an MCP server, can be changed like any
-/// other definition.
+/// The definition of a tool from a source, such as an MCP server, can be changed like any other
+/// definition.
 #[tokio::test]
 async fn definition_of_a_listed_tool_can_be_overridden() {
     let echo = DynamicTool::new(
