@@ -85,7 +85,7 @@ pub struct Toolset {
     /// `true` if `pipeline` was set with [`with_pipeline`](Self::with_pipeline). If `false`, the
     /// pipeline of an outer toolset is used instead.
     has_own_pipeline: bool,
-    /// The cached snapshot of the tools that were added as values.
+    /// The cached snapshot of the tools added as values.
     own: Arc<OnceLock<ToolList>>,
     merged: Arc<Mutex<RecentCache<MergeKey, MergedTools>>>,
 }
@@ -214,7 +214,7 @@ impl Toolset {
         &self.pipeline
     }
 
-    /// Returns the tools that were added as values to this toolset or to inner toolsets.
+    /// Returns the tools added as values to this toolset or to inner toolsets.
     ///
     /// All adaptors are applied except [`prepared`](Self::prepared), which needs the context of a
     /// listing.
@@ -237,8 +237,7 @@ impl Toolset {
         }
     }
 
-    /// Returns the tools that were added to this toolset as values, without those of inner
-    /// toolsets.
+    /// Returns the tools added to this toolset as values, without the tools of inner toolsets.
     fn direct_tools(&self) -> impl Iterator<Item = Arc<dyn Tool>> {
         self.parts.iter().filter_map(|part| match part {
             Part::Tool(tool) => Some(Arc::clone(tool)),
@@ -274,7 +273,7 @@ impl Toolset {
     /// If a source fails, the snapshot has a diagnostic instead of the tools of this source. If a
     /// source takes longer than one second, its previous snapshot is used until it responds. A tool
     /// is withheld if it has a [defect](ToolDefinition::defect), if an earlier tool has the same
-    /// name, or if `cx` does not provide the host state that the tool declares.
+    /// name, or if `cx` does not provide its declared host state.
     pub async fn list(&self, cx: &ListContext) -> ToolList {
         self.merged(cx, |merged| merged.with_state(&cx.state)).await
     }

@@ -131,8 +131,8 @@ async fn run_agent(
     Err(AgentErrorKind::Incomplete.into())
 }
 
-/// A reporter that adds the usage of a child run to the parent run. It reports after each model
-/// request, so the usage is counted even if the child run is dropped later.
+/// A reporter of a child run's usage. It adds the usage to the parent run after each model request,
+/// so the usage is counted even if the child run is dropped later.
 struct UsageReporter<'a> {
     cx: &'a ToolContext,
     reported: Usage,
@@ -144,8 +144,8 @@ impl UsageReporter<'_> {
         self.cx.report_usage(usage);
     }
 
-    /// Reports the part of `total` that has not been reported yet, for example the usage of
-    /// summaries. `total` is the usage of the whole child run.
+    /// Reports the difference between `total`, the usage of the whole child run, and the usage
+    /// reported so far. For example, the usage of summaries is not reported earlier.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.saturating_sub(self.reported));
     }
@@ -155,15 +155,14 @@ impl UsageReporter<'_> {
 #[derive(Serialize, Deserialize)]
 struct SavedChild {
     child: Value,
-    /// The usage of the child run that was already reported to the parent run.
+    /// The part of the child run's usage already reported to the parent run.
     #[serde(alias = "told")]
     reported: Usage,
 }
 
 impl SavedChild {
     fn from_continuation(continuation: Value) -> Self {
-        // Runs that were saved by older versions of this crate contain the child run without
-        // `reported`.
+        // Older versions of this crate saved the child run without `reported`.
         Self::deserialize(&continuation).unwrap_or(Self { child: continuation, reported: Usage::default() })
     }
 }

@@ -20,7 +20,7 @@ use haft_core::{
 ///
 /// Possible secrets are replaced by `"[redacted]"`:
 ///
-/// - members that the tool's input schema declares as `writeOnly` or with the format `password`
+/// - members declared as `writeOnly` or with the format `password` in the tool's input schema
 /// - members listed in the tool's [`ToolPolicy::redacted`](haft_core::tool::ToolPolicy::redacted)
 /// - members whose name is typical of secrets, in any case and style, or contains such a name:
 ///   `password`, `passphrase`, `secret`, `credential`, `api_key`, `private_key`, `access_key`,
@@ -95,13 +95,12 @@ pub enum PendingReason {
     External,
     /// The call waits for decisions about suspended calls nested in it.
     Nested,
-    /// The call waits for another reason, which this version of the crate does not distinguish.
+    /// The call waits for another reason, unknown to this version of the crate.
     Other,
 }
 
 impl Audit {
-    /// Creates an audit record from `record`, the call record that the pipeline passes to a
-    /// [`Recorder`].
+    /// Creates an audit record from `record`, as passed to a [`Recorder`] by the pipeline.
     pub fn from_record(record: &CallRecord<'_>) -> Self {
         let CallRecord { definition, call, context, .. } = record;
         Self {
@@ -147,8 +146,8 @@ impl fmt::Display for Audit {
 }
 
 /// A [`Recorder`] that passes an [`Audit`] record of each call to a function. The function runs on
-/// the task of the caller, so it must return quickly. A call that is suspended and later resumed
-/// has two or more records.
+/// the task of the caller, so it must return quickly. A suspended call gets another record each
+/// time it is resumed.
 ///
 /// # Examples
 ///

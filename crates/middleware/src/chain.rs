@@ -16,8 +16,8 @@ use haft_core::{
     tool::{Annotations, IntoTools, InvalidToolName, ToolPolicy},
 };
 
-/// Combines `tools` into one tool named `name`, which calls them in order. The result of each tool
-/// becomes the arguments of the next tool.
+/// Combines `tools` into one tool named `name`. It calls the tools in order, and the result of each
+/// tool becomes the arguments of the next tool.
 ///
 /// The chain has the input schema of the first tool and the output schema of the last tool. Its
 /// description consists of the descriptions of all tools, separated by `Then:`. To change the name
@@ -25,9 +25,9 @@ use haft_core::{
 ///
 /// # Arguments
 ///
-/// A result that is valid for the input schema of the next tool becomes the arguments of that tool.
-/// Any other result becomes the value of the only required argument, or of the only argument if
-/// none is required. If neither form is valid, a text result is parsed as JSON. A tool without
+/// If a result is valid for the input schema of the next tool, it becomes the arguments of this
+/// tool. Any other result becomes the value of the only required argument, or of the only argument
+/// if none is required. If neither form is valid, a text result is parsed as JSON. A tool without
 /// parameters is called without arguments. Results are passed on without truncation.
 ///
 /// # Calls
@@ -35,8 +35,8 @@ use haft_core::{
 /// Each inner call runs through the [`Pipeline`], which validates its arguments and records it
 /// under an id such as `call_1/2`. If a tool requires an approval, the approval shows the arguments
 /// of the inner call. If an inner call is suspended, the chain is suspended too, and later resumes
-/// at that call. The first failure ends the chain. The error message lists the tools that ran
-/// before the failed tool.
+/// at that call. The first failure ends the chain. The error message names the failed tool and
+/// lists the tools called before.
 ///
 /// # Policy
 ///
@@ -158,7 +158,7 @@ struct Checkpoint {
     /// The index of the next tool to call, or of the suspended tool.
     step: usize,
     arguments: Value,
-    /// The warnings of the inner calls that have finished.
+    /// The warnings of the finished inner calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -174,8 +174,7 @@ impl Tool for Chain {
             return Ok(ToolResponse::Pending(pending.clone()));
         }
         let (mut checkpoint, mut resumed) = self.starting_point(arguments, cx)?;
-        // A pipeline without a result store does not truncate the results that are passed between
-        // the tools.
+        // A pipeline without a result store does not truncate the results passed between the tools.
         let pipeline = Pipeline::current(cx).map_or_else(Pipeline::unbounded, |it| it.without_store());
         while let Some(tool) = self.tools.get(checkpoint.step) {
             let mut inner = cx.nested(checkpoint.step + 1);
@@ -225,8 +224,8 @@ fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
     }
 }
 
-/// Returns a response that suspends the chain until `call`, the inner call, is decided.
-/// `checkpoint` is saved as its continuation.
+/// Suspends the chain until the inner call `call` is decided. `checkpoint` is saved as the
+/// continuation of the chain.
 fn suspend(call: PendingCall, checkpoint: &Checkpoint) -> Result<ToolResponse, ToolError> {
     let continuation = serde_json::to_value(checkpoint).map_err(ToolError::failed)?;
     let nested = PendingKind::Nested { pending: vec![call] };
@@ -280,7 +279,7 @@ impl Chain {
         let kind = match kind {
             // The invalid arguments are the output of a tool, so the model cannot correct them.
             FailureKind::InvalidArguments => FailureKind::Failed,
-            // A retry of the chain would repeat inner calls that have succeeded and are not
+            // A retry of the chain would repeat successful inner calls, and not all of them are
             // idempotent.
             FailureKind::Retry if !is_repeatable => FailureKind::Failed,
             kind => kind,
@@ -353,12 +352,11 @@ fn combine_definitions(name: ToolName, parts: &[&ToolDefinition]) -> Result<Tool
     let scopes: BTreeSet<_> = policies().flat_map(|policy| &policy.required_scopes).cloned().collect();
     let policy = ToolPolicy {
         timeout: policies().fold(Duration::ZERO, |sum, policy| sum.saturating_add(policy.timeout)),
-        // Each tool that requires an approval requests it when it is called, with its actual
-        // arguments.
+        // Each tool requests its own approval when it is called, with its actual arguments.
         requires_approval: false,
         required_scopes: scopes.into_iter().collect(),
-        // The resources that the later tools touch depend on arguments that are not known when the
-        // chain starts, so the chain runs alone.
+        // The resources touched by later tools are unknown when the chain starts, because they
+        // depend on arguments. Therefore the chain runs alone.
         sequential: policies().any(|policy| policy.sequential || policy.touches.is_some()),
         touches: None,
         idempotent: policies().all(|policy| policy.idempotent),

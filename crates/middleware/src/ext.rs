@@ -22,19 +22,19 @@ pub trait ToolMiddleware: Tool {
     ///
     /// Layers run inside the pipeline of tool calls. A call is validated and approved before it
     /// reaches the layers, and the time spent in the layers counts towards its deadline. The
-    /// pipeline checks the result that the layers return, and catches their panics. When a
+    /// pipeline checks the result returned by the layers, and catches their panics. When a
     /// suspended call resumes, it passes through the layers again.
     ///
-    /// Layers see the definition that the tool has when they are applied. Later changes of the
-    /// definition, for example with `with_definition`, affect only the pipeline.
+    /// Layers see the definition of the tool at the time when they are applied. Later changes of
+    /// the definition, for example with `with_definition`, affect only the pipeline.
     ///
     /// # Errors of layers
     ///
     /// - A [`ToolError`](haft_core::ToolError) is returned unchanged.
     /// - The timeout error of `tower` or tokio becomes
     ///   [`ToolError::TimedOut`](haft_core::ToolError::TimedOut) with the measured time.
-    /// - Any other error that a layer returns after the tool has started and before it has returned
-    ///   becomes [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
+    /// - Any other error of a layer, after the tool has started and before it has returned, becomes
+    ///   [`ToolError::Unconfirmed`](haft_core::ToolError::Unconfirmed), unless the tool is
     ///   idempotent.
     /// - All other errors become [`ToolError::Failed`](haft_core::ToolError::Failed). The model
     ///   receives their text.
@@ -175,8 +175,8 @@ pub trait ModelMiddleware: ChatModel + Sized {
     /// frees its slot.
     ///
     /// A layer cannot limit the number of tokens per minute, since the tokens of a request are
-    /// known only after the reply. If a server has such a limit, it rejects requests with an error
-    /// that contains the time to wait.
+    /// known only after the reply. A server with such a limit rejects requests with an error, which
+    /// contains the time to wait.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! A model that falls back to another model if a request fails.
+//! Fallback to another model after a failed request.
 
 use std::{fmt, iter, sync::Arc};
 
@@ -36,7 +36,7 @@ use haft_core::{
 ///
 /// # Profile
 ///
-/// The [profile](ChatModel::profile) contains only features that all models support, and the
+/// The [profile](ChatModel::profile) contains the features supported by all models, and the
 /// smallest context window. If one of the models does not support native tool calls, an agent uses
 /// calls in JSON or text with all of them. The name in the profile consists of the names of all
 /// models, so a price by the name in the profile must be set on [each
@@ -90,7 +90,7 @@ impl FallbackModel {
         }
     }
 
-    /// Adds a model. It is tried if all models that were added earlier have failed.
+    /// Adds a model. Requests are sent to it if all models added earlier have failed.
     #[must_use]
     pub fn with_fallback(mut self, model: impl ChatModel + 'static) -> Self {
         self.profile = common_profile(self.profile, model.profile());
@@ -126,7 +126,7 @@ impl FallbackModel {
     }
 
     /// Calls `attempt` with each model in order, until a request succeeds or its error does not
-    /// allow a fallback. Returns the first success, or an error that combines the errors of all
+    /// allow a fallback. Returns the first success, or the [combined](combine_errors) errors of all
     /// tried models.
     async fn try_each<'a, T>(
         &'a self,
@@ -153,7 +153,7 @@ impl FallbackModel {
     }
 }
 
-/// Returns a profile with the features that both `one` and `other` support, and the smaller context
+/// Returns a profile with the features supported by both `one` and `other`, and the smaller context
 /// window.
 fn common_profile(one: ModelProfile, other: &ModelProfile) -> ModelProfile {
     ModelProfile {

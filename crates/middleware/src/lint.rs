@@ -1,4 +1,4 @@
-//! A lint that checks the descriptions and input schemas of tools.
+//! A lint for the names, descriptions and input schemas of tools.
 
 mod choices;
 
@@ -78,7 +78,7 @@ pub enum LintKind {
 /// of other providers are not lower.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// Names that do not describe the purpose of a tool or an argument.
+/// Names without information about the purpose of a tool or an argument.
 const VAGUE_NAMES: [&str; 28] = [
     "action", "arg", "call", "cmd", "data", "do", "exec", "execute", "fn", "foo", "func", "function", "go",
     "handle", "handler", "input", "item", "main", "obj", "object", "param", "process", "run", "stuff",
@@ -109,7 +109,7 @@ fn lint_tool<'a>(definition: &'a ToolDefinition, seen: &mut HashMap<String, &'a 
     linter.found
 }
 
-/// The maximum depth of nested arguments that are checked.
+/// The depth up to which nested arguments are checked.
 const MAX_DEPTH: usize = 5;
 
 struct Linter<'a> {
@@ -152,8 +152,8 @@ impl Linter<'_> {
         for (name, schema) in properties {
             let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            // A description that only repeats the name is accepted unless the argument is plain
-            // text, because other types add information.
+            // Unless the argument is plain text, its description may simply repeat its name,
+            // because the type adds information.
             self.check_description(&pointer, accepts_any_text(schema).then_some(name), description);
             let text = split_words(description).join(" ");
             if !text.is_empty()

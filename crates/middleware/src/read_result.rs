@@ -125,8 +125,8 @@ fn store_error(error: haft_core::call::BoxError) -> ToolError {
     ToolError::Failed { message: "cannot read stored results".to_owned(), source: Some(error) }
 }
 
-/// Returns the error for a `handle` that is not in `store`. The error text lists the newest handles
-/// of the caller, if any.
+/// Returns the error for a `handle` without a result in `store`. The error text lists the newest
+/// handles of the caller, if any.
 async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext) -> ToolError {
     let known = store.handles(cx).await.unwrap_or_default();
     let known = match known.as_slice() {
@@ -139,8 +139,8 @@ async fn unknown_handle(store: &dyn ResultStore, handle: &str, cx: &ToolContext)
     ToolError::failed(format!("no result is stored as {handle:?}, or it was forgotten; {known}"))
 }
 
-/// Returns the page of `text` that `arguments` request, after a line with the position of the page.
-/// Fails if the offset exceeds the length of `text`.
+/// Returns the requested page of `text`, after a line with the position of the page. Fails if the
+/// offset exceeds the length of `text`.
 fn read_page(text: &str, arguments: &Arguments) -> Result<String, ToolError> {
     let all = text.chars().count();
     let Some(mut rest) = skip_characters(text, arguments.offset) else {

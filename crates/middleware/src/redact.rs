@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use haft_core::{ToolDefinition, limits};
 
-/// The text that replaces a redacted value.
+/// The replacement for a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// A name that contains any of these texts is the name of a secret. Names are compared in lower
-/// case and without separators.
+/// Parts of names of secrets, at any position in the name. Names are compared in lower case and
+/// without separators.
 const SECRET_SUBSTRINGS: &[&str] = &[
     "password",
     "passwd",
@@ -38,23 +38,21 @@ const SECRET_SUBSTRINGS: &[&str] = &[
     "databaseurl",
 ];
 
-/// A name that has any of these as a separate word, such as `pin` in `card_pin`, is the name of a
-/// secret. As a part of another word, such as `shopping`, they are harmless.
+/// Words in names of secrets, such as `pin` in `card_pin`. As a part of another word, such as
+/// `shopping`, they do not mark a secret.
 const SECRET_WORDS: &[&str] = &[
     "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
     "totp",
 ];
 
-/// A name that ends with any of these texts, such as `accesstoken` or `dbpwd`, is the name of a
-/// secret.
+/// Endings of names of secrets, such as `accesstoken` and `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// The suffix of names that may denote a count, such as `max_tokens`. If the value is a number, it
-/// is not redacted.
+/// The ending of names of counts, such as `max_tokens`. A number with such a name is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys of members whose value may be the name of a secret, as in `{"name": "Authorization",
-/// "value": "…"}`.
+/// Keys under which the name of a secret may be found, as in `{"name": "Authorization", "value":
+/// "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// Returns the arguments of a call for its audit record, with redacted secrets.
@@ -66,7 +64,7 @@ pub(super) fn redact(definition: Option<&ToolDefinition>, text: &str, value: Opt
     let Some(Value::Object(arguments)) = value.cloned().or_else(parsed) else {
         return Value::String(length_marker(text));
     };
-    // An unknown tool has no schema that marks secrets, so all values are redacted.
+    // Without a schema, it is unknown which values are secrets, so all values are redacted.
     let Some(definition) = definition else { return redact_all(arguments) };
     let secrets = definition.input_schema().secret_members();
     if secrets.all {

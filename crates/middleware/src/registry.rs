@@ -11,11 +11,11 @@ use haft_core::{
     toolset::{ListContext, SourceError, ToolList, ToolsetError},
 };
 
-/// A tool source to which tools can be added and from which they can be removed while agents run.
+/// A tool source with methods to add, replace and remove tools while agents run.
 ///
 /// Clones share the tools: add a clone to a toolset, and keep the original to change the tools. An
 /// agent lists the tools at each step, so a change takes effect at its next step. Calls in progress
-/// continue with the tool with which they started.
+/// are not affected.
 ///
 /// # Examples
 ///

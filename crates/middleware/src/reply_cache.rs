@@ -45,8 +45,8 @@ use crate::ttl_lru::{Ticket, TtlLru};
 /// # Privacy
 ///
 /// The cache key contains no principal, so all users share the cached replies. A user gets a cached
-/// reply only for a request that equals the original request. However, the short response time
-/// reveals that the same request was made earlier. If this is a concern, use one cache per tenant.
+/// reply only for an equal request. However, the short response time reveals an earlier equal
+/// request, possibly of another user. If this is a concern, use one cache per tenant.
 ///
 /// # Placement
 ///
@@ -121,8 +121,7 @@ impl ReplyCache {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all cached replies. Replies to requests that are in progress will not be cached
-    /// either.
+    /// Removes all cached replies. Replies to requests in progress will not be cached either.
     pub fn clear(&self) {
         self.0.clear();
     }
@@ -169,17 +168,17 @@ impl<M: ChatModel> CachedModel<M> {
         Key { model: self.owner, request: Sha256::digest(text).into() }
     }
 
-    /// Returns the cached reply to `request`. If there is none, returns the key and the ticket with
-    /// which a new reply can be cached.
+    /// Returns the cached reply to `request`. If there is none, the error contains the key and the
+    /// ticket for caching a new reply.
     fn get(&self, request: &ChatRequest) -> Result<ChatResponse, (Key, Ticket)> {
         let key = self.cache_key(request);
         self.cache.get(&key).ok_or_else(|| (key, self.cache.0.ticket()))
     }
 }
 
-/// Returns the parts of `request` that are sent to the server but that
-/// [`ChatRequest::to_canonical_json`] omits or replaces: call ids, provider data, and the text of
-/// tool results with media.
+/// Returns the parts of `request` that are sent to the server, but omitted or replaced by
+/// [`ChatRequest::to_canonical_json`]: call ids, provider data, and the text of tool results with
+/// media.
 fn provider_parts(request: &ChatRequest) -> Vec<Value> {
     let of_message = |body: &MessageBody| match body {
         MessageBody::Assistant(reply) => {

@@ -29,7 +29,7 @@ use haft_core::{
 /// Only results of [idempotent](haft_core::tool::ToolPolicy::idempotent) tools are cached. Calls to
 /// other tools are not affected.
 ///
-/// A cached result has a warning that contains its age, and the
+/// A cached result has a warning with its age, and the
 /// [record](haft_core::pipeline::CallRecord::is_cached) of the call is marked as cached. Concurrent
 /// identical calls are not coalesced: each one runs.
 ///
@@ -48,8 +48,7 @@ use haft_core::{
 /// # Not cached
 ///
 /// - failed, suspended and resumed calls
-/// - calls that read host state that the tool does not declare, including all calls to an agent
-///   used as a tool
+/// - calls that read undeclared host state, including all calls to an agent used as a tool
 /// - results that violate the output schema
 ///
 /// Results are cached in full, before they are truncated. Each caller then gets its own handle to
@@ -57,9 +56,9 @@ use haft_core::{
 ///
 /// # Placement
 ///
-/// The layer sees the policy that the tool has when the layer is applied, so apply
-/// `with_definition`, `approval_required` and `prepared` before the layer. Create the cache once,
-/// together with the tools, and not for each request.
+/// The layer reads the tool's policy when it is applied, so apply `with_definition`,
+/// `approval_required` and `prepared` before the layer. Create the cache once, together with the
+/// tools, and not for each request.
 ///
 /// Use the cache only for lookups. An idempotent write such as `set_price` must run each time, but
 /// a call with a cached result does not run at all.
@@ -90,7 +89,7 @@ use haft_core::{
 #[derive(Clone, Debug)]
 pub struct ResultCache(TtlLru<Key, ToolOutput>);
 
-/// The cache key of a result. It contains all data on which the result may depend.
+/// The cache key of a result, with everything that may affect the result.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     /// The number of the tool instance. It is unique in the cache.
@@ -121,8 +120,8 @@ impl ResultCache {
         Self(self.0.with_max_bytes(bytes))
     }
 
-    /// Removes all cached results, for example after a change of the data that the tools look up.
-    /// Results of calls that are in progress will not be cached either.
+    /// Removes all cached results, for example after a change of the underlying data. Results of
+    /// calls in progress will not be cached either.
     pub fn clear(&self) {
         self.0.clear();
     }

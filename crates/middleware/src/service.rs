@@ -11,8 +11,8 @@ use haft_core::call::BoxError;
 use tokio::time::{Instant, error::Elapsed};
 use tower_service::Service;
 
-/// A `tower` service of which each request uses a clone. The mutex makes the template `Sync` even
-/// if the service is not `Sync`.
+/// A `tower` service that is cloned for each request. The mutex makes the template `Sync` even if
+/// the service is not `Sync`.
 pub(crate) struct ServiceTemplate<S>(Mutex<S>);
 
 /// An error of a layered service. `E` is the error type of the tool or model.
@@ -43,8 +43,8 @@ impl<S> ServiceTemplate<S> {
         let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         async move {
             let mut started = Instant::now();
-            // Readiness belongs to a single clone, so the clone that was polled must also be
-            // called.
+            // Readiness belongs to a single clone, so `poll_ready` and `call` must use the same
+            // clone.
             poll_fn(|task| service.poll_ready(task))
                 .await
                 .map_err(|error| LayerError::new(error.into(), started))?;

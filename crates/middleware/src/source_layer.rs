@@ -51,8 +51,8 @@ impl<L> Adaptor for LayerAdaptor<L>
 where
     L: Layer<ToolService, Service: CallService> + Send + Sync,
 {
-    /// Wraps `tool` in the layer. A tool that was recreated with an equal definition gets the same
-    /// service, so that, for example, a rate limit does not restart when the list of tools changes.
+    /// Wraps `tool` in the layer. A recreated tool with an equal definition gets the same service.
+    /// Otherwise a rate limit, for example, would restart when the list of tools changes.
     fn adapt(&self, tool: &Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         let service = self.service(tool.definition());
         Some(Arc::new(LayeredTool::sharing(Arc::clone(tool), service)))

@@ -39,14 +39,14 @@ pub struct CallRequest {
     /// The tool to call. `None` if the [`ToolService`] itself contains the tool, as with
     /// [`ToolService::new`].
     tool: Option<Arc<dyn Tool>>,
-    /// The number of tool executions that have started and not yet returned. Clones of the request
-    /// share the counter.
+    /// The number of tool executions in progress for this request. Clones of the request share the
+    /// counter.
     in_flight: Arc<AtomicUsize>,
 }
 
 impl CallRequest {
-    /// Creates the request for a call. Do not use it inside a layer, which must pass on the request
-    /// that it received: with [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered),
+    /// Creates the request for a call. Do not use this function inside a layer, but pass on the
+    /// received request: with [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered),
     /// only the original request contains the tool to call.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
         Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
@@ -72,8 +72,8 @@ impl ToolService {
         Self(Some(tool))
     }
 
-    /// Creates a service without a tool. It calls the tool that each request contains, so several
-    /// tools can share the service.
+    /// Creates a service without a tool. Each request contains the tool to call, so several tools
+    /// can share the service.
     pub(crate) fn shared() -> Self {
         Self(None)
     }
@@ -134,7 +134,7 @@ impl<S> CallService for S where
 pub struct LayeredTool<S> {
     definition: ToolDefinition,
     service: Arc<ServiceTemplate<S>>,
-    /// The tool that each request contains. `None` if the service itself contains the tool.
+    /// The tool to put into each request. `None` if the service itself contains the tool.
     tool: Option<Arc<dyn Tool>>,
 }
 
@@ -167,8 +167,8 @@ impl<S: CallService> Tool for LayeredTool<S> {
                 ToolError::TimedOut { after: Duration::from_millis(millis) }
             }
             LayerError::Other(error) => {
-                // If the count is above 0, a layer dropped the future of a call that had started,
-                // so it is unknown which side effects have happened.
+                // If the count is above 0, a layer dropped the future of a running call, so the
+                // side effects are unknown.
                 let is_dropped = in_flight.load(Ordering::Relaxed) > 0;
                 if is_dropped && !self.definition.policy().idempotent {
                     ToolError::Unconfirmed(error.to_string())

@@ -10,8 +10,8 @@ use std::{
 use lru::LruCache;
 use tokio::time::Instant;
 
-/// An LRU cache that limits the age, the number and the total size of its entries. Clones share the
-/// entries.
+/// An LRU cache with limits for the age, the number and the total size of its entries. Clones share
+/// the entries.
 pub(crate) struct TtlLru<K, V> {
     time_to_live: Duration,
     max_entries: usize,
@@ -26,8 +26,7 @@ struct Shared<K, V> {
     /// The number of calls to [`TtlLru::clear`] so far. A value with a ticket from an earlier
     /// generation is not inserted.
     generation: u64,
-    /// The number of calls to [`TtlLru::next_owner`] so far, which is also the number of the newest
-    /// owner.
+    /// The number most recently returned by [`TtlLru::next_owner`].
     owners: u64,
 }
 
@@ -37,8 +36,8 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// A ticket for the insertion of a value. It contains the time at which the computation of the
-/// value started, and the generation of the cache at that time.
+/// A ticket for the insertion of a value: the start time of its computation, and the generation of
+/// the cache at this time.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     started: Instant,
@@ -59,8 +58,8 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         Self { max_bytes, ..self }
     }
 
-    /// Returns a unique number for a tool or a model that uses the cache. The number is part of the
-    /// cache key, so two tools or models never share entries.
+    /// Returns a unique number for a tool or a model. The number is part of the cache key, so two
+    /// tools or models never share entries.
     pub(crate) fn next_owner(&self) -> u64 {
         self.with_shared(|shared| {
             shared.owners += 1;
@@ -97,10 +96,10 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
         })
     }
 
-    /// Inserts the value that `value` returns, with a size of `bytes`, and evicts the least
-    /// recently used entries until the number and the total size are within their limits. If
-    /// `bytes` alone exceeds the limit, `value` is not called and nothing is inserted. A value with
-    /// an invalid ticket, or older than the existing value, is discarded.
+    /// Inserts the output of `value`, with a size of `bytes`, and evicts the least recently used
+    /// entries until the number and the total size are within their limits. If `bytes` alone
+    /// exceeds the limit, `value` is not called and nothing is inserted. A value with an invalid
+    /// ticket, or older than the existing value, is discarded.
     pub(crate) fn insert(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
         if bytes > self.max_bytes {
             return;

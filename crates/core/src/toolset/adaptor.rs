@@ -67,7 +67,7 @@ pub(super) type Prepare = dyn Fn(ToolDefinition, &ListContext) -> Option<ToolDef
 /// The new snapshots are cached, so that the same snapshot is returned while the toolset is
 /// unchanged.
 pub(super) enum Adaptation {
-    /// Calls an [`Adaptor`], which replaces or hides each tool.
+    /// Replaces or hides each tool with an [`Adaptor`].
     Each { adaptor: Box<dyn Adaptor>, lists: Mutex<RecentCache<u64, ToolList>> },
     /// Calls the function `prepare` at each listing. It changes the definition of each tool, or
     /// hides the tool.
@@ -93,7 +93,7 @@ impl Adaptation {
         Self::Cached { time_to_live, list: Mutex::default() }
     }
 
-    /// Returns the adapted `tool`, which was added as a value. `None` if the adaptor hides it.
+    /// Returns the replacement for `tool`, a tool added as a value. `None` if the adaptor hides it.
     /// [`Prepared`](Self::Prepared) is not applied, because it needs the context of a listing.
     pub(super) fn adapt_own(&self, tool: Arc<dyn Tool>) -> Option<Arc<dyn Tool>> {
         match self {

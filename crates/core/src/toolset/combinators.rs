@@ -61,8 +61,8 @@ impl Toolset {
     /// Puts `prefix` in front of the name of each tool. Models and callers use the new name; the
     /// tool itself still has its original definition.
     ///
-    /// If a new name is invalid, [`ToolName::sanitize`] converts it to a valid name. Distinct names
-    /// stay distinct, unless the hashes in two converted names collide.
+    /// [`ToolName::sanitize`] converts an invalid new name to a valid name. Distinct names stay
+    /// distinct, unless the hashes in two converted names collide.
     ///
     /// # Examples
     ///
@@ -116,8 +116,8 @@ impl Toolset {
 
     /// Transforms the outputs of all tools, for example to redact or to shorten them.
     ///
-    /// `map` receives the definition of the tool and its output, and returns the new output, which
-    /// must match the output schema of the tool. `map` is not called for pending and failed calls.
+    /// `map` receives the definition of the tool and its output. The returned output must match the
+    /// output schema of the tool. `map` is not called for pending and failed calls.
     #[must_use]
     pub fn mapped<F>(self, map: F) -> Self
     where
@@ -146,8 +146,9 @@ impl Toolset {
         self.adapted(ApprovalRequired(select))
     }
 
-    /// Turns the tools for which `select` returns `true` into external tools. A call to an external
-    /// tool is suspended until the host program has executed it and provides its output.
+    /// Turns the tools for which `select` returns `true` into external tools. The host program
+    /// executes an external tool: each call is suspended until the host program provides its
+    /// output.
     #[must_use]
     pub fn external<F>(self, select: F) -> Self
     where

@@ -22,12 +22,12 @@ pub(super) fn merge_key(listings: &[(String, Listing)]) -> MergeKey {
 
 /// The merged tools of a toolset, its sources and its inner toolsets.
 pub(super) struct MergedTools {
-    /// All tools, including tools that need host state.
+    /// All tools, including tools whose host state may be missing for a caller.
     all: ToolList,
-    /// The types of host state that any of the tools declares.
+    /// All types of host state declared by the tools.
     declared: Vec<StateType>,
-    /// The cached snapshots for callers that do not provide all declared host state, by the missing
-    /// types. Tools that need a missing type are not in the snapshot.
+    /// The cached snapshots for callers without all declared host state, by the missing types.
+    /// Tools with a missing type are not in the snapshot.
     reduced: RecentCache<Vec<StateType>, ToolList>,
 }
 
@@ -106,7 +106,7 @@ impl MergedTools {
         self.all.clone()
     }
 
-    /// Returns a snapshot of the tools for which `state` contains all declared types of host state.
+    /// Returns a snapshot of the tools whose declared types of host state are all in `state`.
     pub(super) fn with_state(&mut self, state: &HostState) -> ToolList {
         let missing: Vec<_> = state.missing(&self.declared).copied().collect();
         if missing.is_empty() {

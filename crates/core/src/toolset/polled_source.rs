@@ -35,7 +35,7 @@ struct CallerListing {
     state: HostState,
     /// The snapshot of the most recent successful listing. `None` if no listing has succeeded yet.
     list: Option<ToolList>,
-    /// The background task of a listing that exceeded [`POLL_TIMEOUT`], if any.
+    /// The background task of a slow listing, if any.
     task: Option<AbortOnDropHandle<Listing>>,
 }
 
@@ -84,8 +84,8 @@ impl PolledSource {
         latest.as_mut().filter(|latest| latest.belongs_to(cx))?.task.take()
     }
 
-    /// Stores `task`, a listing that continues in the background. Returns the previous snapshot for
-    /// this caller, or an error if there is none.
+    /// Stores `task`, so that the listing continues in the background. Returns the previous
+    /// snapshot for this caller, or an error if there is none.
     fn defer(&self, cx: &ListContext, task: AbortOnDropHandle<Listing>) -> Listing {
         let list = self.update(cx, |latest| {
             latest.task = Some(task);

@@ -105,8 +105,8 @@ async fn results_are_not_shared_between_principals_or_states() {
     }
 }
 
-/// Host state that the tool does not declare is not part of the cache key, so a change of an
-/// undeclared value must not prevent a cache hit.
+/// Undeclared host state is not part of the cache key, so a change of an undeclared value must not
+/// prevent a cache hit.
 #[tokio::test]
 async fn only_declared_state_is_in_the_key() {
     let tool = nth().with_definition(|it| it.with_state(StateType::of::<u8>()));

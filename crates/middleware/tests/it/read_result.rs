@@ -38,8 +38,8 @@ async fn text(tools: &Toolset, name: &str, arguments: Value) -> String {
     tools.call(name, arguments).await.model_text().into_owned()
 }
 
-/// The note at the end of a truncated result contains the arguments with which the next page is
-/// read. A model that follows these notes must get the whole result.
+/// The note at the end of a truncated result contains the arguments for the next page. A model that
+/// follows these notes must get the whole result.
 #[tokio::test]
 async fn following_the_hints_reads_the_whole_result() {
     let whole: String = (0..5_000).map(|n| format!("{n} äöü€😀\n")).collect();
