@@ -72,8 +72,8 @@ pub struct Pipeline(Arc<PipelineInner>);
 struct PipelineInner {
     repair: RepairPolicy,
     store: Option<Arc<dyn ResultStore>>,
-    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false`, the pipeline of an
-    /// inner toolset uses the store of the outer pipeline instead.
+    /// `true` if `store` was set with [`Pipeline::with_store`]. If `false`, and this is the
+    /// pipeline of an inner toolset, the store of the outer pipeline is used instead.
     has_own_store: bool,
     recorders: Vec<Arc<dyn Recorder>>,
     /// `true` if the arguments and results of calls are added to their tracing spans.
@@ -155,7 +155,7 @@ struct CallDetails<'a> {
     /// pipeline has no recorder.
     arguments: Option<&'a ArgumentSlot>,
     repairs: Vec<Repair>,
-    /// A warning that is added to the result, about arguments changed by an approval.
+    /// The warning to add to the result if a person approved the call with other arguments.
     warning: Option<String>,
     /// `true` if the result comes from a cache and the tool did not run.
     is_cached: bool,
@@ -186,8 +186,7 @@ impl Pipeline {
         Self(Arc::default())
     }
 
-    /// Sets the policy that determines the repairs of invalid arguments. Default:
-    /// [`RepairPolicy::Default`].
+    /// Sets the policy for repairs of invalid arguments. Default: [`RepairPolicy::Default`].
     #[must_use]
     pub fn with_repair(mut self, policy: RepairPolicy) -> Self {
         Arc::make_mut(&mut self.0).repair = policy;
@@ -212,19 +211,20 @@ impl Pipeline {
         self
     }
 
-    /// Enables or disables the arguments and results of calls in their tracing spans. They are not
-    /// redacted. Default: `false`.
+    /// Enables or disables tracing of the arguments and results of calls, without redaction.
+    /// Default: `false`.
     ///
-    /// The span attributes are `gen_ai.tool.call.arguments` and `gen_ai.tool.call.result`. Enable
-    /// them only if all readers of the traces are allowed to see this data.
+    /// The span of a call then has the attributes `gen_ai.tool.call.arguments` and
+    /// `gen_ai.tool.call.result`. Enable tracing only if all readers of the traces are allowed to
+    /// see this data.
     #[must_use]
     pub fn with_traced_content(mut self, traced: bool) -> Self {
         Arc::make_mut(&mut self.0).traces_content = traced;
         self
     }
 
-    /// Returns the store for results that are too long for the model. `None` if the pipeline is
-    /// [unbounded](Self::unbounded).
+    /// Returns the store for results that are too long for the model. `None` if the pipeline has no
+    /// store and never truncates results.
     pub fn store(&self) -> Option<&Arc<dyn ResultStore>> {
         self.0.store.as_ref()
     }

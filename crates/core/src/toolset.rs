@@ -109,9 +109,9 @@ pub enum ToolsetError {
     DuplicateName {
         /// The name that both tools share.
         name: ToolName,
-        /// The position of the first tool with this name, counted from 1.
+        /// The position in the toolset of the first tool with this name, counted from 1.
         first: usize,
-        /// The position of the second tool with this name, counted from 1.
+        /// The position in the toolset of the second tool with this name, counted from 1.
         second: usize,
     },
     /// A tool registry already has a tool with this name.
@@ -302,7 +302,7 @@ impl Toolset {
         Defaults { label: self.label.clone(), pipeline: self.has_own_pipeline.then(|| self.pipeline.clone()) }
     }
 
-    /// Lists all tools and returns their names, in order.
+    /// Lists all tools and returns their names, in the order of the listing.
     pub async fn names(&self) -> Vec<ToolName> {
         self.all(&ListContext::default()).await.names().cloned().collect()
     }

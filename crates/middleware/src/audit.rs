@@ -75,7 +75,7 @@ pub enum AuditOutcome {
         /// The kind of failure.
         kind: FailureKind,
     },
-    /// The call was suspended. A later record with the same call id contains the final outcome.
+    /// The call was suspended. When it is resumed, another record with the same call id follows.
     Pending {
         /// The reason why the call was suspended.
         waits_for: PendingReason,

@@ -51,8 +51,8 @@ const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass
 /// The ending of names of counts, such as `max_tokens`. A number with such a name is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys under which the name of a secret may be found, as in `{"name": "Authorization", "value":
-/// "…"}`.
+/// Keys under which the name of a secret may be found, as in
+/// `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 
 /// Returns the arguments of a call for its audit record, with redacted secrets.
@@ -159,8 +159,8 @@ impl Redactor {
         words.map(|word| self.redact_url(word)).collect()
     }
 
-    /// Redacts the password and the secret parameters in `word` if it is a URL. Other words are
-    /// returned unchanged.
+    /// Redacts the user name, the password and the secret parameters in `word` if it is a URL.
+    /// Other words are returned unchanged.
     fn redact_url(&self, word: &str) -> String {
         let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

@@ -36,7 +36,7 @@ pub(crate) fn block_on<F: Future>(method: &str, future: F) -> Result<F::Output, 
     // `can_block_thread` does not detect a task inside `tokio::task::unconstrained`. In such a
     // task, `Runtime::block_on` panics. The panic is converted to the same error.
     let output = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
-    // A drop of the runtime would wait for abandoned calls that still block a thread.
+    // Dropping the runtime instead would wait for abandoned calls that still block a thread.
     runtime.shutdown_background();
     output.map_err(|_panic| inside_runtime())
 }

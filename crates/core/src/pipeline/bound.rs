@@ -26,7 +26,8 @@ pub(super) struct Truncator<'a> {
     /// The tools that the caller can use, if known. If one of these tools reads stored results, the
     /// note at the end of a truncated result names it.
     pub(super) tools: Option<&'a ToolList>,
-    /// `true` if the result is an excerpt of a stored result, which must not be stored again.
+    /// `true` if the result is itself an excerpt of a stored result. An excerpt is not stored
+    /// again.
     pub(super) is_excerpt: bool,
 }
 
@@ -140,8 +141,8 @@ impl Truncator<'_> {
         if media_cut > 0 {
             notes.push(format!("media of {media_cut} bytes are left out"));
         }
-        // The note refers to a reading tool only if text was cut: such a tool cannot return omitted
-        // media.
+        // The note names a tool that reads stored results only if text was cut, because such a tool
+        // cannot return omitted media.
         let visible = (rest < bytes).then(|| text_of(&content));
         notes.push(self.note_for(full, visible.as_deref()));
         let note = format!("[{}]", notes.join("; "));

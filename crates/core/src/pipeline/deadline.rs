@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The reason for which a wait ended before its future completed.
+/// The event that ended the wait for a future before the future completed.
 pub(crate) enum WaitError {
     /// The deadline passed.
     Elapsed,
@@ -25,7 +25,8 @@ pub(crate) enum WaitError {
 }
 
 /// Runs `future` until it completes, `deadline` passes, or `cancellation` is cancelled. If `future`
-/// does not complete, the reason is passed to `on_error`, which returns the output.
+/// does not complete, the output is the result of `on_error`, called with the event that ended the
+/// wait.
 ///
 /// The first poll comes before the timer is created: most waits are over by then, and a timer costs
 /// more than they do.

@@ -82,7 +82,7 @@ async fn spawn(tool: &Arc<dyn Tool>, arguments: Value, cx: &ToolContext, started
 }
 
 /// Runs `call` until it completes. Fails if the deadline in `cx` passes or the run is cancelled
-/// first. `started` is the start of the call, from which the duration in the error is measured.
+/// first. The duration in a timeout error is measured from `started`, the start of the call.
 fn with_deadline(
     call: impl Future<Output = CallResult> + Unpin,
     cx: &ToolContext,

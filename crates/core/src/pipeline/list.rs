@@ -23,7 +23,7 @@ pub struct ToolList(Arc<Snapshot>);
 struct Snapshot {
     id: u64,
     tools: Vec<Arc<dyn Tool>>,
-    /// The origin of each tool. It has the same index as the tool in `tools`.
+    /// The origin of each tool, at the index of the tool in `tools`.
     origins: Vec<Origin>,
     index: BTreeMap<ToolName, usize>,
     diagnostics: Vec<Diagnostic>,
@@ -54,7 +54,7 @@ impl Origin {
     }
 }
 
-/// The reason for which a tool, or all tools of a source, are missing from a snapshot.
+/// A message about a tool missing from a snapshot, or about a source without tools.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Diagnostic {
@@ -113,7 +113,7 @@ impl ToolList {
         )
     }
 
-    /// Returns a new snapshot with the tools that `adapt` returns for the tools of this snapshot. A
+    /// Returns a new snapshot in which each tool is replaced by the tool returned by `adapt`. A
     /// tool is omitted if `adapt` returns `None`.
     ///
     /// The new tool has the pipeline and the source label of the original tool.

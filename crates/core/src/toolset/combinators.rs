@@ -93,7 +93,7 @@ impl Toolset {
     /// # Errors
     ///
     /// Fails if a new name is not a valid [`ToolName`]. If a new name is already the name of
-    /// another tool, each listing of the toolset fails.
+    /// another tool, the toolset lists no tools, and a diagnostic reports the conflict.
     pub fn renamed<O: Into<String>, N: AsRef<str>>(
         self,
         names: impl IntoIterator<Item = (O, N)>,

@@ -116,8 +116,8 @@ impl CallerListing {
     }
 }
 
-/// Lists the tools of `source`. Fails if the listing takes longer than [`limits::LIST_TIMEOUT`] or
-/// panics.
+/// Lists the tools of `source`. Fails if the source fails, panics, or takes longer than
+/// [`limits::LIST_TIMEOUT`].
 async fn list_with_timeout(source: Arc<dyn ToolSource>, cx: ListContext) -> Listing {
     let tools = AssertUnwindSafe(source.tools(&cx)).catch_unwind();
     match deadline::timeout(limits::LIST_TIMEOUT, tools).await {

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// The maximum number of entries. A small number suffices, because most callers of a toolset need
-/// the same snapshot. They differ, for example, in their types of host state.
+/// The maximum number of entries. A small number suffices: the callers of a toolset need few
+/// different snapshots, for example one for each set of available host state.
 const CAPACITY: usize = 8;
 
 /// An LRU cache of at most [`CAPACITY`] values. The most recently used value is at the front.

@@ -8,7 +8,7 @@ use crate::tool::{Tool, ToolName, WithDefinition};
 pub(super) struct Renamed(pub(super) BTreeMap<String, ToolName>);
 
 impl Adaptor for Renamed {
-    /// Checks that all names are still distinct after the renaming.
+    /// Checks that no two tools would have the same name after the renaming.
     fn check(&self, all: &ToolList) -> Result<(), String> {
         let mut new = BTreeMap::new();
         for (old, name) in self.0.iter().filter(|(old, _)| all.get(old).is_some()) {
