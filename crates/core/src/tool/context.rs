@@ -31,7 +31,7 @@ pub struct ToolContext {
     run: Arc<RunContext>,
     call_id: Arc<str>,
     deadline: Option<Instant>,
-    /// State of the running call that its nested calls share. `None` outside a pipeline.
+    /// The state of the running call, shared with its pipeline. `None` outside a pipeline.
     scope: Option<Arc<CallScope>>,
     resumed: Option<Arc<Resumed>>,
 }
@@ -49,8 +49,8 @@ pub struct RunContext {
     pub cancellation: CancellationToken,
     /// The receiver of progress reports. With `None`, progress reports are discarded.
     pub progress: Option<Arc<dyn ProgressSink>>,
-    /// The counter for the tokens and costs of model requests that tools make, for example an agent
-    /// used as a tool. The driver of the run sets this field.
+    /// The counter for the tokens and costs of model requests made by tools, for example by an
+    /// agent used as a tool. The driver of the run sets this field.
     pub usage: Option<UsageMeter>,
     /// The tokio runtime on which tool calls and hooks run. With `None`, they run on the runtime of
     /// the driver.
@@ -65,8 +65,8 @@ pub struct RunContext {
 pub struct Principal {
     /// The id of the user or service, chosen by the host program.
     pub id: String,
-    /// The scopes granted to the principal, compared with
-    /// [`ToolPolicy::required_scopes`](super::ToolPolicy::required_scopes).
+    /// The scopes granted to the principal. Calls to tools with other [required
+    /// scopes](super::ToolPolicy::required_scopes) are denied.
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }

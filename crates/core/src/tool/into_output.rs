@@ -41,8 +41,8 @@ pub trait IntoToolOutput {
     }
 }
 
-/// A wrapper for return values that makes a tool return structured output. The output schema of the
-/// tool is generated from `T`.
+/// A wrapper around the return value of a tool that turns it into structured output. The output
+/// schema of the tool is generated from `T`.
 ///
 /// # Examples
 ///

@@ -96,8 +96,8 @@ impl Drop for ScopeGuard {
     fn drop(&mut self) {
         if let Some(scope) = self.0.take() {
             scope.abandoned.fetch_add(1, Ordering::Relaxed);
-            // The scope decrements the counter when its last reference is dropped, possibly right
-            // here.
+            // If the code of the call has already ended, this is the last reference to the scope.
+            // Its drop then decrements the counter again.
             scope.is_abandoned.store(true, Ordering::Relaxed);
         }
     }

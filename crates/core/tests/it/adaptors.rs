@@ -218,8 +218,8 @@ async fn combined_sources_share_one_list() {
         .assert_eq(&down().combined(down()).tools(&ListContext::default()).await.unwrap_err().to_string());
 }
 
-/// Behaviour B74: an unchanged snapshot keeps its id through all adaptors. A newly registered tool
-/// is in the next listing.
+/// Behaviour B74: while the tools are unchanged, a toolset with all adaptors returns the same
+/// snapshot. A newly registered tool is in the next listing.
 #[tokio::test]
 async fn unchanged_snapshot_is_the_same_through_all_adaptors() {
     let registry = plugins(&["search", "get"]);

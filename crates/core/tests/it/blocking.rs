@@ -56,7 +56,7 @@ fn runtimes() -> [Runtime; 2] {
 }
 
 /// Behaviour B70: `invoke_blocking` and `call_blocking` can be called from synchronous code outside
-/// of a runtime.
+/// a runtime.
 #[test]
 fn blocking_call_works_outside_a_runtime() {
     assert_success(blocking_results());

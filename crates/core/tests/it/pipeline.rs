@@ -110,7 +110,7 @@ async fn malformed_arguments_are_repaired_or_rejected() {
 
 /// Behaviour B13: the strict policy repairs no arguments.
 ///
-/// Behaviour B15: a result lists the repairs of its call.
+/// Behaviour B15: the result of a call lists the repairs of its arguments.
 #[tokio::test]
 async fn repairs_follow_the_policy_and_are_recorded() {
     let strict = Pipeline::new().with_repair(RepairPolicy::Strict);

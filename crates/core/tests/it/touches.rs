@@ -74,8 +74,8 @@ fn batch(tools: ToolList, calls: &[(&str, &str)]) -> Batch {
     Batch { tools, calls: calls.collect(), ..Batch::default() }
 }
 
-/// Runs `calls` as one batch and compares their times with `expected`, one line `start..end id` per
-/// call in the order of their ends.
+/// Runs `calls` as one batch and compares their times with `expected`, which has one line
+/// `start..end id` per call, in the order in which the calls end.
 async fn check(calls: &[(&str, &str)], expected: Expect) {
     let (times, began) = (Times::default(), Instant::now());
     let outcomes = Pipeline::new().call_all(batch(tools(&times, began), calls)).await;
