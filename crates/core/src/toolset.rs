@@ -52,10 +52,10 @@ use recent_cache::RecentCache;
 ///
 /// A toolset keeps its settings when it is added to an outer toolset or adapted:
 ///
-/// - Its tools run in its own [pipeline](Self::with_pipeline). The recorder of the outer pipeline
-///   also receives the calls. Arguments are repaired only if both pipelines repair arguments. Long
-///   results are saved in the result store of the inner pipeline if that store was set explicitly,
-///   otherwise in the store of the outer pipeline.
+/// - Its tools run in its own [pipeline](Self::with_pipeline), if set. The recorder of the outer
+///   pipeline also receives the calls. Arguments are repaired only if both pipelines repair
+///   arguments. Long results are saved in the result store of the inner pipeline if that store was
+///   set explicitly, otherwise in the store of the outer pipeline.
 /// - [`check`](Self::check) of the outer toolset also checks its tools.
 /// - Diagnostics about its tools contain its [label](Self::with_label).
 ///
@@ -361,8 +361,9 @@ impl Toolset {
 }
 
 impl Part {
-    /// Returns a future that lists the tools of a source or inner toolset. The output of the future
-    /// is its label and the listing. `None` for a single tool, which needs no listing.
+    /// Returns a future that lists the tools of a source or inner toolset. The future yields the
+    /// label of the source or toolset, and the listing. `None` for a single tool, which needs no
+    /// listing.
     fn list<'a>(&'a self, cx: &'a ListContext) -> Option<impl Future<Output = (String, Listing)> + 'a> {
         if let Self::Tool(_) = self {
             return None;

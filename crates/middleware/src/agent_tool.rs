@@ -20,8 +20,8 @@ const TASK: &str = "task";
 
 /// An extension trait that converts agents to tools.
 pub trait AgentExt: Agent + Sized {
-    /// Converts the agent to a tool. The tool has one argument, `task`, in natural language. Its
-    /// result is the answer of the agent.
+    /// Converts the agent to a tool. The tool has one argument, `task`, which describes a task in
+    /// natural language. The result of the tool is the answer of the agent.
     ///
     /// Each call to the tool starts a child run of the agent. The child run has the same principal
     /// and host state as the call, and is cancelled together with the call. If the child run is

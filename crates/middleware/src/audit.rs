@@ -38,7 +38,7 @@ pub struct Audit {
     pub started_at: Timestamp,
     /// The duration of the call, in milliseconds.
     pub duration_ms: u64,
-    /// The id of the run. Empty for a call outside of a run.
+    /// The id of the run. Empty for a call outside a run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run_id: String,
     /// The id of the call, unique in its run. The id of a nested call starts with the id of the

@@ -9,7 +9,7 @@ use haft_core::{ToolDefinition, limits};
 /// The replacement for a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// Parts of names of secrets, at any position in the name. Names are compared in lower case and
+/// Substrings that mark a name as the name of a secret. Names are compared in lower case and
 /// without separators.
 const SECRET_SUBSTRINGS: &[&str] = &[
     "password",
@@ -38,20 +38,20 @@ const SECRET_SUBSTRINGS: &[&str] = &[
     "databaseurl",
 ];
 
-/// Words in names of secrets, such as `pin` in `card_pin`. As a part of another word, such as
-/// `shopping`, they do not mark a secret.
+/// Whole words that mark a name as the name of a secret: `pin` marks `card_pin`, but not
+/// `shopping`.
 const SECRET_WORDS: &[&str] = &[
     "auth", "cookie", "cookies", "cvc", "cvv", "dsn", "jwt", "jwts", "otp", "pass", "pin", "pwd", "ssn",
     "totp",
 ];
 
-/// Endings of names of secrets, such as `accesstoken` and `dbpwd`.
+/// Suffixes that mark a name as the name of a secret, as in `accesstoken` and `dbpwd`.
 const SECRET_SUFFIXES: &[&str] = &["token", "tokens", "pwd", "dbpass", "userpass"];
 
-/// The ending of names of counts, such as `max_tokens`. A number with such a name is not redacted.
+/// The suffix of names of counts, such as `max_tokens`. A number with such a name is not redacted.
 const COUNT_SUFFIX: &str = "tokens";
 
-/// Keys under which the name of a secret may be found, as in
+/// Keys of members that may contain the name of a secret, as in
 /// `{"name": "Authorization", "value": "…"}`.
 const NAME_KEYS: &[&str] = &["name", "key", "header", "field", "parameter", "variable"];
 

@@ -72,7 +72,7 @@ pub(super) enum Adaptation {
     /// Calls the function `prepare` at each listing. It changes the definition of each tool, or
     /// hides the tool.
     Prepared { prepare: Box<Prepare>, lists: Mutex<RecentCache<PreparedKey, ToolList>> },
-    /// Caches the snapshot for `time_to_live`.
+    /// Caches the snapshot of the tools for `time_to_live`.
     Cached { time_to_live: Duration, list: Mutex<Option<(Instant, ToolList)>> },
 }
 

@@ -63,8 +63,8 @@ impl Defaults {
 }
 
 impl MergedTools {
-    /// Merges `own`, the tools added as values, with the `listings` of the sources. If two tools
-    /// have the same name, a tool added as a value takes precedence.
+    /// Merges `own`, the tools added as values, with the `listings` of the sources. If several
+    /// tools have the same name, only the first is kept. Tools added as values come first.
     pub(super) fn new(
         own: impl Iterator<Item = Arc<dyn Tool>>,
         listings: &[(String, Listing)],

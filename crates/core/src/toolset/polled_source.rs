@@ -48,8 +48,8 @@ impl PolledSource {
         self.source.label()
     }
 
-    /// Lists the tools of the source. If this takes longer than [`POLL_TIMEOUT`], returns the
-    /// previous snapshot for this caller, or an error if there is none.
+    /// Lists the tools of the source. If the listing takes longer than [`POLL_TIMEOUT`], returns
+    /// the previous snapshot for this caller, or an error if there is none.
     pub(super) async fn list(&self, cx: &ListContext) -> Listing {
         let listing = match self.take_task(cx) {
             Some(task) if task.is_finished() => {

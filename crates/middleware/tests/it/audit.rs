@@ -195,8 +195,8 @@ async fn members_with_secret_names_are_redacted() {
         expect![[r#"{"max_tokens":100,"has_password":true,"token":null,"shopping":"y","author":"y"}"#]],
     )
     .await;
-    // Secrets in a JSON string are redacted. If the JSON in a string is invalid, the whole string
-    // is replaced by its length.
+    // Secrets in a JSON string are redacted. A string with an invalid JSON object or array is
+    // replaced by its length.
     check(
         named("login"),
         r#"{"body": "{\"user\": \"ann\", \"secret\": \"x\"}", "list": "[1, 2]", "bad": "{\"secret\": \"x"}"#,
@@ -281,7 +281,7 @@ async fn secrets_of_schema_and_policy_are_redacted() {
     .await;
     let whole = named("login").with_input_schema(json!({"additionalProperties": {"writeOnly": true}}));
     check(whole, r#"{"a": "x", "b": 1}"#, expect![[r#"{"a":"[redacted]","b":"[redacted]"}"#]]).await;
-    // A `format` keyword inside of `examples` is data and does not mark a secret.
+    // A `format` keyword inside `examples` is data and does not mark a secret.
     let data = named("login")
         .with_input_schema(json!({"properties": {"a": {"examples": [{"format": "password"}]}}}));
     check(data, r#"{"a": "y"}"#, expect![[r#"{"a":"y"}"#]]).await;

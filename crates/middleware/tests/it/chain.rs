@@ -89,7 +89,7 @@ async fn call_text(tool: &impl Tool, arguments: Value) -> String {
 async fn each_result_becomes_the_arguments_of_the_next_tool() {
     let ann = || json!({"name": "Ann"});
     // An object becomes the arguments of the next tool, or the value of its only required argument.
-    // A value of another type, or a text, becomes the value of the only argument.
+    // Any other result, for example a text, becomes the value of the only argument.
     assert_eq!(call_text(&chain("a_b", (FindUser, Greet)).unwrap(), ann()).await, "Hello Ann, number 7");
     assert_eq!(call_text(&chain("a_b", (FindUser, Mark)).unwrap(), ann()).await, "Ann has 1");
     let all = chain("all", (FindUser, Greet, Count, Double)).unwrap();

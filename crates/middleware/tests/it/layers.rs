@@ -232,7 +232,7 @@ async fn service_may_be_unsync_and_is_called_after_poll_ready() {
     assert_eq!((call_text(&tool).await, call_text(&tool).await), ("up".to_owned(), "up".to_owned()));
 }
 
-/// The fault of a test layer.
+/// A fault in a layer, simulated by a test.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     PanicInPollReady,
