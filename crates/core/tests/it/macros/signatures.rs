@@ -199,8 +199,7 @@ mod named {
         order.n
     }
 
-    /// The compiler reports the same lint for private types in the signature as it does without
-    /// `#[tool]`.
+    /// Private types in the signature get the same lint as without the attribute.
     #[expect(private_interfaces, reason = "the lint under test")]
     #[tool]
     pub(super) fn open(hidden: Hidden) -> Result<String, Private> {
