@@ -145,7 +145,7 @@ impl UsageReporter<'_> {
     }
 
     /// Reports the difference between `total`, the usage of the whole child run, and the usage
-    /// reported so far. For example, the usage of summaries is not reported earlier.
+    /// reported so far. The difference includes, for example, the usage of summaries.
     fn report_rest(&mut self, total: Usage) {
         self.report(total.saturating_sub(self.reported));
     }

@@ -50,8 +50,8 @@ pub struct Audit {
     /// The name of the tool, as received from the model or another caller. There may be no tool
     /// with this name.
     pub tool: String,
-    /// The redacted arguments. They include repairs, and changes by the person who approved the
-    /// call.
+    /// The arguments after repairs and after changes by the person who approved the call, with
+    /// secrets redacted.
     pub arguments: Value,
     /// The outcome of the call, without its result or error message.
     pub outcome: AuditOutcome,

@@ -132,7 +132,7 @@ pub trait ToolsetMiddleware: ToolSource + Sized + 'static {
 
 impl<S: ToolSource + Sized + 'static> ToolsetMiddleware for S {}
 
-/// An extension trait that applies wrappers and `tower` layers to a model.
+/// An extension trait that adds fallbacks, caches and `tower` layers to a model.
 pub trait ModelMiddleware: ChatModel + Sized {
     /// Adds `model` as a fallback for failed requests to this model. See [`FallbackModel`].
     fn with_fallback(self, model: impl ChatModel + 'static) -> FallbackModel

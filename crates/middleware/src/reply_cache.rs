@@ -92,8 +92,8 @@ use crate::ttl_lru::{Ticket, TtlLru};
 #[derive(Clone, Debug)]
 pub struct ReplyCache(TtlLru<Key, ChatResponse>);
 
-/// The cache key of a reply. `model` is the number of the [`CachedModel`], and `request` the
-/// SHA-256 digest of the request.
+/// The cache key of a reply. `model` is the `owner` number of the [`CachedModel`], and `request` is
+/// the SHA-256 digest of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     model: u64,
@@ -154,7 +154,7 @@ impl ReplyCache {
 pub struct CachedModel<M> {
     model: M,
     cache: ReplyCache,
-    /// The number of this model in the cache key. It is unique in the cache.
+    /// A number that identifies this model in the cache.
     owner: u64,
 }
 

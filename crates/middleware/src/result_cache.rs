@@ -92,7 +92,7 @@ pub struct ResultCache(TtlLru<Key, ToolOutput>);
 /// The cache key of a result, with everything that may affect the result.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    /// The number of the tool instance. It is unique in the cache.
+    /// A number that identifies the tool instance in the cache.
     tool: u64,
     arguments: String,
     principal: Option<Principal>,

@@ -45,9 +45,10 @@ pub struct CallRequest {
 }
 
 impl CallRequest {
-    /// Creates the request for a call. Do not use this function inside a layer, but pass on the
-    /// received request: with [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered),
-    /// only the original request contains the tool to call.
+    /// Creates the request for a call. Inside a layer, pass on the received request instead of
+    /// creating a new request: with
+    /// [`ToolsetMiddleware::layered`](crate::ToolsetMiddleware::layered), only the original request
+    /// contains the tool to call.
     pub fn new(definition: ToolDefinition, arguments: Value, context: ToolContext) -> Self {
         Self { definition, arguments, context, tool: None, in_flight: Arc::default() }
     }

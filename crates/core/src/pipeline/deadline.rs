@@ -48,7 +48,7 @@ pub(crate) fn timeout_at<F: Future + Unpin>(
 }
 
 /// Waits until `deadline` passes or `cancellation` is cancelled, and returns the event that came
-/// first.
+/// first. Returns [`WaitError::NoTimer`] if the deadline needs a timer and none can be created.
 async fn wait_for_interrupt(deadline: Option<Instant>, cancellation: &CancellationToken) -> WaitError {
     let cancelled = pin!(cancellation.cancelled().map(|()| WaitError::Cancelled));
     match deadline.map(start_timer).transpose() {

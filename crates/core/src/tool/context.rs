@@ -143,8 +143,8 @@ impl ToolContext {
         self
     }
 
-    /// Marks the call as resumed after a suspension. `resumed` contains its pending state and the
-    /// [decision](crate::call::Pending::resume) about it.
+    /// Marks the call as resumed after a suspension. `resumed` contains the pending state of the
+    /// call and the [decision](crate::call::Pending::resume) about it.
     #[must_use]
     pub fn with_resumed(mut self, resumed: Resumed) -> Self {
         self.resumed = Some(Arc::new(resumed));
@@ -320,7 +320,8 @@ impl ToolContext {
         self.resumed.as_deref()
     }
 
-    /// Adds `usage` to the usage of the run. Use it for model requests that this call makes.
+    /// Adds `usage` to the usage of the run, for example after a model request made by the tool
+    /// itself.
     pub fn report_usage(&self, usage: Usage) {
         if let Some(meter) = &self.run.usage {
             meter.add(usage);

@@ -151,8 +151,8 @@ impl HostState {
         matches!(self.0.get(&TypeId::of::<T>()), Some(StateEntry::Lazy(_)))
     }
 
-    /// Adds the values of `others` to this state. Where both have a value of the same type, the
-    /// value in this state is kept.
+    /// Adds the values of `others` to this state. If both have a value of the same type, the value
+    /// in this state is kept.
     #[must_use]
     pub fn with_defaults(mut self, others: &Self) -> Self {
         if self.0.is_empty() {

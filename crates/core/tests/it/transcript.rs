@@ -45,8 +45,8 @@ fn transcript_is_equal_after_a_round_trip() {
     assert_eq!(serde_json::from_str::<Transcript>(&saved).unwrap(), transcript);
 }
 
-/// Behaviour D39: a transcript with a newer format version is rejected. The error contains this
-/// version.
+/// Behaviour D39: a transcript with a newer format version is rejected. The error contains the
+/// version number.
 #[test]
 fn newer_format_is_rejected() {
     for newer in [r#"{"version": 2, "messages": [{"parts": []}]}"#, r#"{"version": 2, "turns": []}"#] {
