@@ -26,8 +26,9 @@ pub struct ToolPolicy {
     /// `true` if a repeated call with the same arguments has no further effect. Calls to such a
     /// tool may be repeated after a crash, and their results may be cached. Default: `false`.
     pub idempotent: bool,
-    /// The maximum number of retries ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the
-    /// tool can request in a run. Default: [`limits::TOOL_RETRIES`].
+    /// The maximum number of consecutive retries
+    /// ([`ToolError::Retry`](crate::call::ToolError::Retry)) that the tool can request in a run. A
+    /// successful call resets the count. Default: [`limits::TOOL_RETRIES`].
     pub retries: u32,
     /// The maximum length of the text that the model receives as the result of a call, in bytes.
     /// Longer text is truncated. Default: [`limits::RESULT_BYTES`].
