@@ -70,7 +70,8 @@ pub struct ReactAgent(Arc<AgentInner>);
 #[derive(Clone)]
 struct AgentInner {
     model: Arc<dyn ChatModel>,
-    /// The model that summarizes a conversation that is too long for the context window.
+    /// The model that writes summaries of long conversations: `model`, unless the builder sets a
+    /// compactor.
     compactor: Arc<dyn ChatModel>,
     tools: Toolset,
     dialect: Arc<dyn Dialect>,
@@ -79,11 +80,13 @@ struct AgentInner {
     state: HostState,
     extensions: Arc<Extensions>,
     prices: Option<Prices>,
-    /// Set if tracing spans contain the text of messages, arguments and results.
+    /// If `true`, tracing spans include the text of messages, arguments and results.
     traces_content: bool,
-    /// Set if each run has a [`PendingQueue`](crate::PendingQueue), to which tools push calls.
+    /// If `true`, each run has a [`PendingQueue`](crate::PendingQueue), and tools can push calls to
+    /// it.
     has_queue: bool,
-    /// The names of the hand-off tools.
+    /// The names of the hand-off tools. Hooks cannot rename these tools, and their calls cannot be
+    /// pushed to the queue.
     transfers: BTreeSet<String>,
 }
 
@@ -138,8 +141,8 @@ impl ReactAgent {
         &self.0.transfers
     }
 
-    /// Returns a copy of this agent with the hand-off tools `transfers` added. Fails if the tools
-    /// cannot be used together.
+    /// Returns a copy of this agent with the hand-off tools `transfers` added. Fails if the
+    /// resulting toolset has a duplicate name or an invalid tool.
     pub(crate) fn with_transfers<T: Tool + 'static>(
         &self,
         transfers: impl IntoIterator<Item = T>,
@@ -171,8 +174,9 @@ impl ReactAgent {
         Run::new(&self.0.config, input)
     }
 
-    /// Drives `run`, which the caller owns, and returns a stream of its events. If a previous
-    /// driver of `run` was dropped or crashed, the run is [recovered](Run::recover) first.
+    /// Returns a stream that drives `run` until it ends or is suspended, and yields its events. The
+    /// caller keeps ownership of `run`, so it can be saved, or driven again after an error. If a
+    /// previous driver of `run` was dropped or crashed, the run is [recovered](Run::recover) first.
     ///
     /// # Cancellation
     ///

@@ -72,7 +72,7 @@ impl<A: Agent> BlockingAgent<A> {
     }
 
     /// Runs the agent and returns an iterator over the events, like [`Agent::stream`]. The last
-    /// item is [`RunEvent::Done`] or an error. Each call of [`next`](Iterator::next) blocks until
+    /// item is [`RunEvent::Done`] or an error. Each call to [`next`](Iterator::next) blocks until
     /// the next event. The run makes progress only during these calls.
     ///
     /// # Cancellation
@@ -108,7 +108,7 @@ type RunEvents = BoxStream<'static, Result<RunEvent, AgentError>>;
 /// A blocking iterator over the events of a run. Dropping it ends the run.
 #[must_use = "a run makes progress only while its events are read"]
 pub struct BlockingEvents {
-    /// The runtime and the event stream of the run. `None` after the end of the run, and if it
+    /// The runtime and the event stream of the run. `None` after the end of the run, or if the run
     /// could not start.
     run: Option<(Arc<AgentRuntime>, RunEvents)>,
     /// The error of a run that could not start. It is the only item of the iterator.
@@ -154,14 +154,14 @@ impl fmt::Debug for BlockingEvents {
     }
 }
 
-/// Lets the tool calls of `input` run on `runtime`. Does nothing if `input` already has a runtime
-/// for its calls.
+/// Selects `runtime` for the tool calls of the run that `input` starts. Does nothing if `input`
+/// already selects a runtime for its calls.
 fn set_call_runtime(runtime: &AgentRuntime, input: &mut RunInput) {
     input.context.runtime = input.context.runtime.take().or_else(|| runtime.calls());
 }
 
-/// Creates the error of a run that could not start. For a new run, the error contains the
-/// conversation before the new messages of `input`.
+/// Creates the error of a run that could not start. For a new run, the error contains the earlier
+/// conversation, without the new messages of `input`.
 fn start_error(kind: AgentErrorKind, input: &RunInput) -> AgentError {
     match &input.start {
         RunStart::New { transcript, .. } => {

@@ -1,4 +1,4 @@
-//! A batch of calls and the progress of each call.
+//! The calls of one batch and the execution state of each call.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,13 +25,14 @@ struct OpenCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 enum CallState {
-    /// The call can be executed. `resumed` is set if the call was suspended and then got a
-    /// decision.
+    /// The call is ready for execution. `resumed` contains its decision if the call was suspended
+    /// before.
     Ready {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
     },
-    /// The driver is executing the call. `retries` is the retry budget of its tool.
+    /// The driver is executing the call. `retries` is the retry budget of its tool, and `resumed`
+    /// is kept for another execution after a crash.
     UnderWay {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<Resumed>,
@@ -50,8 +51,8 @@ impl OpenCalls {
         Self(calls.into_iter().map(ready).collect())
     }
 
-    /// Marks all ready calls as in progress, and returns them for execution. The retry budget of
-    /// each call is the one of its tool in `tools`.
+    /// Marks all ready calls as in progress, and returns them for execution. Each call stores the
+    /// retry budget of its tool in `tools`, or 0 if the tool is missing.
     pub(crate) fn take_ready(&mut self, tools: &ToolList) -> CallBatch {
         let mut batch = CallBatch::default();
         for open in &mut self.0 {
@@ -131,8 +132,8 @@ impl OpenCalls {
         })
     }
 
-    /// Returns the position in the batch of the first successful call of a tool in `tools`. `None`
-    /// if there is no such call.
+    /// Returns the index in the batch of the first successful call to one of `tools`. `None` if no
+    /// call to these tools was successful.
     pub(crate) fn position_of_success(&self, tools: &BTreeSet<String>) -> Option<usize> {
         self.0.iter().position(|open| match &open.state {
             CallState::Finished { result } => result.is_success() && tools.contains(&result.name),
@@ -140,8 +141,8 @@ impl OpenCalls {
         })
     }
 
-    /// Sets the result of the call in progress with this `id`, and returns the stored result. Fails
-    /// if no call in progress has this id.
+    /// Stores the result of the call in progress with this `id`, and returns the stored result.
+    /// Fails if no call in progress has this id.
     pub(crate) fn finish(&mut self, id: &str, result: ToolResult) -> Result<&Arc<ToolResult>, RunError> {
         let open = self.find_in_progress_mut(id)?;
         open.state = CallState::Finished { result: Arc::new(result) };
@@ -164,9 +165,12 @@ impl OpenCalls {
         open.find(|open| open.call.id == id).ok_or_else(|| RunError::NotUnderWay(id.to_owned()))
     }
 
-    /// Sets the decision `answer` for the waiting call with this `id`, which makes the call ready
-    /// again. `id` can also be the id of a call inside a waiting call, for example of a call in the
-    /// run of an agent used as a tool.
+    /// Stores the decision `answer` for the waiting call with this `id`, and marks the call as
+    /// ready. `id` can also identify a nested call, for example in the run of an agent used as a
+    /// tool. The decision is then stored with the outer call.
+    ///
+    /// Fails if no call with this id waits for a decision, or if the decision does not fit the
+    /// call.
     pub(crate) fn decide(&mut self, id: &str, answer: Decision) -> Result<(), RunError> {
         let pending = self.pending();
         let leaves = pending.iter().flat_map(PendingCall::leaves).map(|leaf| leaf.call.id.as_str());
@@ -180,7 +184,7 @@ impl OpenCalls {
         let (pending, answer) = match &open.state {
             CallState::Waiting { pending } if open.call.id == id => (pending, answer),
             CallState::Waiting { pending } => (pending, inside(Decisions::new(), answer)),
-            // Another call inside this call already has a decision. `answer` is added to it.
+            // Another nested call already has a decision. `answer` is added to the same map.
             CallState::Ready { resumed: Some(resumed) } => match resumed.decision() {
                 Decision::Nested { decisions } if open.call.id != id && !decisions.contains_key(id) => {
                     (resumed.pending(), inside(decisions.clone(), answer))
@@ -195,9 +199,9 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Handles the calls that were in progress when their driver was lost. Calls of idempotent
-    /// tools become ready again. The other calls get an [unconfirmed](FailureKind::Unconfirmed)
-    /// failure.
+    /// Recovers the calls that were in progress when the driver crashed or was dropped. Calls to
+    /// idempotent tools become ready again. All other calls get an
+    /// [unconfirmed](FailureKind::Unconfirmed) failure.
     pub(crate) fn recover(&mut self, now: Timestamp, tools: &ToolList) {
         for open in &mut self.0 {
             let CallState::UnderWay { resumed, .. } = &mut open.state else { continue };
@@ -237,7 +241,8 @@ impl OpenCalls {
 }
 
 impl OpenCall {
-    /// Returns `true` if `id` is the id of this call or of a suspended call inside it.
+    /// Returns `true` if `id` is the id of this call or of a call nested in it, for example in the
+    /// run of an agent used as a tool.
     fn covers(&self, id: &str) -> bool {
         let pending = match &self.state {
             CallState::Waiting { pending } => Some(pending),
@@ -250,7 +255,8 @@ impl OpenCall {
     }
 }
 
-/// Creates a failed result for `call`, which was not executed or has an unknown outcome.
+/// Creates the result of a call that was not executed or has an unknown outcome: a failure of this
+/// `kind` with the text `why`.
 pub(crate) fn not_run(call: &ToolCall, kind: FailureKind, why: &str, now: Timestamp) -> Arc<ToolResult> {
     Arc::new(ToolResult {
         call_id: call.id.clone(),

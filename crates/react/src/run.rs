@@ -70,9 +70,10 @@ pub use steps::{reasoning, steps};
 ///
 /// # Errors
 ///
-/// An error of [`next`](Self::next) means that the driver should stop. Every call in the transcript
-/// then has a result. The run remains valid: `next` can be called again, for example with a higher
-/// limit, or when the model server is available again.
+/// After an error of [`next`](Self::next), the driver should stop. Every call in the transcript
+/// then has a result, unless the error is [`AgentErrorKind::UnexpectedOutcome`]. The run remains
+/// valid: `next` can be called again, for example with a higher limit, or when the model server is
+/// available again.
 ///
 /// # Examples
 ///
@@ -129,8 +130,9 @@ impl Run {
     /// # Errors
     ///
     /// Fails with [`AgentErrorKind::InvalidInput`] if the conversation is empty, if a call in the
-    /// transcript has no result, if the input does not match the declared schema, or if the
-    /// decisions do not fit the suspended run. The error contains the conversation.
+    /// transcript has no result, if the input does not match the declared schema, if the suspended
+    /// run cannot be read, or if the decisions do not fit it. The error contains the conversation
+    /// without the new messages, unless the suspended run cannot be read.
     pub fn new(config: &RunConfig, input: RunInput) -> Result<Self, AgentError> {
         let mut run = match input.start {
             RunStart::New { messages, transcript } => Self::begin(config.clone(), messages, &transcript)?,
@@ -165,14 +167,15 @@ impl Run {
         self.head.state.state().name()
     }
 
-    /// Returns the conversation so far. The results of a batch of calls are added when every call
-    /// of the batch has a result. An output is added after its validation.
+    /// Returns the conversation so far. The results of a batch are added at once, when every call
+    /// of the batch has a result. The message of an output is added after the validation of the
+    /// output.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// Returns the transcript for an error report. If an output is being validated, its message is
-    /// appended and marked as [unusable](is_unusable).
+    /// Returns a copy of the transcript for an error report. If an output is being validated, its
+    /// message is appended and marked as [rejected](is_rejected).
     pub fn transcript_with_output(&self) -> Transcript {
         let mut transcript = self.transcript.clone();
         if let State::CheckingOutput { message: Some(message), .. } = self.head.state.state() {
@@ -193,14 +196,15 @@ impl Run {
         self.head.usage
     }
 
-    /// Returns the number of requests for steps so far. Requests for summaries are not included,
-    /// although they count for the [request limit](RunLimits::requests).
+    /// Returns the number of model requests so far, without the requests for summaries. The
+    /// [request limit](RunLimits::requests) also counts the requests for summaries.
     pub fn requests(&self) -> u32 {
         self.head.requests
     }
 
-    /// Returns the number of the current step, from 0. While calls are open, this is the step of
-    /// the request that led to the calls. At other times it is the step of the next request.
+    /// Returns the index of the current step, starting at 0. While calls are open, this is the step
+    /// of the request that led to the calls. At all other times, it is the step of the next
+    /// request.
     pub fn step(&self) -> u32 {
         self.head.requests.saturating_sub(u32::from(self.head.state.batch().is_some()))
     }
@@ -239,8 +243,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if the run ends without an answer, and with [`AgentErrorKind::UnexpectedOutcome`] if
-    /// the outcome of the last effect was not reported.
+    /// Fails if the run cannot continue, for example because of a limit. Fails with
+    /// [`AgentErrorKind::UnexpectedOutcome`] if the outcome of the last effect was not reported.
     pub fn next(&mut self, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         self.tick(step.now);
         loop {
@@ -250,8 +254,8 @@ impl Run {
         }
     }
 
-    /// Makes one state transition. Returns the effect that the driver has to perform, or `None` if
-    /// the run can advance further by itself.
+    /// Advances the run by at most one state. Returns the next effect, or `None` if the run can
+    /// advance without a driver.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),
@@ -294,11 +298,11 @@ impl Run {
     }
 
     /// Cancels the run. Every open call gets a result, so that another run can continue the
-    /// conversation. An output under validation stays in the transcript, marked as
-    /// [unusable](is_unusable).
+    /// conversation. If an output is being validated, its message is added to the transcript,
+    /// marked as [rejected](is_rejected).
     pub fn cancel(&mut self) {
-        // A received reply must still be recorded, with its calls closed. Its errors no longer
-        // matter.
+        // A received reply must still be recorded, with its calls closed. An error is ignored,
+        // because the run ends anyway.
         let _ = self.apply_reply(None);
         self.reject_output();
         self.close_calls(FailureKind::Cancelled, "cancelled");

@@ -8,14 +8,14 @@ use haft_core::{
 use super::{AgentInner, ReactAgent, ReactAgentBuilder, inputs::join_instructions, signature};
 use crate::{QueueHandle, dialect::dialect_for, extension::Entries};
 
-/// An error of [`ReactAgentBuilder::build`].
+/// The error type of [`ReactAgentBuilder::build`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentBuildError {
-    /// Two tools of the agent have the same name, or a tool has a defect.
+    /// Two tools of the agent have the same name, or a tool is invalid.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
-    /// The name of a tool is reserved by the dialect.
+    /// A tool has a name that the dialect reserves for the end of a run, such as `finish`.
     #[error(
         "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
     )]
@@ -64,11 +64,9 @@ impl ReactAgentBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if the tools cannot be used together or with the dialect, if a tool needs state that
-    /// is missing, if the name of an extension is invalid, if the schema of the inputs or outputs
-    /// does not describe an object, or if the outputs do not allow the field `reasoning` of a chain
-    /// of thought. Tools of sources, such as MCP servers, are not checked here. Instead, a run
-    /// withholds them from the model if they are unusable.
+    /// Fails with the first [`AgentBuildError`] that applies to the settings or to a tool added
+    /// directly. Tools of sources, such as MCP servers, are not checked here. If they are unusable,
+    /// a run withholds them from the model.
     pub fn build(self) -> Result<ReactAgent, AgentBuildError> {
         let Self { model, tools, dialect, instructions, mut config, state, extensions, .. } = self;
         if let Some(name) = extensions.invalid_name() {

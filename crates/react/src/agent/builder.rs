@@ -40,8 +40,8 @@ pub struct ReactAgentBuilder {
     pub(super) config: RunConfig,
     pub(super) state: HostState,
     pub(super) state_per_run: Vec<StateType>,
-    /// The schema error of the type in [`output`](Self::output). `None` if the type has a usable
-    /// schema.
+    /// The error from the schema generation for the type in [`output`](Self::output). `None` if the
+    /// schema was generated, or if no type was set.
     pub(super) output_error: Option<SchemaError>,
     pub(super) chain_of_thought: bool,
     pub(super) compactor: Option<Arc<dyn ChatModel>>,
@@ -77,25 +77,28 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the state of the host program that tools can read. A value of the same type in the
-    /// [context](haft_core::RunInput::with_context) of a run has precedence. Default: none.
+    /// Sets the state of the host program that tools can read. A value in the
+    /// [context](haft_core::RunInput::with_context) of a run takes precedence over a value of the
+    /// same type in `state`. Default: none.
     pub fn state(mut self, state: HostState) -> Self {
         self.state = state;
         self
     }
 
     /// Declares that the [context](haft_core::RunInput::with_context) of each run provides state of
-    /// type `T`. [`build`](Self::build) then accepts tools that need this state. If a run lacks it,
-    /// these tools are withheld from the model.
+    /// type `T`. [`build`](Self::build) then accepts tools that need this state. A run without this
+    /// state withholds these tools from the model.
     pub fn state_per_run<T: 'static>(mut self) -> Self {
         self.state_per_run.push(StateType::of::<T>());
         self
     }
 
-    /// Gives each run a [queue](crate::PendingQueue). Tools push calls to it through a
-    /// [`QueueHandle`](crate::QueueHandle), which they take as state. By default, a run has a queue
-    /// only if a tool added to the toolset directly takes the handle. Call this method if only
-    /// tools of sources, such as a registry, take the handle.
+    /// Adds a [queue](crate::PendingQueue) to each run. Tools push calls to the queue through a
+    /// [`QueueHandle`](crate::QueueHandle) parameter.
+    ///
+    /// By default, runs have a queue if a tool added directly to the toolset has such a parameter.
+    /// Tools of sources, such as a registry, are not considered. Call this method if only tools of
+    /// sources need the queue.
     pub fn pending_queue(mut self) -> Self {
         self.has_queue = true;
         self
@@ -120,10 +123,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the prices of the agent's models. They determine the
-    /// [cost](haft_core::usage::Usage::cost) of a run, and the [cost limit](RunLimits::cost)
-    /// requires them. A model can also have [its own
-    /// prices](haft_core::model::ChatModelExt::priced).
+    /// Sets the prices of the agent's models. The [cost](haft_core::usage::Usage::cost) of a run is
+    /// computed from these prices, and the [cost limit](RunLimits::cost) requires them. A model can
+    /// also have [its own prices](haft_core::model::ChatModelExt::priced).
     pub fn prices(mut self, prices: Prices) -> Self {
         self.prices = Some(prices);
         self
@@ -235,17 +237,18 @@ impl ReactAgentBuilder {
 
     /// Sets the tool choice of each run. The input of a run can override it.
     /// [`ToolChoice::Required`] and [`ToolChoice::Tool`] apply until the model has made the
-    /// required call. Later requests have [`ToolChoice::Auto`]. The run fails if the chosen tool is
-    /// not in the request. Default: [`ToolChoice::Auto`].
+    /// required call. Later requests use [`ToolChoice::Auto`]. The run fails if the chosen tool is
+    /// not available, or if a call is required and no tool is available. Default:
+    /// [`ToolChoice::Auto`].
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.config.tool_choice = choice;
         self
     }
 
-    /// Sets the names of return-direct tools. A successful call of such a tool ends the run: its
+    /// Sets the names of return-direct tools. A successful call to such a tool ends the run: its
     /// result is the answer, and the stop reason is
-    /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). The other calls of the same reply
-    /// are also executed. The input of a run can override these names. Default: none.
+    /// [`StopReason::Tool`](haft_core::agent::StopReason::Tool). All other calls in the same reply
+    /// are executed, too. The input of a run can override these names. Default: none.
     ///
     /// # Examples
     ///
@@ -273,9 +276,9 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Includes the text of instructions, messages, arguments and results in the tracing spans of
-    /// each run if `traced` is `true`, in OpenTelemetry's GenAI attributes. Default: `false`,
-    /// because traces are often read by other people.
+    /// Enables or disables the text of instructions, messages, arguments and results in tracing
+    /// spans. The text is recorded in OpenTelemetry's GenAI attributes. Default: `false`, because
+    /// traces often have more readers than the conversation.
     pub fn trace_content(mut self, traced: bool) -> Self {
         self.traces_content = traced;
         self
@@ -287,25 +290,25 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Configures the part of the conversation that model requests contain. By default, they
-    /// contain all of it. If the model then rejects a request as too long, the oldest turn or step
-    /// is omitted, up to three times in a row.
+    /// Configures the selection of messages for model requests. By default, each request contains
+    /// the whole conversation. If the model rejects a request as too long, the oldest turn or step
+    /// is omitted and the request is repeated, up to three times in a row.
     pub fn context(mut self, context: ContextConfig) -> Self {
         self.config.context = context;
         self
     }
 
-    /// Sets the model that [summarizes](ContextConfig::compaction) a conversation that is too long,
-    /// and enables summaries. By default, they are disabled. If only [`context`](Self::context)
-    /// enables them, the model of the agent writes them.
+    /// Sets the model for [summaries](ContextConfig::compaction) of a conversation that is too
+    /// long, and enables these summaries. By default, summaries are disabled. If only
+    /// [`context`](Self::context) enables them, the agent's own model writes them.
     pub fn compactor(mut self, model: impl ChatModel + 'static) -> Self {
         self.compactor = Some(Arc::new(model));
         self
     }
 
-    /// Sets the maximum number of times in a row that the model can make the same call or the same
-    /// cycle of calls. `None` means no limit, for tools that the model polls. Default:
-    /// [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
+    /// Sets the maximum number of times that the model can make the same call, or the same cycle of
+    /// calls, in a row. `None` disables the limit, for example for tools that the model polls.
+    /// Default: [`REPEATED_CALLS`](haft_core::limits::REPEATED_CALLS).
     pub fn max_repeated_calls(mut self, calls: impl Into<Option<u32>>) -> Self {
         self.config.max_repeated_calls = calls.into();
         self

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl ReactAgent {
-    /// Sends `request` to the model of the step, emits the events of the reply, and returns the
+    /// Sends `request` to the model of this step, emits the events of its reply, and returns the
     /// reply as parsed by the dialect.
     pub(super) async fn chat(
         &self,
@@ -51,9 +51,9 @@ impl ReactAgent {
         Ok(reply)
     }
 
-    /// Reports `reply` to `run`. If the reply is broken and the run repeats the request, emits
-    /// [`RunEvent::ReplyRejected`], so that the reader of the events discards the deltas of the
-    /// broken reply.
+    /// Reports `reply` to `run`. If the reply is [broken](is_broken_reply) and the run repeats the
+    /// request, emits [`RunEvent::ReplyRejected`], so that readers of the events can discard the
+    /// deltas of the reply.
     pub(super) async fn finish_chat(
         run: &mut Run,
         reply: Result<Reply, ModelError>,
@@ -62,7 +62,7 @@ impl ReactAgent {
         let problem = reply.as_ref().err().filter(|error| is_broken_reply(error)).map(ToString::to_string);
         run.on_chat(reply)?;
         if let Some(problem) = problem {
-            // `problem` is not logged, since it may contain text of the reply.
+            // `problem` is not logged, since it may contain text from the reply.
             tracing::warn!("a reply is truncated or invalid: the request is repeated");
             events.emit(|| RunEvent::ReplyRejected { problem }).await;
         }
@@ -123,10 +123,12 @@ async fn stream_reply(
     Err(truncated("the stream ended before the reply".to_owned(), received.unwrap_or_default()))
 }
 
-/// Converts a server or connection error in the middle of a stream to [`ModelError::Truncated`]
-/// with the text `received` so far, so that the run repeats the request. Other errors are returned
-/// unchanged. So are errors before the first event (`received` is `None`), because the model has
-/// already retried such requests.
+/// Converts a temporary error in the middle of a stream to [`ModelError::Truncated`] with the text
+/// `received` so far, so that the run repeats the request. Temporary errors are server errors, rate
+/// limits and connection errors.
+///
+/// Other errors are returned unchanged. An error before the first event (`received` is `None`) is
+/// also returned unchanged, because the model has already retried the request.
 fn truncated_stream(error: ModelError, received: Option<String>) -> ModelError {
     match (error, received) {
         (

@@ -1,4 +1,4 @@
-//! The clock of a driver, and the time limit for its work.
+//! A monotonic clock for the driver of a run, and a time limit for futures.
 
 use std::{future::Future, panic::catch_unwind, time::Duration};
 

@@ -11,15 +11,16 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The lowest and the highest limit for the size of one text in a [`record`], in bytes. Between
-/// them, the limit is the size of the record divided by the number of its messages and calls.
+/// The smallest and the largest maximum length of one text in a [`record`], in bytes. Between these
+/// bounds, the maximum length is the size of the record divided by the number of its messages and
+/// calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
-/// The size of a [`record`] in bytes if the context window of the model is unknown.
+/// The target size of a [`record`] in bytes if the context window of the model is unknown.
 const DEFAULT_RECORD_BYTES: usize = 100_000;
 
-/// The size of a [`record`] in bytes per token of the model's context window. A token of text has
-/// at least three bytes, so a part of the window is left for the summary.
+/// The target size of a [`record`] in bytes per token of the model's context window. A token of
+/// text usually has at least three bytes, so about a third of the window is left for the summary.
 const BYTES_PER_TOKEN: u64 = 2;
 
 const INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that uses tools. Summarise it \

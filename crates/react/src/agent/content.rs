@@ -43,8 +43,8 @@ fn parts(message: &Message) -> Vec<Value> {
     thought.into_iter().chain(text).chain(calls).collect()
 }
 
-/// Returns OpenTelemetry's name for `reason`. [`FinishReason::Other`] keeps the name from the
-/// server.
+/// Returns OpenTelemetry's name for `reason`. For [`FinishReason::Other`], returns the name from
+/// the server unchanged.
 pub(super) fn finish_reason(reason: &FinishReason) -> &str {
     match reason {
         FinishReason::Stop => "stop",

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use haft_core::{ToolName, toolset::ToolList};
 
-/// Logs a warning for each deprecated tool, once per run.
+/// A logger that warns about each deprecated tool once per run.
 #[derive(Default)]
 pub(super) struct DeprecationWarnings {
     logged: HashSet<ToolName>,
-    /// The id of the tool list that was checked last. `None` before the first check. The same list
-    /// is not checked twice in a row.
+    /// The id of the last checked tool list, so that an unchanged list is not checked again. `None`
+    /// before the first check.
     list: Option<u64>,
 }
 

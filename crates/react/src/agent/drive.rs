@@ -37,8 +37,8 @@ use crate::{
 pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
-    /// Drives `run` until it ends or is suspended. Messages of the [`RunHandle`](super::RunHandle)
-    /// in `context` are delivered to the run.
+    /// Drives `run` until it ends or is suspended. Delivers messages sent through the
+    /// [`RunHandle`](super::RunHandle) in `context` to the run.
     pub(crate) async fn drive_to_end(
         &self,
         run: &mut Run,
@@ -52,7 +52,8 @@ impl ReactAgent {
     }
 
     /// Drives `run` until it ends or is suspended. Returns `None` if `until` returns `true` at an
-    /// earlier step boundary. If the run is cancelled, its open calls are closed.
+    /// earlier step boundary. Cancelling `context` [cancels](Run::cancel) the run, which closes its
+    /// open calls.
     pub(crate) async fn drive_until(
         &self,
         run: &mut Run,
@@ -81,8 +82,8 @@ impl ReactAgent {
         }
         .instrument(span)
         .await;
-        // `meter` contains the usage of calls that were dropped before they returned, such as the
-        // requests of an agent used as a tool.
+        // `meter` contains the usage of calls that were dropped before they returned, for example
+        // the model requests of an agent used as a tool.
         run.on_usage(meter.take());
         save_entries(run, &entries);
         result.map_err(|kind| {
@@ -139,8 +140,8 @@ impl ReactAgent {
                     let left = run.time_left();
                     let reply =
                         with_time_limit(left, pin!(self.chat(run, &inputs, &request, events))).await?;
-                    // The request shares the list of messages with the transcript. While the
-                    // request exists, adding a message to the transcript copies the list.
+                    // The request and the transcript share one list of messages. The transcript can
+                    // add a message without copying the list only after the request is dropped.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -221,9 +222,10 @@ impl ReactAgent {
         }
     }
 
-    /// Adds a handle to a closed queue to the state of `context` if the runs of this agent have a
-    /// queue. Without it, tools with a [`QueueHandle`] parameter would be withheld because of
-    /// missing state. Each call gets a handle to an open queue instead.
+    /// Adds a [`QueueHandle`] to the state of `context` if the runs of this agent have a queue.
+    /// Otherwise, tools with a [`QueueHandle`] parameter would be withheld because of missing
+    /// state. The queue of this handle is closed: each call gets its own handle to an open queue
+    /// instead.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;
@@ -265,21 +267,21 @@ impl ReactAgent {
         let batch = Batch { tools, calls, resumed, run: Arc::clone(context), states };
         let mut outcomes = pin!(self.0.tools.pipeline().batch(batch));
         loop {
-            // `outcome` is dropped before `emit` is awaited: it may be large, and would be part of
-            // the future.
+            // `outcome` is dropped before `emit` is awaited. It may be large, and the future would
+            // otherwise store it.
             let event = match outcomes.next().await {
                 Some((_, outcome)) => Self::record_outcome(run, outcome, &queues)?,
                 None => return Ok(()),
             };
             // Save the entries before the `await`: if the driver is dropped there, the run has both
-            // the result and the entries that the call changed.
+            // the result and the entries changed by the call.
             save_entries(run, entries);
             events.emit(|| event).await;
         }
     }
 
-    /// Reports `outcome`, the outcome of a call, to `run`, with the calls that this call pushed to
-    /// the queue. Returns the event for the outcome.
+    /// Reports the `outcome` of a call to `run`, and returns the event for it. The calls that this
+    /// call pushed to the queue are added first, so that a run saved in between does not lose them.
     fn record_outcome(
         run: &mut Run,
         outcome: CallOutcome,
@@ -299,8 +301,8 @@ impl ReactAgent {
     }
 }
 
-/// Emits an event for each reply from message index `seen` on that was rejected. Returns the
-/// current length of the transcript, which is the next value of `seen`.
+/// Emits an event for each rejected reply in the transcript, starting at message index `seen`.
+/// Returns the length of the transcript, which is `seen` for the next call.
 async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
         events.emit(|| RunEvent::ReplyRejected { problem }).await;
@@ -308,8 +310,7 @@ async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
     run.transcript().len()
 }
 
-/// Copies the `entries` of extensions to `run` if they changed since the last call of this
-/// function.
+/// Copies `entries` to `run` if extensions have changed them since the last copy.
 fn save_entries(run: &mut Run, entries: &Entries) {
     if let Some(changed) = entries.take_changed() {
         run.set_entries(changed);

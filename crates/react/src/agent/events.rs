@@ -40,12 +40,12 @@ impl EventSink {
     /// Sends the event that `event` returns, and waits while the buffer is full. `event` is not
     /// called if there is no reader.
     pub(crate) async fn emit(&self, event: impl FnOnce() -> RunEvent) {
-        // `reserve` fails only while the stream is being dropped. The stream owns the driver, so
-        // the driver is being dropped as well.
+        // `reserve` fails only while the stream is being dropped. The driver is dropped with it, so
+        // the event is not needed any more.
         if let Some(reader) = &self.0
             && let Ok(permit) = reader.reserve().await
         {
-            // The event is created after the `await`, so that it is not part of the future.
+            // The event is created after the `await`, so that the future does not store it.
             permit.send(event());
         }
     }
@@ -103,8 +103,8 @@ impl Stream for EventStream<'_> {
             && let Poll::Ready(end) = driver.poll_unpin(cx)
         {
             (self.driver, self.end) = (None, Some(end));
-            // Abandoned calls may still report progress and keep the channel open. Closing it lets
-            // the stream end.
+            // An abandoned call may still hold a sender for its progress. Without `close`, the
+            // stream would end only after this call.
             self.events.close();
         }
         match self.events.poll_recv(cx) {

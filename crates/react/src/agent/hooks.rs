@@ -10,7 +10,7 @@ use crate::{
     extension::{Extension, StepContext, StepRequest},
 };
 
-/// Methods that add hooks and extensions.
+/// Hooks and extensions.
 impl ReactAgentBuilder {
     /// Adds `extension` after the hooks of the builder and all extensions added earlier. The
     /// documentation of [`Extension`] defines the order in which hooks run.
@@ -71,12 +71,12 @@ impl ReactAgentBuilder {
     }
 
     /// Adds a hook that returns instructions for a step, for example from the state or the
-    /// principal of the run. They are appended to the fixed [instructions](Self::instructions) of
-    /// the agent. Empty text is ignored.
+    /// principal of the run. The returned text is appended to the fixed
+    /// [instructions](Self::instructions) of the agent. Empty text is ignored.
     ///
     /// The hook runs before each request. Its text is not recorded in the transcript. Text that
-    /// changes at every step, such as the time, defeats the prompt cache of a provider. An error, a
-    /// panic or a [timeout](Self::hook_timeout) ends the run.
+    /// changes at every step, such as the time, prevents hits in the prompt cache of a provider. An
+    /// error, a panic or a [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples
     ///
@@ -109,11 +109,12 @@ impl ReactAgentBuilder {
         self.change_own_extension(|own| own.dynamic_instructions(instructions))
     }
 
-    /// Adds a hook that can change each request: its tools, tool choice, settings and
-    /// [model](StepRequest::use_model), and further instructions for this step.
+    /// Adds a hook that can change each request: its tools, tool choice, settings,
+    /// [model](StepRequest::use_model) and [dialect](StepRequest::use_dialect). The hook can also
+    /// add instructions for this step.
     ///
-    /// The hook runs before each request. It also runs once when a run is resumed: the open calls
-    /// are then executed with the tools that remain after the hook. An error, a panic or a
+    /// The hook runs before each request. It also runs once when a run is resumed, and the open
+    /// calls are then executed with the tools that the hook has kept. An error, a panic or a
     /// [timeout](Self::hook_timeout) ends the run.
     ///
     /// # Examples

@@ -29,7 +29,7 @@ pub(super) struct StepInputs {
 }
 
 impl StepInputs {
-    /// Returns a [`Step`] that borrows these inputs. Its time is `now`.
+    /// Returns a [`Step`] that borrows these inputs and has the current time `now`.
     pub(super) fn as_step<'a>(&'a self, resolver: &'a dyn Resolver, now: Timestamp) -> Step<'a> {
         Step {
             instructions: self.instructions.as_ref(),
@@ -42,9 +42,9 @@ impl StepInputs {
 }
 
 impl ReactAgent {
-    /// Lists the tools and runs the hooks for the next request. If the instructions have the same
-    /// text as those of the `last` request, their [`Message`] is reused, since it caches its
-    /// rendering.
+    /// Lists the tools and runs the hooks for the next request. If the text of the instructions has
+    /// not changed since the `last` request, their [`Message`] is reused, because it caches values
+    /// computed from it.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -92,8 +92,8 @@ impl ReactAgent {
 
 impl StepInputs {
     /// Fails if a tool has a name reserved by the dialect.
-    /// [`build`](super::ReactAgentBuilder::build) checked this for the agent's dialect and tools,
-    /// but a hook may have replaced both.
+    /// [`build`](super::ReactAgentBuilder::build) checked the agent's own dialect and tools, but a
+    /// hook may have replaced them.
     fn check_tool_names(&self, run: &Run) -> Result<(), AgentErrorKind> {
         match self.dialect.reserved_name(run.config().outputs.as_ref()) {
             Some(name) if self.tools.get(name).is_some() => Err(AgentErrorKind::Hook {
@@ -109,8 +109,8 @@ impl StepInputs {
     }
 }
 
-/// Appends the non-empty texts in `paragraphs` to the instructions `base`. Returns `last` if it has
-/// the same text as the result, since a [`Message`] caches its rendering.
+/// Appends the non-empty texts in `paragraphs` to the instructions `base`. If the result has the
+/// same text as `last`, returns `last`, because a [`Message`] caches values computed from it.
 pub(super) fn join_instructions(
     base: Option<Arc<Message>>,
     paragraphs: &[String],

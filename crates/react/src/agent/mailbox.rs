@@ -51,7 +51,7 @@ struct Mail {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Status {
-    /// The run has no driver yet.
+    /// The handle is not attached to a driver yet.
     #[default]
     Waiting,
     /// The handle is attached to the driver of a run, which delivers the messages.
@@ -66,13 +66,15 @@ impl RunHandle {
         Self::default()
     }
 
-    /// Binds this handle to the run of `input`. Returns `input` with the handle in its state.
+    /// Binds this handle to the run that `input` starts. Returns `input` with the handle in its
+    /// state.
     #[must_use]
     pub fn bind(&self, input: impl Into<RunInput>) -> RunInput {
         input.into().with_state(self.clone())
     }
 
-    /// Enqueues `message` for the run. `when` selects the step boundary at which it is delivered.
+    /// Enqueues `message` for the run. `delivery` selects the step boundary at which it is
+    /// delivered.
     ///
     /// # Errors
     ///
@@ -92,9 +94,9 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Returns the messages that have not been delivered to the model yet. After the end of the
-    /// run, for example by a limit or a cancellation, they are never delivered. If the run is
-    /// suspended, its messages are saved with the run and are not returned here.
+    /// Returns the messages that the run has not received yet. After the run has ended, for example
+    /// by a limit or a cancellation, these are all messages that were never delivered to the model.
+    /// A suspended run keeps its undelivered messages, so they are not returned.
     pub fn undelivered_messages(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -114,14 +116,14 @@ impl fmt::Debug for RunHandle {
     }
 }
 
-/// The receiving end of a [`RunHandle`], owned by the driver of the run. Empty if the run has no
-/// handle. Closes the handle when it is dropped.
+/// The receiving end of a [`RunHandle`], owned by the driver of the run. `None` if the run has no
+/// handle. Dropping the mailbox closes the handle.
 pub(crate) struct Mailbox(Option<RunHandle>);
 
 impl Mailbox {
     /// Attaches to the [`RunHandle`] in `context`. The mailbox is empty if there is no handle, or
-    /// if another run is already attached to it. For example, the run of an agent used as a tool
-    /// has the context of the calling run.
+    /// if the handle is already attached or closed. For example, the run of an agent used as a tool
+    /// has the context of the calling run, whose handle is already attached.
     pub(crate) fn attach(context: &RunContext) -> Self {
         let handle = context.state.get::<RunHandle>().cloned().filter(|handle| {
             let mut mail = handle.lock();
@@ -135,7 +137,7 @@ impl Mailbox {
     }
 
     /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
-    /// is locked for both, so that it rejects messages as soon as the run has ended.
+    /// stays locked meanwhile, so that it rejects messages as soon as the run has ended.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();
@@ -152,8 +154,8 @@ impl Mailbox {
         effect
     }
 
-    /// Closes the handle. Messages that the run did not deliver move back to the handle, unless the
-    /// run is suspended and saves them.
+    /// Closes the handle. Messages that the run did not deliver move back to the handle. A
+    /// suspended run keeps these messages, because they are saved with it.
     pub(crate) fn close(&self, run: &Run) {
         let Some(handle) = &self.0 else { return };
         let mut mail = handle.lock();

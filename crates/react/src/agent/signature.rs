@@ -10,8 +10,8 @@ use crate::RunConfig;
 
 const REASONING: &str = "reasoning";
 
-/// The maximum nesting of the subschemas that [`closed_subschema`] searches. A bound is needed
-/// because `$ref`s may be cyclic.
+/// The maximum depth to which [`closed_subschema`] searches. A bound is needed because `$ref`s may
+/// be cyclic.
 const MAX_DEPTH: usize = 16;
 
 /// Appends a list of the input fields and a list of the output fields to the instructions `base`.
@@ -33,7 +33,7 @@ fn field_list(verb: &str, schema: &Schema) -> String {
     for field in schema.properties() {
         text += &format!("\n- `{}`", field.name);
         if let Some(description) = field.schema.get("description").and_then(Value::as_str) {
-            // A description may have several lines, a list item has one.
+            // A description may have several lines, but a list item must fit on one line.
             text += &format!(": {}", description.split_whitespace().collect::<Vec<_>>().join(" "));
         }
     }

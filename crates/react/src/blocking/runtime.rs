@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 const DRIVER_THREADS: usize = 2;
 
 /// The number of threads of the runtime for tool calls. A tool that blocks its thread delays other
-/// calls, but not the timers.
+/// calls, but no timer.
 const CALL_THREADS: usize = 4;
 
 /// An [`AgentRuntime`] that starts on first use. All clones share it.
@@ -54,8 +54,9 @@ impl AgentRuntime {
         self.calls.as_ref().map(|runtime| runtime.handle().clone())
     }
 
-    /// Runs `future` to completion on this thread, in the context of the driver runtime. `method`
-    /// is the asynchronous method that the error of [`check_can_block`] names.
+    /// Runs `future` to completion on this thread, in the context of the driver runtime. Fails if
+    /// this thread is not allowed to block. The error names `method`, the asynchronous method to
+    /// use instead.
     pub(super) fn block_on<F: Future>(
         &self,
         method: &'static str,
@@ -76,15 +77,15 @@ impl AgentRuntime {
 
 impl Drop for AgentRuntime {
     fn drop(&mut self) {
-        // Dropping a `Runtime` waits for its threads, which panics inside another runtime. The
-        // remaining tasks have no owner any more.
+        // Dropping a `Runtime` waits for its threads, and panics inside another runtime.
+        // `shutdown_background` does not wait: the results of the remaining tasks are not needed.
         for runtime in [self.calls.take(), self.driver.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Checks that the current thread may block.
+/// Checks that the current thread is allowed to block.
 ///
 /// # Errors
 ///
