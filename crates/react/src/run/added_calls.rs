@@ -12,21 +12,22 @@ impl Run {
     /// [`PendingQueue`](crate::PendingQueue).
     ///
     /// The calls are returned as [`Effect::Call`](super::Effect::Call) at the next step boundary:
-    /// after the calls of the current reply, and before the next request. They count for the limits
-    /// of the run. Each call gets exactly one result, even if the run is cancelled. An added call
-    /// of a tool in [`stop_on`](super::RunConfig::stop_on) does not end the run.
+    /// after the calls of the current reply, and before the next request. They count towards the
+    /// limits of the run. Each call gets exactly one result, even if the run is cancelled. An added
+    /// call to a tool in [`stop_on`](super::RunConfig::stop_on) does not end the run.
     ///
     /// The results of a batch are recorded in one message of the transcript, which
     /// [`call_results`](super::call_results) reads. Without a [`Resolver`], this message is sent to
     /// the model.
     ///
-    /// If a tool adds calls, the driver must add them before it reports the result of the tool. A
-    /// run that is saved between these two reports would otherwise lose the calls.
+    /// If a tool adds calls, the driver must add them before it reports the result of the tool.
+    /// Otherwise, a run that is saved in between would lose the calls.
     ///
     /// # Errors
     ///
-    /// Fails if the run is over, if it would exceed the maximum number of added calls, or if an id
-    /// is empty or was used before. In these cases, none of the calls is added.
+    /// Fails if the run already has its answer or was cancelled, if the maximum number of added
+    /// calls of a run would be exceeded, or if an id is empty or already used. After an error, none
+    /// of the calls is added.
     pub fn add_calls(&mut self, calls: impl IntoIterator<Item = ToolCall>) -> Result<(), RunError> {
         let calls: Vec<_> = calls.into_iter().collect();
         if calls.is_empty() {
@@ -51,8 +52,10 @@ impl Run {
         limits::QUEUED_CALLS.saturating_sub(self.head.added_total)
     }
 
-    /// Starts a batch with the added calls that can be executed now. Returns `true` if the state of
-    /// the run may have changed, and `false` if the run has no added calls.
+    /// Starts a batch of the added calls that can be executed now, and records failures for the
+    /// calls that can never be executed. Returns `false` if the run has no added calls, and `true`
+    /// if the caller must read the state of the run again. Fails if a limit forbids the calls and
+    /// ends the run.
     pub(super) fn open_added_calls(
         &mut self,
         resolver: Option<&dyn Resolver>,

@@ -36,8 +36,9 @@ impl Run {
         }
     }
 
-    /// Ends the run with the tool result at `index` of the transcript as its output. If there are
-    /// added calls, they are executed first. Always returns `None`, since no effect is needed.
+    /// Uses the tool result at `index` of the transcript as the output of the run. If there are
+    /// added calls, they are executed first. Always returns `None` on success, since no effect is
+    /// needed.
     pub(super) fn stop_with_result(
         &mut self,
         index: usize,
@@ -57,8 +58,8 @@ impl Run {
             outputs: data.cloned().unwrap_or_default(),
             stop_reason: StopReason::Tool,
         };
-        // Resolve placeholders before the validation: a placeholder is a string, but the result in
-        // its place may have another type.
+        // Resolve placeholders before the validation: a placeholder is a string, but the result
+        // that replaces it may have another type.
         let mut output = Box::new(self.resolve_output(output, step.resolver));
         if let Some(declared) = &self.head.config.outputs {
             let outputs = Value::Object(mem::take(&mut output.outputs));
@@ -75,7 +76,7 @@ impl Run {
     }
 
     /// Converts `message` to an output. The output has structured data if the run declares outputs
-    /// and the message contains exactly one JSON value.
+    /// and the content of `message` is a single JSON object.
     pub(super) fn output_of(&self, message: &AssistantMessage, stop_reason: StopReason) -> Output {
         let outputs = match (&message.refusal, message.content.as_slice()) {
             (None, [Content::Json { value }]) if self.head.config.outputs.is_some() => value.as_object(),

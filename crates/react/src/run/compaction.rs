@@ -27,8 +27,8 @@ impl Run {
         true
     }
 
-    /// Returns the effect that summarizes the messages before the index `until` of
-    /// [`State::Compacting`]. `None` in other states.
+    /// Returns the effect of a run in [`State::Compacting`]: a request to summarize the messages
+    /// before the index `until` of that state. `None` in other states.
     pub(super) fn compact(&mut self, resolver: Option<&dyn Resolver>) -> Option<Effect> {
         let State::Compacting { until, .. } = *self.head.state.state() else { return None };
         let window = &mut self.head.window;

@@ -45,11 +45,11 @@ pub struct RunConfig {
     pub outputs: Option<Schema>,
     /// The model request that returns the declared outputs. Default: the last step.
     pub output_strategy: OutputStrategy,
-    /// The tool choice of model requests, until the model has made the required call. Default:
-    /// [`ToolChoice::Auto`].
+    /// The tool choice of model requests. After the model has made the required call, later
+    /// requests use [`ToolChoice::Auto`]. Default: [`ToolChoice::Auto`].
     #[serde(skip_serializing_if = "is_auto")]
     pub tool_choice: ToolChoice,
-    /// The names of return-direct tools. A successful call of such a tool ends the run, and its
+    /// The names of return-direct tools. A successful call to such a tool ends the run, and its
     /// result is the answer. Default: none.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stop_on: BTreeSet<String>,
@@ -59,16 +59,16 @@ pub struct RunConfig {
     pub check_outputs: bool,
     /// The settings of model requests, such as the temperature.
     pub settings: ChatSettings,
-    /// Settings for the part of the conversation that is sent to the model. Default: all of it is
-    /// sent.
+    /// The selection of messages for model requests. By default, each request contains the whole
+    /// conversation.
     pub context: ContextConfig,
-    /// The maximum number of times in a row that the model can make the same call or the same cycle
-    /// of calls. The last permitted result warns the model; one more repetition reaches a limit, so
-    /// [`limit_action`](Self::limit_action) applies. `None` means no limit. Default:
-    /// [`limits::REPEATED_CALLS`].
+    /// The maximum number of times that the model can make the same call, or the same cycle of
+    /// calls, in a row. The result of the last permitted call warns the model. One more repetition
+    /// exceeds the limit, so [`limit_action`](Self::limit_action) applies. `None` means no limit.
+    /// Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
-    /// The maximum number of consecutive replies that are empty, unreadable, truncated, of the
-    /// wrong form, or rejected by a validator. Default: 2.
+    /// The maximum number of consecutive rejected replies: those that are empty, unreadable or
+    /// truncated, have the wrong form, or fail the validation. Default: 2.
     pub max_output_retries: u32,
 }
 
@@ -77,8 +77,8 @@ pub struct RunConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OutputStrategy {
-    /// The last step: the model returns the outputs as the arguments of the call that finishes the
-    /// run.
+    /// The last step: the reply that ends the run contains the outputs, for example as the
+    /// arguments of a call to `finish`.
     #[default]
     Finish,
     /// A separate request after the last step, with all steps in its context. Some models give

@@ -1,4 +1,4 @@
-//! Selection of the messages that model requests contain. The transcript itself is always complete.
+//! Selection of messages for model requests. The transcript itself always contains all messages.
 
 use std::{ops::Range, sync::Arc};
 
@@ -9,29 +9,31 @@ use super::{Resolver, Run, marks::summarized, segments};
 
 /// The configuration of the context, the part of the conversation that is sent to the model.
 ///
-/// Messages are omitted in whole segments. A segment is a turn of an earlier run with all its
-/// calls, or a step of this run: a reply with calls, their results, and the messages up to the next
-/// such reply. The input of the run and its last step are always sent. If the conversation was
-/// summarized, the latest summary is sent in place of the summarized messages. A later run of the
-/// conversation continues from this summary.
+/// Messages are omitted in whole segments: turns of earlier runs, and steps of this run. A step
+/// begins with a reply with calls, and ends before the next such reply. The input of this run and
+/// its last step are always sent.
+///
+/// If the conversation was summarized, the latest summary is sent in place of the summarized
+/// messages. Later runs of the conversation continue from this summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// The maximum number of turns and steps in a model request. The oldest ones are omitted. 0 has
-    /// the same effect as 1. Default: no maximum.
+    /// The maximum number of turns and steps in a model request. Older turns and steps are omitted.
+    /// 0 has the same effect as 1. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
-    /// The maximum number of tokens of a model request and its reply. If they have more, messages
-    /// are omitted from the next request or summarized. Default: no maximum.
+    /// The maximum number of tokens of a model request with its reply. If it is exceeded, messages
+    /// are summarized or omitted before the next request. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// The maximum number of times in a row that the oldest turn or step is omitted because the
-    /// context is too long. With 0, nothing is omitted for this reason. Default: 3.
+    /// The maximum number of times that the oldest turn or step is omitted because the context is
+    /// too long. The count restarts with each reply. With 0, nothing is omitted for this reason.
+    /// Default: 3.
     pub omissions: u32,
     /// If `true`, a context that is too long is first [summarized](super::Effect::Compact), except
-    /// for its last step. If the context is still too long, the oldest turn or step is omitted. A
-    /// summary is a model request, which the [limits](super::RunConfig::limits) must allow.
-    /// Default: `false`.
+    /// for its last step. If the context is still too long, or cannot be summarized, the oldest
+    /// turn or step is omitted. A summary is a model request, and counts towards the
+    /// [limits](super::RunConfig::limits). Default: `false`.
     pub compaction: bool,
 }
 
@@ -41,16 +43,18 @@ impl Default for ContextConfig {
     }
 }
 
-/// The part of the transcript that model requests contain, as message indices.
+/// The part of the transcript that is sent in model requests, as message indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ContextWindow {
-    /// The transcript index from which messages of earlier runs are sent.
+    /// The transcript index at which the messages of earlier runs in model requests begin. Messages
+    /// before this index are omitted or summarized.
     pub(super) earlier: usize,
-    /// The transcript index from which steps of this run are sent.
+    /// The transcript index at which the steps of this run in model requests begin. Earlier steps
+    /// are hidden, omitted or summarized.
     pub(super) steps: usize,
-    /// The transcript index of the summary that replaces the messages before this window. `None` if
-    /// there is no summary.
+    /// The transcript index of the latest summary, which replaces the messages before this window.
+    /// `None` if there is no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<usize>,
     /// The number of turns and steps that were omitted since the last reply.
@@ -59,8 +63,8 @@ pub(super) struct ContextWindow {
     pub(super) is_summarized: bool,
     /// The number of summaries that this run has requested.
     pub(super) summaries: u32,
-    /// The number of tokens in the last request and its reply. Reset to 0 after it was found to
-    /// exceed [`ContextConfig::tokens`].
+    /// The number of tokens in the last request and its reply. Reset to 0 when it exceeds
+    /// [`ContextConfig::tokens`], so that one reply shortens the context only once.
     tokens: u64,
 }
 
@@ -75,8 +79,8 @@ impl ContextWindow {
         Self { earlier, steps: messages.len(), summary: summary.map(|(index, _)| index), ..Self::default() }
     }
 
-    /// Returns the window after a change of the model: the window at the start of the run, with the
-    /// steps of the run from message index `steps` on.
+    /// Returns the window after a change of the model: the window at the start of the run, followed
+    /// by the steps from message index `steps` on. Summaries made during this run are discarded.
     pub(super) fn restarted(self, messages: &[Arc<Message>], first_message: usize, steps: usize) -> Self {
         Self { steps, summaries: self.summaries, ..Self::of(messages, first_message) }
     }
@@ -153,7 +157,7 @@ impl Run {
         true
     }
 
-    /// Returns the message indices at which the first turn and the first step to send begin. At
+    /// Returns the message index of the first turn to send, and that of the first step to send. At
     /// most [`ContextConfig::latest`] turns and steps are sent.
     fn latest_segment_starts(&self) -> (usize, usize) {
         let ContextWindow { earlier, steps, .. } = self.head.window;
@@ -168,12 +172,12 @@ impl Run {
         )
     }
 
-    /// Returns the message ranges of the steps of this run, from message index `from` on.
+    /// Returns the message ranges of the steps of this run, starting at message index `from`.
     pub(super) fn steps_from(&self, from: usize) -> Vec<Range<usize>> {
         segments::steps(self.transcript.messages(), from..self.transcript.len())
     }
 
-    /// Returns the message ranges of the turns before this run, from message index `from` on.
+    /// Returns the message ranges of the turns before this run, starting at message index `from`.
     fn turns_from(&self, from: usize) -> Vec<Range<usize>> {
         segments::turns(self.transcript.messages(), from..self.head.first_message)
     }

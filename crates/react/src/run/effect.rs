@@ -34,8 +34,7 @@ pub struct Step<'a> {
     /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
     /// none.
     pub resolver: Option<&'a dyn Resolver>,
-    /// The current time. It becomes the creation time of new messages, and counts for the time
-    /// limit.
+    /// The current time. It is the creation time of new messages, and measures the time limit.
     pub now: Timestamp,
 }
 
@@ -78,18 +77,18 @@ pub enum Effect {
     Compact(View),
     /// Validate this output, and report the result with [`Run::on_check`](super::Run::on_check).
     Check(Box<Output>),
-    /// Wait for a decision on at least one of these calls. Report it with
+    /// Wait for a decision on at least one of these calls. Report each decision with
     /// [`Run::on_decision`](super::Run::on_decision).
     Wait(Vec<PendingCall>),
     /// The run is finished, and this is its answer.
     Done(Box<RunAnswer>),
 }
 
-/// A batch of calls to execute together. The calls are in the order in which they were made.
+/// A batch of calls that can be executed in parallel, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallBatch {
     /// The calls to execute.
     pub calls: Vec<ToolCall>,
-    /// The decisions for the calls of this batch that were suspended earlier, by call id.
+    /// The decisions for calls of this batch that were suspended before, by call id.
     pub resumed: ResumedCalls,
 }

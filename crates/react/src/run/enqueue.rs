@@ -12,11 +12,11 @@ use super::{Run, RunError, RunState, marks};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Delivery {
-    /// Before the next model request. If the run would make no further request, the message makes
-    /// it send one more.
+    /// Before the next model request. A run that already has its answer makes one more request for
+    /// the message.
     #[default]
     NextRequest,
-    /// When the run has its answer. The message makes the run continue instead of finishing.
+    /// When the run has its answer. The run then continues with the message instead of finishing.
     Idle,
 }
 
@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Returns `true` if a run that has an answer continues because of enqueued messages. Returns
+    /// Returns `true` if enqueued messages continue a run that already has an answer. Returns
     /// `false` if a limit allows no further request, so that the run finishes with its answer
     /// instead of an error.
     pub(super) fn has_follow_up(&self, stop_reason: StopReason) -> bool {

@@ -1,4 +1,5 @@
-//! The entries that extensions save with a run.
+//! Methods of [`Run`] for the [entries](crate::extension::Entries) of extensions: named values that
+//! are saved with the run.
 
 use super::Run;
 use crate::extension::SavedEntries;

@@ -2,16 +2,16 @@ use haft_core::{agent::AgentErrorKind, call::DecisionError};
 
 use super::RunState;
 
-/// An error for incorrect use of a [`Run`](super::Run), for example a reply that was reported
-/// without a request. The run is unchanged.
+/// Incorrect use of a [`Run`](super::Run), for example a report of a reply without a request. The
+/// run is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// `next` was called before the reply to [`Effect::Chat`](super::Effect::Chat) was reported.
     #[error("a request is under way: report the reply with `on_chat`, or after a load call `recover`")]
     RequestUnderWay,
-    /// `next` was called before the results of [`Effect::Call`](super::Effect::Call) were reported.
-    /// The text lists the ids of the calls.
+    /// `next` was called before all results of [`Effect::Call`](super::Effect::Call) were reported.
+    /// Contains the ids of the calls without a result, separated by commas.
     #[error("calls are under way ({0}): report each with `on_result`, or after a load call `recover`")]
     CallsUnderWay(String),
     /// `on_chat` was called, but no model request is in flight.
@@ -48,13 +48,13 @@ pub enum RunError {
     /// can be added.
     #[error("only messages of a user or the system can be added to a run under way")]
     NotEnqueueable,
-    /// The run already has the maximum number of undelivered messages. Contains this number.
+    /// The run already has the maximum number of undelivered messages. Contains this maximum.
     #[error("no more messages can be enqueued: {0} wait for their delivery")]
     TooManyMessages(usize),
     /// The id of an added call is empty, or was already used in the conversation. Contains the id.
     #[error("the call {0:?} cannot be added: its id is empty or was used before")]
     DuplicateCallId(String),
-    /// The calls exceed the maximum number of added calls of one run. Contains this number.
+    /// The calls would exceed the maximum number of added calls of one run. Contains this maximum.
     #[error("no more calls can be added: {0} is the maximum for one run")]
     TooManyCalls(usize),
     /// A decision was reported for a call that does not wait for one.
@@ -62,8 +62,9 @@ pub enum RunError {
     NotWaiting {
         /// The id of the call that the decision was reported for.
         id: String,
-        /// The ids of the waiting calls, separated by commas. For a suspended child run, these are
-        /// the ids of its waiting calls.
+        /// The ids of the calls that wait for a decision, separated by commas, or `none` if no
+        /// batch of calls is open. A suspended agent that is used as a tool is replaced by the
+        /// waiting calls of its run.
         waiting: String,
     },
     /// A decision does not fit the call, for example an approval for a call that waits for input.

@@ -13,9 +13,8 @@ use haft_core::{
     call::{FailureKind, Outcome},
 };
 
-/// The maximum number of calls in a detected cycle. For example, the calls A, B, A, B repeat a
-/// cycle of two calls. If the last reply has more calls, cycles of that many calls are detected,
-/// too.
+/// The maximum length of a detected cycle of calls. For example, the calls A, B, A, B repeat a
+/// cycle of length 2. If the last reply has more calls, cycles of its length are detected, too.
 const MAX_CYCLE_CALLS: usize = 4;
 
 /// The fingerprints of all calls of a run, in order. Two calls have the same fingerprint if their
@@ -52,7 +51,7 @@ impl CallHistory {
         lengths.map(|length| self.count_cycles(length, limit.saturating_add(1))).max().unwrap_or(1)
     }
 
-    /// Returns the number of times in a row that the last `length` calls were made. Stops counting
+    /// Returns the number of times that the last `length` calls were made in a row. Stops counting
     /// at `most`.
     fn count_cycles(&self, length: usize, most: u32) -> u32 {
         for number in 1..most {
@@ -97,8 +96,8 @@ pub(super) fn warn_of_repetition(result: &mut ToolResult, times: u32) {
     }
 }
 
-/// Turns a retry request in `result` into a final failure if its tool has already `used` its retry
-/// `budget`.
+/// Turns a retry request in `result` into a final failure if the retry budget of the tool is
+/// exhausted. `used` is the number of consecutive retries that the tool has already requested.
 pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
     if used >= budget
         && let Outcome::Failed(failure) = &mut result.outcome
@@ -110,8 +109,8 @@ pub(super) fn limit_retries(result: &mut ToolResult, used: u32, budget: u32) {
 }
 
 /// Updates `retries`, the number of consecutive retries of each tool, from the `results` of one
-/// reply. A reply counts at most one retry per tool. If a tool succeeded and requested no retry,
-/// its number is reset to 0.
+/// reply. A reply adds at most 1 per tool. If a tool succeeded and requested no retry, its number
+/// is reset to 0.
 pub(super) fn count_retries<'a>(
     results: impl Iterator<Item = &'a Arc<ToolResult>>,
     retries: &mut BTreeMap<String, u32>,

@@ -17,12 +17,12 @@ use crate::extension::SavedEntries;
 pub(super) struct Head {
     pub(super) config: RunConfig,
     /// Settings from the [`RunInput`](haft_core::RunInput). They override `config`, even after a
-    /// hand-off replaced it by the configuration of another agent.
+    /// hand-off has replaced `config` with the configuration of another agent.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub(super) overrides: Overrides,
     /// The index of the first message of this run in the transcript.
     pub(super) first_message: usize,
-    /// The index of the first message after the input of this run in the transcript.
+    /// The transcript index of the first message after the input of this run.
     pub(super) first_step: usize,
     pub(super) state: Machine,
     pub(super) clock: RunClock,
@@ -36,7 +36,7 @@ pub(super) struct Head {
     pub(super) repeated_calls: u32,
     /// The number of consecutive retries that each tool requested, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
-    /// The part of the transcript that model requests contain.
+    /// The part of the transcript that is sent in model requests.
     pub(super) window: ContextWindow,
     /// Calls added by the host program that were not returned as an effect yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,7 +100,7 @@ impl Head {
         }
     }
 
-    /// Returns the [`now`](super::Step::now) of the last step.
+    /// Returns the current time, as passed in the last step.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now
     }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{call_results, head::Head};
 
-/// The ids of all calls of a conversation. The set is derived from the transcript and the [`Head`]
-/// of the run, and is not saved itself.
+/// The ids of all calls of a conversation, for unique ids of new calls. The set is not saved: a
+/// restored run computes it again from the transcript and the [`Head`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallIds(BTreeSet<String>);
 
@@ -46,7 +46,7 @@ impl CallIds {
         None
     }
 
-    /// Returns an id such as `call_3` that no call of the conversation has.
+    /// Returns an unused id, such as `call_3`.
     fn new_id(&self) -> String {
         let mut number = self.0.len() + 1;
         loop {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::segments::is_from_user;
 
-/// Validates the input of a run against the schema `inputs`. The input is the JSON content of the
-/// last message, which must be at index `start` or later. A run without new messages uses the last
-/// user message instead.
+/// Validates the structured input of a run against the schema `inputs`. The input is the first JSON
+/// content of the last message from index `start` on, where the new messages of the run begin.
+/// Without new messages, the last message from the user is used instead.
 pub(super) fn check(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],

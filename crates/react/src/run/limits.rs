@@ -16,8 +16,7 @@ use super::{
     state::{Purpose, State},
 };
 
-/// The next state of a run, and the result for its driver. The result is an error if the run stops
-/// in this state.
+/// The next state of a run, and the result for its driver: an error if the run stops in this state.
 pub(super) type Transition = (State, Result<(), AgentErrorKind>);
 
 /// The clock of a run, which measures the time for the time limit. The clock stops while the run
@@ -48,7 +47,8 @@ impl RunClock {
         Duration::from_millis(self.elapsed_ms)
     }
 
-    /// Sets the elapsed time to at least `limit`.
+    /// Sets the elapsed time to at least `limit`, because the clock of the run may be behind the
+    /// timer of its driver.
     fn expire(&mut self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.elapsed_ms = self.elapsed_ms.max(limit);
@@ -82,7 +82,8 @@ impl Run {
         Some(limit.saturating_sub(self.head.clock.elapsed()))
     }
 
-    /// Returns the time limit of the run. `None` if it is not reached or does not apply.
+    /// Returns the time limit if it is reached. `None` if time is left, or if no time limit
+    /// applies.
     pub(super) fn time_is_up(&self) -> Option<Limit> {
         self.time_left().filter(Duration::is_zero)?;
         self.head.config.limits.time.map(Limit::Time)
@@ -126,7 +127,7 @@ impl Run {
 
     /// Applies [`RunConfig::limit_action`](super::RunConfig::limit_action) to a run that reached
     /// `limit`: the run fails or makes a final request. If `purpose` is already that of a final
-    /// request, the run fails.
+    /// request, the run always fails.
     pub(super) fn reach_limit(&mut self, purpose: Purpose, limit: Limit) -> Transition {
         match (self.head.config.limit_action, purpose.limit()) {
             (LimitAction::Fail, _) => {

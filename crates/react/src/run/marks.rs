@@ -1,4 +1,4 @@
-//! Marks: metadata entries that a run sets on messages and reads again.
+//! Marks: metadata that identifies messages such as hints, summaries and rejected answers.
 
 use std::sync::Arc;
 
@@ -6,21 +6,20 @@ use haft_core::{Message, ToolResult};
 use serde_json::Value;
 use serde_json::{Map, json};
 
-/// Metadata key that marks hints: messages from the run itself to the model, with the user role.
+/// The metadata key of hints: messages from the run itself to the model, with the user role.
 const HINT: &str = "hint";
-/// Metadata key that marks unusable messages of the model. They contain no calls and are not the
-/// accepted answer.
+/// The metadata key of unusable replies. They contain no calls and are not the accepted answer.
 const UNUSABLE: &str = "unusable";
-/// Metadata key that marks rejected answers. An output validator rejected the answer, or its
-/// validation did not finish because the run was cancelled or failed.
+/// The metadata key of rejected answers. An output validator rejected the answer, or its validation
+/// did not finish because the run was cancelled or failed.
 const REJECTED: &str = "rejected";
-/// Metadata key that marks messages that were enqueued during the run.
+/// The metadata key of messages that were enqueued during the run.
 const ENQUEUED: &str = "enqueued";
-/// Metadata key that marks summaries. The value is the number of messages directly before the
-/// summary that the summary does not cover.
+/// The metadata key of summaries. The value is the number of messages directly before the summary
+/// that it does not cover.
 const SUMMARY: &str = "summary";
-/// Metadata key that marks messages with the results of added calls. The value contains the results
-/// by call id.
+/// The metadata key of messages with the results of added calls. The value is a JSON object with
+/// the results by call id.
 const CALL_RESULTS: &str = "queued";
 
 /// Creates a hint: a message from the run to the model, for example about a problem with its last
@@ -43,19 +42,20 @@ pub fn summarized(message: &Message) -> Option<usize> {
     kept?.as_u64()?.try_into().ok()
 }
 
-/// Creates a message that records results of added calls. `results` is a JSON object with the
-/// results by call id. [`call_results`] reads it from the message.
+/// Creates a message with the `text` and the `results` of added calls. `results` is a JSON object
+/// with one result per call id. [`call_results`] returns it.
 pub fn call_results_message(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
 }
 
-/// Returns the results of [added calls](super::Run::add_calls) that `message` records, or `None` if
-/// it records none. They are a JSON object by call id. Each value is `{"executed": result}`.
+/// Returns the results of [added calls](super::Run::add_calls) in `message`, as a JSON object by
+/// call id. Each value has the form `{"executed": result}`. `None` if `message` contains no such
+/// results.
 pub fn call_results(message: &Message) -> Option<&Value> {
     message.metadata_value(CALL_RESULTS).filter(|_| is_hint(message))
 }
 
-/// Creates the message that records `results`, the results of added calls, as text and as metadata.
+/// Creates a message with `results`, the results of added calls, both as text and as metadata.
 pub(super) fn results_of_added_calls(results: &[Arc<ToolResult>]) -> Message {
     let lines = results.iter().map(|result| {
         let (id, text) = (&result.call_id, result.model_text());
@@ -103,9 +103,8 @@ pub fn is_hint(message: &Message) -> bool {
     is_marked(message, HINT)
 }
 
-/// Returns `true` for an unusable message of the model: it contains no calls and is not the
-/// accepted answer. It is followed by a [hint](is_hint), or by the end of a failed or cancelled
-/// run.
+/// Returns `true` for an unusable reply: it contains no calls and is not the accepted answer. The
+/// next message is a [hint](is_hint), unless the run failed or was cancelled.
 pub fn is_unusable(message: &Message) -> bool {
     is_marked(message, UNUSABLE)
 }

@@ -1,4 +1,4 @@
-//! The output of a run, and its validation before the run accepts it.
+//! The output of a run and its validation.
 
 use haft_core::{
     Message,
@@ -17,11 +17,11 @@ use super::{Run, RunError, marks, state::State};
 pub struct Output {
     /// The text of the output. For structured output, its JSON text.
     pub text: String,
-    /// The structured output as a JSON object. Empty if the run declares no outputs, except for the
-    /// result of a stop tool.
+    /// The structured output as a JSON object. Empty if the output is only text. The result of a
+    /// stop tool can be structured even if the run declares no outputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
-    /// The stop reason of the run if the output is accepted.
+    /// The stop reason of the run after the output is accepted.
     pub stop_reason: StopReason,
 }
 
@@ -82,15 +82,16 @@ impl OutputError {
 impl Run {
     /// Reports the result of the validation requested by [`Effect::Check`](super::Effect::Check).
     ///
-    /// A validator may change the output, which must still fit the declared schema. The transcript
-    /// keeps the original message of the model. If only the structured output was changed, its JSON
-    /// text replaces the text.
+    /// A validator can change the output, but its structured data must still fit the declared
+    /// schema. The transcript keeps the original message of the model. If only the structured data
+    /// was changed, its JSON text replaces the text.
     ///
     /// # Errors
     ///
-    /// Fails if no output is being validated, and if there were too many rejections in a row. Fails
-    /// with [`AgentErrorKind::Hook`] if the validation failed or the changed output does not fit
-    /// the schema. The result can then be reported again.
+    /// Fails if no output is being validated, if too many replies in a row were rejected, or if the
+    /// answer to the final request is rejected. Fails with [`AgentErrorKind::Hook`] if the
+    /// validation failed or the changed output does not fit the schema. After such a failure,
+    /// another result can be reported.
     pub fn on_check(&mut self, checked: Result<Output, OutputError>) -> Result<(), AgentErrorKind> {
         let State::CheckingOutput { output, .. } = self.head.state.state() else {
             return Err(RunError::NoCheck.into());

@@ -7,10 +7,9 @@ impl Run {
     /// over.
     ///
     /// The limits of the run and the overrides from its input stay in effect. Turns and steps that
-    /// this run has omitted or summarized are sent again, because this was done for the previous
-    /// model. The counters of rejected replies and of retries are reset. Inputs that are already
-    /// prepared are discarded, so [`Effect::Prepare`](super::Effect::Prepare) precedes the next
-    /// request.
+    /// were omitted or summarized for the previous model are sent again. The counters of rejected
+    /// replies and retries are reset. Inputs that are already prepared are discarded, so
+    /// [`Effect::Prepare`](super::Effect::Prepare) precedes the next request.
     pub fn reconfigure(&mut self, config: &RunConfig) {
         let head = &mut self.head;
         head.config = RunConfig { limits: head.config.limits, ..config.clone() };

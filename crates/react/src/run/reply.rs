@@ -30,7 +30,7 @@ impl Run {
         let purpose = request.purpose;
         let message = reply.message;
         match reply.finish_reason {
-            // A truncated reply is part of the error, and is not added to the transcript.
+            // The error contains the truncated reply. The transcript does not.
             FinishReason::Length => return repeat_request(purpose, Err(truncated(message))),
             FinishReason::ContentFilter => {
                 return repeat_request(purpose, Err(AgentErrorKind::ContentFiltered));
@@ -81,7 +81,7 @@ impl Run {
 
     /// Accepts `message`, a reply without calls, as the answer, or starts its validation. Rejects
     /// the message if it does not fit the output schema. If the declared outputs need a separate
-    /// request, continues with this request.
+    /// request, the run makes this request next.
     fn read_answer(
         &mut self,
         purpose: Purpose,
@@ -121,8 +121,8 @@ impl Run {
         self.request_correction(purpose, problem)
     }
 
-    /// Sends `problem` to the model, which must correct its reply. Fails if too many replies in a
-    /// row were rejected.
+    /// Adds `problem` as a hint to the transcript and repeats the request, so that the model
+    /// corrects its reply. Fails if too many replies in a row were rejected.
     pub(super) fn request_correction(&mut self, purpose: Purpose, problem: String) -> Transition {
         let limit = Limit::RejectedReplies(self.head.config.max_output_retries.saturating_add(1));
         let (next, result) = self.retry_rejected_reply(purpose, || AgentErrorKind::LimitReached(limit));
@@ -132,9 +132,9 @@ impl Run {
         (next, result)
     }
 
-    /// Returns the problems of the replies from message index `message` on that were rejected. The
-    /// texts are those sent to the model. Each of these replies is in the transcript, marked as
-    /// [unusable](super::is_unusable).
+    /// Returns the problem of each rejected reply in the transcript, starting at message index
+    /// `message`. The texts are those sent to the model. Rejected replies in the transcript are
+    /// marked as [unusable](super::is_unusable).
     pub fn rejections_since(&self, message: usize) -> impl Iterator<Item = String> + '_ {
         let new = self.transcript.messages().get(message..).unwrap_or_default();
         let pairs = new.iter().zip(new.iter().skip(1));
@@ -142,10 +142,12 @@ impl Run {
         rejected.map(|(_, hint)| hint.text())
     }
 
-    /// Returns the number of times in a row that the model has made its last call or its last cycle
-    /// of calls, including the first time. `latest` is the number of calls in the last reply. The
-    /// result is at most the limit until the model was warned, even if a single reply repeats a
-    /// call more often. Without a limit, the result is always 1.
+    /// Returns the number of times that the model has made its last call, or its last cycle of
+    /// calls, in a row. `latest` is the number of calls in the last reply. Without a limit, the
+    /// result is always 1.
+    ///
+    /// A single reply can repeat a call more often than permitted. The result then stops at the
+    /// limit, so that the model is warned before the run is stopped.
     fn count_repetitions(&mut self, latest: usize) -> u32 {
         let Some(limit) = self.head.config.max_repeated_calls else { return 1 };
         let own = self.transcript.messages().get(self.head.first_message..);

@@ -6,8 +6,8 @@ use super::{Effect, Run, RunError, RunState, Step, limits::Transition, state::St
 use crate::dialect::{Prompt, Reply};
 
 impl Run {
-    /// Completes the current step. If there are added calls, starts them and returns `None`. If
-    /// there are none, delivers enqueued messages and returns [`Effect::Prepare`].
+    /// Completes the current step. If there are added calls, starts them and returns `None`.
+    /// Otherwise, delivers enqueued messages and returns [`Effect::Prepare`].
     pub(super) fn prepare(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         if self.open_added_calls(step.resolver)? {
             return Ok(None);
@@ -58,8 +58,8 @@ impl Run {
     /// [parsed](crate::Dialect::parse_reply) by the dialect, or the error of the model.
     ///
     /// Empty, unreadable and truncated replies are tolerated up to
-    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. They
-    /// are discarded, their calls are not executed, and the request is repeated.
+    /// [`RunConfig::max_output_retries`](super::RunConfig::max_output_retries) times in a row. A
+    /// tolerated reply is discarded with its calls, and the request is repeated.
     ///
     /// # Errors
     ///
@@ -116,8 +116,8 @@ pub fn is_broken_reply(error: &ModelError) -> bool {
     matches!(error, ModelError::EmptyResponse | ModelError::InvalidResponse(_) | ModelError::Truncated { .. })
 }
 
-/// Returns the error of the last model if `error` is from a fallback over several models. Other
-/// errors are returned unchanged.
+/// Returns the error of the last model if `error` is from a fallback that tried several models.
+/// Returns other errors unchanged.
 fn last_error(error: &ModelError) -> &ModelError {
     match error {
         ModelError::AllFailed { failures } => failures.last().map_or(error, |last| last_error(&last.error)),

@@ -104,7 +104,8 @@ struct Form(Value);
 
 impl Form {
     /// Checks that `value` has the version [`Run::VERSION`]. Its other fields are not read yet,
-    /// since they may differ in other versions. `what` and `fields` are for the error text.
+    /// since they may differ in other versions. The error text contains `what`, the name of the
+    /// saved data, and `fields`, the names of its other fields.
     fn read(value: Value, what: &str, fields: [&str; 2]) -> Result<Self, String> {
         let [one, other] = fields;
         let Some(version) = value.get("version").and_then(Value::as_u64) else {

@@ -23,8 +23,9 @@ pub(super) fn turns(messages: &[Arc<Message>], range: Range<usize>) -> Vec<Range
     split(range.clone(), range.skip(1).filter(begins))
 }
 
-/// Returns the subranges of `range` that contain no summaries. If `resolved` is `true`, the
-/// subranges contain no messages with results of added calls either.
+/// Splits `range` into subranges without summaries, since the latest summary is sent separately. If
+/// `resolved` is `true`, messages with results of added calls are excluded, too, since each result
+/// is sent in place of its placeholder.
 pub(super) fn without_notes(
     messages: &[Arc<Message>],
     range: Range<usize>,

@@ -48,10 +48,10 @@ pub(super) enum State {
     CallingTools(Batch),
     /// All calls of the batch without a result wait for a decision.
     Suspended(Batch),
-    /// A call of a tool in `stop_on` succeeded. Its result, at this index of the transcript, is the
+    /// A call to a tool in `stop_on` succeeded. Its result, at this index of the transcript, is the
     /// answer.
     StoppedByTool { result: usize },
-    /// An output is being validated.
+    /// An output is being validated by the driver.
     CheckingOutput {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
@@ -78,13 +78,13 @@ pub(super) enum Purpose {
     /// A normal step: the model makes tool calls or answers.
     #[default]
     Step,
-    /// The model returns the declared outputs after its last step
+    /// A separate request after the last step, in which the model returns the declared outputs
     /// ([`OutputStrategy::Extraction`](super::OutputStrategy::Extraction)).
     Outputs {
-        /// The limit after which this request became the final one. `None` if no limit was reached.
+        /// The reached limit that makes this request the final one. `None` if no limit was reached.
         limit: Option<Limit>,
     },
-    /// The model must answer, because a limit was reached.
+    /// A final request after `limit` was reached, in which the model must answer.
     FinalAnswer { limit: Limit },
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Request {
     pub(super) tool_choice: ToolChoice,
 }
 
-/// A batch of calls to execute together.
+/// A batch of open calls and its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Batch {
     pub(super) calls: OpenCalls,
@@ -117,13 +117,13 @@ pub(super) enum CallSource {
     Added { then: AfterCalls },
 }
 
-/// The continuation of a run after a batch of calls.
+/// The next action of a run after a batch of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AfterCalls {
-    /// The run makes a model request with this purpose.
+    /// A model request with this purpose.
     Request(Purpose),
-    /// The run ends with the result at this index of the transcript as its answer.
+    /// The end of the run, with the result at this index of the transcript as its answer.
     Stop { result: usize },
 }
 
@@ -223,8 +223,8 @@ pub(super) const TRANSITIONS: &[(RunState, RunState)] = {
 #[serde(transparent)]
 pub(super) struct Machine {
     state: State,
-    /// The state before the current transition. `Some` only while the data of that state is moved
-    /// out.
+    /// The state at the start of a transition that has moved the data out of `state`. `None` at all
+    /// other times.
     #[serde(skip)]
     previous: Option<RunState>,
 }
@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// `ReadyToRequest → Preparing`: the driver is to prepare the inputs of a request.
+    /// `ReadyToRequest → Preparing`: the driver must prepare the inputs of a request.
     pub(super) fn prepare(&mut self) {
         self.enter(State::Preparing { purpose: self.purpose() });
     }
@@ -287,8 +287,8 @@ impl Machine {
         }
     }
 
-    /// Changes the purpose of the next request to `purpose` after a limit was reached. Stays in the
-    /// same state.
+    /// Sets the purpose of the next request to `purpose`, after a limit was reached. The run stays
+    /// in the same state.
     pub(super) fn change_purpose(&mut self, purpose: Purpose) {
         match &mut self.state {
             State::ReadyToRequest { purpose: current } | State::Preparing { purpose: current } => {
@@ -431,13 +431,13 @@ impl Machine {
         }
     }
 
-    /// Any state `→ Cancelled`.
+    /// Any state `→ Cancelled`: the run was cancelled.
     pub(super) fn cancel(&mut self) {
         self.enter(State::Cancelled);
     }
 
-    /// Removes the reached limit after the limits were changed: the next request is no longer the
-    /// final request, and `LimitReached` becomes `ReadyToRequest`.
+    /// Removes the reached limit after the limits were changed: the current or next request is no
+    /// longer the final request, and `LimitReached` becomes `ReadyToRequest`.
     pub(super) fn lift_limit(&mut self) {
         match &mut self.state {
             State::ReadyToRequest { purpose }
@@ -458,8 +458,9 @@ impl Machine {
         }
     }
 
-    /// `ReadyToRequest | AwaitingReply → Preparing`, `Suspended → CallingTools`: a new driver takes
-    /// over, with newly prepared inputs.
+    /// `ReadyToRequest | AwaitingReply → Preparing`: a new driver takes over and prepares the
+    /// inputs again. `Suspended → CallingTools`: the new driver executes the calls with a decision,
+    /// if any.
     pub(super) fn recover(&mut self) {
         match &self.state {
             State::ReadyToRequest { .. } => self.prepare(),
@@ -471,8 +472,8 @@ impl Machine {
         }
     }
 
-    /// Moves the state out and leaves [`State::Cancelled`] in its place. If a bug does not set the
-    /// next state, the run is cancelled.
+    /// Moves the state out and leaves [`State::Cancelled`] in its place, so that a missing next
+    /// state (a bug) cancels the run.
     fn take(&mut self) -> State {
         self.previous = Some(self.state.name());
         mem::replace(&mut self.state, State::Cancelled)
@@ -532,7 +533,7 @@ impl Purpose {
         !matches!(self, Self::Step)
     }
 
-    /// Returns the limit after which the request became the final one. `None` if no limit was
+    /// Returns the reached limit that makes the request the final one. `None` if no limit was
     /// reached.
     pub(super) fn limit(self) -> Option<Limit> {
         match self {

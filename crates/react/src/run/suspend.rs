@@ -24,8 +24,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if `suspended` was not created by [`to_suspended`](Self::to_suspended), or has another
-    /// [version](Self::VERSION) of the format.
+    /// Fails if `suspended` was not created by [`to_suspended`](Self::to_suspended), or if its
+    /// format has another [version](Self::VERSION).
     pub fn from_suspended(suspended: SuspendedRun) -> Result<Self, AgentErrorKind> {
         serde_json::from_value(suspended.checkpoint).map_err(|error| unreadable(&error))
     }

@@ -1,4 +1,4 @@
-//! Execution of the calls in a reply.
+//! Execution of tool calls, and the reports of their outcomes.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::open_calls::OpenCalls;
 
 impl Run {
     /// Reports the result of the call with this `id`. Returns the recorded result, which may differ
-    /// from `result`: the run sets the id and the name of the call, warns the model of a repeated
-    /// call, and turns a retry over the budget of the tool into a final failure.
+    /// from `result`: the run sets the id and the name of the call, adds a warning to a repeated
+    /// call, and turns a retry request over the budget of the tool into a final failure.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl Run {
                 match batch.calls.position_of_success(&self.head.config.stop_on) {
                     Some(position) => AfterCalls::Stop { result: self.transcript.len() + position },
                     None => {
-                        // `rejected_replies` is kept if a stop tool gave the answer, because a
-                        // validator may reject this answer as one more reply in a row.
+                        // `rejected_replies` is not reset by the answer of a stop tool: a validator
+                        // may reject this answer, which counts as one more rejection in a row.
                         self.head.rejected_replies = 0;
                         AfterCalls::Request(Purpose::Step)
                     }
@@ -162,8 +162,8 @@ impl Run {
         }
     }
 
-    /// Records a failure for each of `calls`, which a reply made and `limit` forbids, and for all
-    /// added calls.
+    /// Records a failure because of `limit` for each of `calls`, the calls of a reply, and for each
+    /// added call.
     pub(super) fn record_denied(&mut self, calls: OpenCalls, limit: Limit) {
         let why = format!("not run: {limit}");
         self.record_results(Batch { calls, source: CallSource::Reply }, FailureKind::Denied, &why);
@@ -189,14 +189,14 @@ impl Run {
                 }
                 result
             }
-            // In the other states the run already has an answer.
+            // In the other states, the run already has an answer.
             _ if self.head.config.limit_action == LimitAction::Answer => Ok(()),
             _ => Err(AgentErrorKind::LimitReached(limit)),
         }
     }
 
-    /// Adds `calls`, the number of new calls, to the tool call count of the run. If a limit forbids
-    /// them, returns this limit and adds nothing. `None` if the calls are allowed.
+    /// Adds the number of new `calls` to the tool call count of the run. If a limit forbids the
+    /// calls, returns this limit and adds nothing. `None` if the calls are allowed.
     pub(super) fn count_calls(&mut self, purpose: Purpose, calls: usize) -> Option<Limit> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         let total = self.head.tool_calls.saturating_add(calls);

@@ -10,13 +10,13 @@ use super::{
 impl Run {
     /// Returns the tool choice of the next request, unless [`Step::tool_choice`] overrides it.
     ///
-    /// It is [`ToolChoice::Auto`] after the model has made the required call.
+    /// After the model has made the required call, the tool choice is [`ToolChoice::Auto`].
     pub fn tool_choice(&self) -> ToolChoice {
         self.head.config.tool_choice.clone()
     }
 
     /// Returns the tool choice for a request with this `purpose`. Fails if the chosen tool is not
-    /// available in `step`.
+    /// available in `step`, or if a call is required and `step` has no tools.
     pub(super) fn effective_tool_choice(
         &self,
         purpose: Purpose,
