@@ -131,7 +131,7 @@ impl ReactAgent {
         &*self.0.dialect
     }
 
-    /// Returns the configuration of the agent's runs.
+    /// Returns the configuration for the agent's runs.
     pub fn config(&self) -> &RunConfig {
         &self.0.config
     }
@@ -156,7 +156,7 @@ impl ReactAgent {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Wraps the agent for synchronous code. The wrapper has its own tokio runtime.
+    /// Wraps the agent for synchronous code. The wrapper owns its tokio runtimes.
     pub fn blocking(&self) -> BlockingAgent<Self> {
         BlockingAgent::new(self.clone())
     }

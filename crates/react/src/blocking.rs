@@ -13,12 +13,12 @@ use haft_core::{
 
 use runtime::{AgentRuntime, SharedRuntime};
 
-/// A wrapper for synchronous code. It runs any [`Agent`] on its own tokio runtime.
+/// A blocking wrapper around any [`Agent`], for synchronous code.
 ///
-/// The runtime has two threads for runs and four threads for tool calls. A tool that blocks its
-/// thread therefore does not delay deadlines. The threads start with the first run, and stop when
-/// the last clone of the `BlockingAgent` and its last [`BlockingEvents`] are dropped. All runs
-/// share the runtime and can reuse its connections.
+/// The wrapper owns two tokio runtimes: one with two threads for runs, and one with four threads
+/// for tool calls. A tool that blocks its thread therefore does not delay deadlines. The threads
+/// start with the first run, and stop when the last clone of the `BlockingAgent` and its last
+/// [`BlockingEvents`] are dropped. All runs share the runtimes and can reuse connections.
 ///
 /// Inside an asynchronous task, `run` and `stream` fail with [`AgentErrorKind::BlockingInRuntime`].
 /// The error names the asynchronous method to use instead. Blocking is allowed on other threads,
@@ -51,7 +51,7 @@ pub struct BlockingAgent<A> {
 }
 
 impl<A: Agent> BlockingAgent<A> {
-    /// Wraps an agent. The tokio runtime starts with the first run.
+    /// Wraps an agent. The tokio runtimes start with the first run.
     pub fn new(agent: A) -> Self {
         Self { agent, runtime: SharedRuntime::default() }
     }

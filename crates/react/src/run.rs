@@ -125,7 +125,7 @@ impl Run {
     /// Starts a new run, or resumes the suspended run in `input` with its decisions.
     ///
     /// Limits, tool choice and `stop_on` of `input` override those of `config`. The context of
-    /// `input` is not used here; it is for the driver.
+    /// `input` is not used here: it is only for the driver.
     ///
     /// # Errors
     ///
@@ -215,8 +215,8 @@ impl Run {
     }
 
     /// Returns the output schema, or `None` if the next reply cannot contain the answer as
-    /// structured data. Pass it to [`Dialect::parse_reply`](crate::Dialect::parse_reply) and
-    /// [`Dialect::stream_parser`](crate::Dialect::stream_parser).
+    /// structured data. Pass the schema to [`Dialect::parse_reply`](crate::Dialect::parse_reply)
+    /// and [`Dialect::stream_parser`](crate::Dialect::stream_parser).
     pub fn outputs(&self) -> Option<&Schema> {
         self.outputs_of(self.head.state.purpose())
     }
@@ -236,7 +236,7 @@ impl Run {
         self.head.state.lift_limit();
     }
 
-    /// Advances the run to its next effect, and returns this effect.
+    /// Advances the run and returns its next effect.
     ///
     /// After [`Effect::Prepare`], pass newly prepared inputs in the next `step`. After
     /// [`Effect::Call`], pass the inputs of the request that the model replied to.
@@ -311,10 +311,10 @@ impl Run {
     }
 
     /// Prepares this run for a new driver, after the previous driver was dropped or its process
-    /// crashed. `tools` are the tools of the [`Step`] for the next call of [`next`](Self::next).
+    /// crashed. `tools` are the tools of the [`Step`] for the next call to [`next`](Self::next).
     ///
-    /// A model request in flight is repeated. [Interrupted calls](Self::interrupted_calls) of
-    /// idempotent tools are repeated, too. The other interrupted calls get an
+    /// A model request in flight is repeated. [Interrupted calls](Self::interrupted_calls) to
+    /// idempotent tools are repeated, too. All other interrupted calls get an
     /// [unconfirmed](FailureKind::Unconfirmed) failure.
     pub fn recover(&mut self, tools: &ToolList) {
         let now = self.head.now();

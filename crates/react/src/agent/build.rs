@@ -43,8 +43,8 @@ pub enum AgentBuildError {
     /// The schema of the inputs does not describe an object.
     #[error("cannot build the tool parameters from the agent's inputs")]
     Inputs(#[source] SchemaError),
-    /// The schema of the outputs does not describe an object, or the output type has no usable
-    /// schema.
+    /// The schema of the outputs does not describe an object, or no schema can be generated for the
+    /// output type.
     #[error("cannot build the output schema")]
     Outputs(#[source] SchemaError),
     /// A subschema of the outputs rejects the field `reasoning`, which

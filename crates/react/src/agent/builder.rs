@@ -137,10 +137,10 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the input, which must describe a JSON object. The last message of the
-    /// input must then contain [JSON content](Content::json) that is valid for this schema. A run
-    /// with invalid input fails before it starts. The system message lists the fields of the input
-    /// and of the declared output.
+    /// Sets the schema of the structured input. The schema must describe a JSON object, and the
+    /// last message of each input must contain [JSON content](Content::json) that is valid for it.
+    /// A run with invalid input fails before it starts. The system message lists the fields of the
+    /// input and of the declared output.
     ///
     /// # Examples
     ///
@@ -212,7 +212,7 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the schema of the answer, which must describe an object. For a Rust type, use
+    /// Sets the schema of the answer. The schema must describe a JSON object. For a Rust type, use
     /// [`output`](Self::output).
     pub fn outputs(mut self, schema: Schema) -> Self {
         self.config.outputs = Some(schema);

@@ -11,16 +11,15 @@ use haft_core::{
 
 use crate::run::summarized;
 
-/// The smallest and the largest maximum length of one text in a [`record`], in bytes. Between these
-/// bounds, the maximum length is the size of the record divided by the number of its messages and
-/// calls.
+/// The range of the length limit for each text in a [`record`], in bytes. Within this range, the
+/// limit is the size of the record divided by the number of its messages and calls.
 const MESSAGE_BYTES: RangeInclusive<usize> = 200..=2_000;
 
 /// The target size of a [`record`] in bytes if the context window of the model is unknown.
 const DEFAULT_RECORD_BYTES: usize = 100_000;
 
-/// The target size of a [`record`] in bytes per token of the model's context window. A token of
-/// text usually has at least three bytes, so about a third of the window is left for the summary.
+/// The number of bytes in a [`record`] per token of the model's context window. A token of text
+/// usually has at least three bytes, so about a third of the window is left for the summary.
 const BYTES_PER_TOKEN: u64 = 2;
 
 const INSTRUCTIONS: &str = "You are given the record of a conversation between a user and an assistant that uses tools. Summarise it \

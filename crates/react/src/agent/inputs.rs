@@ -43,8 +43,7 @@ impl StepInputs {
 
 impl ReactAgent {
     /// Lists the tools and runs the hooks for the next request. If the text of the instructions has
-    /// not changed since the `last` request, their [`Message`] is reused, because it caches values
-    /// computed from it.
+    /// not changed since the `last` request, reuses that [`Message`] with its cached values.
     pub(super) async fn prepare_step(
         &self,
         run: &Run,
@@ -109,8 +108,8 @@ impl StepInputs {
     }
 }
 
-/// Appends the non-empty texts in `paragraphs` to the instructions `base`. If the result has the
-/// same text as `last`, returns `last`, because a [`Message`] caches values computed from it.
+/// Appends the non-empty texts in `paragraphs` to the instructions `base`. Returns `last` if it has
+/// the same text as the result, to reuse the values cached in this [`Message`].
 pub(super) fn join_instructions(
     base: Option<Arc<Message>>,
     paragraphs: &[String],

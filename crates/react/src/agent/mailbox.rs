@@ -95,8 +95,8 @@ impl RunHandle {
     }
 
     /// Returns the messages that the run has not received yet. After the run has ended, for example
-    /// by a limit or a cancellation, these are all messages that were never delivered to the model.
-    /// A suspended run keeps its undelivered messages, so they are not returned.
+    /// because of a limit or a cancellation, these are all messages that were not delivered to the
+    /// model. A suspended run keeps its undelivered messages, so they are not returned.
     pub fn undelivered_messages(&self) -> Vec<Message> {
         self.lock().messages.iter().map(|(message, _)| message.clone()).collect()
     }
@@ -137,7 +137,8 @@ impl Mailbox {
     }
 
     /// Moves the messages of the handle to `run`, then returns the next effect of `run`. The handle
-    /// stays locked meanwhile, so that it rejects messages as soon as the run has ended.
+    /// stays locked until the effect is known, so that it rejects messages as soon as the run has
+    /// ended.
     pub(super) fn next(&self, run: &mut Run, step: &Step<'_>) -> Result<Effect, AgentErrorKind> {
         let Some(handle) = &self.0 else { return run.next(step) };
         let mut mail = handle.lock();

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 const DRIVER_THREADS: usize = 2;
 
 /// The number of threads of the runtime for tool calls. A tool that blocks its thread delays other
-/// calls, but no timer.
+/// calls, but not the timers, which are on the other runtime.
 const CALL_THREADS: usize = 4;
 
 /// An [`AgentRuntime`] that starts on first use. All clones share it.
