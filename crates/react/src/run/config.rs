@@ -35,12 +35,13 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// The behaviour when the run reaches a limit. Default: the run fails.
     pub limit_action: LimitAction,
-    /// The schema of the input, which must describe a JSON object. The last new message must then
-    /// contain [JSON content](haft_core::content::Content::json) that is valid for this schema.
-    /// Default: any message is accepted.
+    /// The schema of the structured input. The schema must describe a JSON object, and the last new
+    /// message must contain [JSON content](haft_core::content::Content::json) that is valid for it.
+    /// `None` accepts any message. Default: `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Schema>,
-    /// The schema of the answer, which must describe a JSON object. Default: the answer is text.
+    /// The schema of the answer. The schema must describe a JSON object. `None` means that the
+    /// answer is text. Default: `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Schema>,
     /// The model request that returns the declared outputs. Default: the last step.
@@ -68,7 +69,7 @@ pub struct RunConfig {
     /// Default: [`limits::REPEATED_CALLS`].
     pub max_repeated_calls: Option<u32>,
     /// The maximum number of consecutive rejected replies: those that are empty, unreadable or
-    /// truncated, have the wrong form, or fail the validation. Default: 2.
+    /// truncated, have the wrong form, ignore the tool choice, or fail the validation. Default: 2.
     pub max_output_retries: u32,
 }
 
@@ -86,7 +87,7 @@ pub enum OutputStrategy {
     Extraction,
 }
 
-/// The behaviour when a limit of a run is reached.
+/// The behaviour of a run when it reaches a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

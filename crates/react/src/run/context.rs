@@ -9,17 +9,17 @@ use super::{Resolver, Run, marks::summarized, segments};
 
 /// The configuration of the context, the part of the conversation that is sent to the model.
 ///
-/// Messages are omitted in whole segments: turns of earlier runs, and steps of this run. A step
-/// begins with a reply with calls, and ends before the next such reply. The input of this run and
-/// its last step are always sent.
+/// Messages are omitted in whole segments: turns of earlier runs, and steps of this run. A step is
+/// a reply with calls and all messages after it, up to the next such reply. The input of this run
+/// and its last step are always sent.
 ///
 /// If the conversation was summarized, the latest summary is sent in place of the summarized
 /// messages. Later runs of the conversation continue from this summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextConfig {
-    /// The maximum number of turns and steps in a model request. Older turns and steps are omitted.
-    /// 0 has the same effect as 1. Default: no maximum.
+    /// The maximum number of turns and steps in a model request, in total. Older turns and steps
+    /// are omitted. 0 has the same effect as 1. Default: no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latest: Option<usize>,
     /// The maximum number of tokens of a model request with its reply. If it is exceeded, messages

@@ -13,8 +13,8 @@ use super::ids;
 ///
 /// # Errors
 ///
-/// Fails if the conversation is empty or a call has no result. Providers reject such requests. The
-/// error contains the conversation without the new messages.
+/// Fails if the conversation is empty or a call has no result, because providers reject such
+/// requests. The error contains the conversation without the new messages.
 pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcript, AgentError> {
     let mut transcript = earlier.clone();
     transcript.extend(new.into_iter().map(Into::into));
@@ -24,12 +24,12 @@ pub fn conversation(earlier: &Transcript, new: Vec<Message>) -> Result<Transcrip
     }
 }
 
-/// Creates the error of a run that cannot start. It contains the conversation `earlier`.
+/// Creates the error of a run that cannot start. The error contains the conversation `earlier`.
 pub(super) fn start_error(kind: AgentErrorKind, earlier: &Transcript) -> AgentError {
     AgentError::from(kind).with_run(earlier.clone(), Usage::default())
 }
 
-/// Sets the creation time of each message to the current time if it is unset. Drivers call this
+/// Sets the creation time of all messages without one to the current time. Drivers call this
 /// function, since a run has no clock.
 pub fn set_timestamps(messages: &mut [Message]) {
     let now = Timestamp::now();

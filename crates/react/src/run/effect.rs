@@ -15,7 +15,7 @@ use crate::Dialect;
 /// The inputs of one step. They are passed to [`Run::next`](super::Run::next) and are not saved
 /// with the run.
 ///
-/// Create it with [`new`](Self::new), then set the optional fields.
+/// Create a step with [`new`](Self::new), then set the optional fields.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Step<'a> {
@@ -34,7 +34,7 @@ pub struct Step<'a> {
     /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
     /// none.
     pub resolver: Option<&'a dyn Resolver>,
-    /// The current time. It is the creation time of new messages, and measures the time limit.
+    /// The current time: the creation time of new messages, and the basis of the time limit.
     pub now: Timestamp,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Debug for Step<'_> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Effect {
-    /// List the tools, run the hooks, and pass the resulting [`Step`] to the next call of
+    /// List the tools, run the hooks, and pass the resulting [`Step`] to the next call to
     /// [`Run::next`](super::Run::next).
     ///
     /// This is the step boundary: all calls of the previous step have results, and messages can be
@@ -84,10 +84,10 @@ pub enum Effect {
     Done(Box<RunAnswer>),
 }
 
-/// A batch of calls that can be executed in parallel, in the order in which they were made.
+/// A batch of calls that can be executed in parallel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallBatch {
-    /// The calls to execute.
+    /// The calls to execute, in the order in which they were made.
     pub calls: Vec<ToolCall>,
     /// The decisions for calls of this batch that were suspended before, by call id.
     pub resumed: ResumedCalls,

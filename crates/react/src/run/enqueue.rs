@@ -43,8 +43,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Fails if the run is [ended](RunError::Ended), if [too many
-    /// messages](RunError::TooManyMessages) are undelivered, and if the message is [not a user or
+    /// Fails if the run has [ended](RunError::Ended), if [too many
+    /// messages](RunError::TooManyMessages) are undelivered, or if the message is [not a user or
     /// system message](RunError::NotEnqueueable).
     ///
     /// # Examples

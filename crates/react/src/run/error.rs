@@ -44,8 +44,8 @@ pub enum RunError {
     /// run.
     #[error("messages can be appended at a step boundary only, and the run is in the state {0:?}")]
     NotAtBoundary(RunState),
-    /// The message to add is an assistant message or a tool result. Only user and system messages
-    /// can be added.
+    /// The added message is an assistant message or a tool result. Only user and system messages
+    /// can be enqueued or appended.
     #[error("only messages of a user or the system can be added to a run under way")]
     NotEnqueueable,
     /// The run already has the maximum number of undelivered messages. Contains this maximum.

@@ -43,9 +43,9 @@ impl CallHistory {
         self.messages_read = messages.len();
     }
 
-    /// Returns the number of times in a row that the last call or the last cycle of calls was made,
-    /// for example 2 for the calls A, B, A, B. Stops counting at `limit` + 1. `latest` is the
-    /// number of calls in the last reply.
+    /// Returns the number of times that the last call, or the last cycle of calls, was made in a
+    /// row. For example, the result is 2 for the calls A, B, A, B. Stops counting at `limit` + 1.
+    /// `latest` is the number of calls in the last reply.
     pub(super) fn repetitions(&self, latest: usize, limit: u32) -> u32 {
         let lengths = (1..=MAX_CYCLE_CALLS).chain([latest]);
         lengths.map(|length| self.count_cycles(length, limit.saturating_add(1))).max().unwrap_or(1)

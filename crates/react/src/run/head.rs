@@ -31,8 +31,8 @@ pub(super) struct Head {
     pub(super) tool_calls: u32,
     /// The number of consecutive rejected replies.
     pub(super) rejected_replies: u32,
-    /// The number of times in a row that the model has made its last call or its last cycle of
-    /// calls, including the first time.
+    /// The number of times that the model has made its last call, or its last cycle of calls, in a
+    /// row. The first time is included.
     pub(super) repeated_calls: u32,
     /// The number of consecutive retries that each tool requested, by tool name.
     pub(super) tool_retries: BTreeMap<String, u32>,
@@ -100,7 +100,7 @@ impl Head {
         }
     }
 
-    /// Returns the current time, as passed in the last step.
+    /// Returns the time of the last step, see [`Step::now`](super::Step::now).
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now
     }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{call_results, head::Head};
 
-/// The ids of all calls of a conversation, for unique ids of new calls. The set is not saved: a
-/// restored run computes it again from the transcript and the [`Head`].
+/// The ids of all calls of a conversation, used to keep the ids of new calls unique. The set is not
+/// saved: a restored run computes it again from the transcript and the [`Head`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallIds(BTreeSet<String>);
 
@@ -33,8 +33,8 @@ impl CallIds {
         }
     }
 
-    /// Inserts the ids of all `calls` and returns `None`. If one of the ids is empty or not unique,
-    /// inserts none of them and returns this id.
+    /// Inserts the ids of all `calls`. If an id is empty or not unique, inserts none of them and
+    /// returns this id. Returns `None` on success.
     pub(super) fn insert_all(&mut self, calls: &[ToolCall]) -> Option<String> {
         let mut new = BTreeSet::new();
         for call in calls {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::segments::is_from_user;
 
-/// Validates the structured input of a run against the schema `inputs`. The input is the first JSON
-/// content of the last message from index `start` on, where the new messages of the run begin.
-/// Without new messages, the last message from the user is used instead.
+/// Validates the structured input of a run against the schema `inputs`. The new messages of the run
+/// begin at index `start`. The input is the first JSON content of the last new message. Without new
+/// messages, the last message from the user is used instead.
 pub(super) fn check(
     inputs: Option<&Schema>,
     messages: &[Arc<Message>],

@@ -93,7 +93,7 @@ impl Run {
     /// the last effect.
     ///
     /// A request in flight is abandoned. Calls in progress get a
-    /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call of
+    /// [timeout](haft_core::call::FailureKind::TimedOut) failure. The next call to
     /// [`next`](Self::next) applies [`RunConfig::limit_action`](super::RunConfig::limit_action).
     pub fn on_time_limit(&mut self) {
         if let Some(limit) = self.head.config.limits.time {
@@ -145,8 +145,9 @@ impl Run {
         }
     }
 
-    /// Counts a rejected reply, and repeats the request. Fails with `error` if there were too many
-    /// rejected replies in a row. A final request after a limit is not repeated: the run fails.
+    /// Counts a rejected reply, and returns the transition that repeats the request. The transition
+    /// contains `error` if too many replies in a row were rejected. A final request after a limit
+    /// is not repeated: the run fails.
     pub(super) fn retry_rejected_reply(
         &mut self,
         purpose: Purpose,

@@ -43,7 +43,7 @@ pub fn summarized(message: &Message) -> Option<usize> {
 }
 
 /// Creates a message with the `text` and the `results` of added calls. `results` is a JSON object
-/// with one result per call id. [`call_results`] returns it.
+/// with one result per call id. [`call_results`] returns this object.
 pub fn call_results_message(text: impl Into<String>, results: Value) -> Message {
     with(hint(text), CALL_RESULTS, results)
 }

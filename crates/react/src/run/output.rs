@@ -26,8 +26,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Creates a text output with the stop reason [`StopReason::Finished`], for tests of a
-    /// validator.
+    /// Creates a text output with the stop reason [`StopReason::Finished`], for tests of
+    /// validators.
     ///
     /// # Examples
     ///

@@ -63,8 +63,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Returns the error of the model if the run cannot tolerate it. The run remains valid, so the
-    /// request can be repeated.
+    /// Fails if no model request is in flight. Returns the error of the model if the run cannot
+    /// tolerate it. The run remains valid, so the request can be repeated.
     pub fn on_chat(&mut self, reply: Result<Reply, ModelError>) -> Result<(), AgentErrorKind> {
         if self.state() != RunState::AwaitingReply {
             return Err(RunError::NoRequest.into());

@@ -9,8 +9,8 @@ use haft_core::{
 
 use super::{Output, Run};
 
-/// Replaces references to the results of [added calls](Run::add_calls) with these results, in
-/// messages, arguments and outputs.
+/// Replaces references to the results of [added calls](Run::add_calls), such as placeholders, with
+/// the results themselves. References can occur in messages, arguments and outputs.
 ///
 /// The transcript itself is never changed. For a [`PendingQueue`](crate::PendingQueue), use
 /// [`Placeholders`](crate::queue::Placeholders) as the resolver.
@@ -47,8 +47,8 @@ use super::{Output, Run};
 /// }
 /// ```
 pub trait Resolver: Debug + Send + Sync {
-    /// Returns copies of the messages that contain references, with these references resolved, by
-    /// transcript index. In a model request, the copies replace the original messages.
+    /// Returns a copy of each message that contains references, with these references resolved. The
+    /// keys are transcript indices. In a model request, the copies replace the original messages.
     fn messages(&self, transcript: &Transcript) -> Arc<BTreeMap<usize, Arc<Message>>>;
 
     /// Returns `output` with its references resolved.

@@ -28,7 +28,7 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
         purpose: Purpose,
     },
-    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call of `next` builds the
+    /// [`Effect::Prepare`](super::Effect::Prepare) was returned. The next call to `next` builds the
     /// request.
     Preparing {
         #[serde(default, skip_serializing_if = "Purpose::is_step")]
@@ -42,7 +42,7 @@ pub(super) enum State {
     },
     /// [`Effect::Chat`](super::Effect::Chat) was returned, and its reply is not reported yet.
     AwaitingReply(Request),
-    /// A reply was reported. The next call of `next` applies it.
+    /// A reply was reported. The next call to `next` applies it.
     ReplyReceived { request: Request, reply: Box<Reply> },
     /// A batch of calls is being executed.
     CallingTools(Batch),
@@ -61,7 +61,8 @@ pub(super) enum State {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<Box<AssistantMessage>>,
     },
-    /// The final request after a limit was made, but its reply was not an answer.
+    /// A limit was reached, and the run has no answer: the reply to the final request was not an
+    /// answer, or calls were added before the final request.
     LimitReached { purpose: Purpose },
     /// The run has an answer. It continues only if enqueued messages wait for delivery.
     Finishing(Answer),
@@ -112,8 +113,8 @@ pub(super) enum CallSource {
     /// A reply from the model.
     #[default]
     Reply,
-    /// The host program, with [`Run::add_calls`](super::Run::add_calls). The run continues with
-    /// `then`.
+    /// The host program, through [`Run::add_calls`](super::Run::add_calls). After the batch, the
+    /// run continues with `then`.
     Added { then: AfterCalls },
 }
 
@@ -152,7 +153,7 @@ pub enum RunState {
     Compacting,
     /// A model request is in flight.
     AwaitingReply,
-    /// A reply was reported. The next call of [`Run::next`](super::Run::next) applies it.
+    /// A reply was reported. The next call to [`Run::next`](super::Run::next) applies it.
     ReplyReceived,
     /// Tool calls are being executed.
     CallingTools,
@@ -162,7 +163,8 @@ pub enum RunState {
     StoppedByTool,
     /// An output is being validated.
     CheckingOutput,
-    /// A limit was reached, and the reply to the final request was not an answer.
+    /// A limit was reached, and the run has no answer: the reply to the final request was not an
+    /// answer, or calls were added before the final request.
     LimitReached,
     /// The run has an answer, but enqueued messages may still continue it.
     Finishing,
@@ -298,7 +300,7 @@ impl Machine {
         }
     }
 
-    /// `ReadyToRequest → LimitReached`: added calls exceeded a limit after the final request.
+    /// `ReadyToRequest → LimitReached`: calls were added, but only the final request is allowed.
     pub(super) fn fail_at_limit(&mut self) {
         self.enter(State::LimitReached { purpose: self.purpose() });
     }
@@ -319,7 +321,7 @@ impl Machine {
         self.enter(State::ReadyToRequest { purpose: self.purpose() });
     }
 
-    /// `AwaitingReply → ReplyReceived`: stores `reply` until the next call of `next`.
+    /// `AwaitingReply → ReplyReceived`: stores `reply` until the next call to `next`.
     pub(super) fn receive(&mut self, reply: Reply) {
         if let State::AwaitingReply(request) = &mut self.state {
             let request = mem::take(request);
