@@ -104,7 +104,8 @@ impl ReactAgentBuilder {
         self
     }
 
-    /// Sets the system message, which precedes the conversation in each request. Default: none.
+    /// Sets the instructions: the system message before the conversation in each request. Default:
+    /// none.
     pub fn instructions(mut self, instructions: impl Into<Content>) -> Self {
         self.instructions = Some(Arc::new(Message::system(instructions)));
         self

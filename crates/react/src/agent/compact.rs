@@ -1,4 +1,4 @@
-//! Compaction: a model summarizes the messages that are no longer sent.
+//! Compaction: a model summarizes the oldest messages of a conversation.
 
 use std::ops::RangeInclusive;
 

@@ -32,8 +32,8 @@ use crate::{
     run::CallBatch,
 };
 
-/// A condition that is checked at each step boundary. If it returns `true`, the agent stops driving
-/// the run, for example because of a hand-off.
+/// A condition checked at each step boundary. If it returns `true`, the agent stops driving the
+/// run, for example because of a hand-off.
 pub(crate) type Until<'a> = &'a (dyn Fn(&Run) -> bool + Send + Sync);
 
 impl ReactAgent {
@@ -280,8 +280,8 @@ impl ReactAgent {
         }
     }
 
-    /// Reports the `outcome` of a call to `run`, and returns the event for it. The calls that this
-    /// call pushed to the queue are added first, so that a run saved in between does not lose them.
+    /// Reports the `outcome` of a call to `run`, and returns the event for it. Calls pushed to the
+    /// queue by this call are added first, so that a run saved in between does not lose them.
     fn record_outcome(
         run: &mut Run,
         outcome: CallOutcome,

@@ -22,12 +22,12 @@ use tokio::sync::mpsc;
 /// event (back-pressure).
 const EVENT_BUFFER: usize = 64;
 
-/// The sender of run events. Without a reader it discards them.
+/// The sender of run events. Without a reader, all events are discarded.
 #[derive(Clone)]
 pub(crate) struct EventSink(Option<mpsc::Sender<RunEvent>>);
 
 impl EventSink {
-    /// Creates a sink without a reader, which discards all events.
+    /// Creates a sink without a reader. All events are discarded.
     pub(crate) fn unobserved() -> Self {
         Self(None)
     }
@@ -88,7 +88,7 @@ where
 
 struct EventStream<'r> {
     events: mpsc::Receiver<RunEvent>,
-    /// The future that drives the run. `None` after it finished.
+    /// The future that drives the run. `None` after the future has finished.
     driver: Option<BoxFuture<'r, Result<RunOutput, AgentError>>>,
     end: Option<Result<RunOutput, AgentError>>,
 }

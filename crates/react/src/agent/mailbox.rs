@@ -1,4 +1,4 @@
-//! Messages that other tasks send to a run in progress.
+//! Messages sent by other tasks to a run in progress.
 
 use std::{
     collections::VecDeque,
@@ -54,9 +54,9 @@ enum Status {
     /// The handle is not attached to a driver yet.
     #[default]
     Waiting,
-    /// The handle is attached to the driver of a run, which delivers the messages.
+    /// The driver of a run is attached and delivers the messages.
     Attached,
-    /// The run ended, failed or was suspended. No more messages are accepted.
+    /// The run ended, failed or was suspended. The handle accepts no more messages.
     Closed,
 }
 
