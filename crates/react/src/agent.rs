@@ -91,7 +91,7 @@ struct AgentInner {
 }
 
 impl ReactAgent {
-    /// Creates an agent with default limits, and with the default dialect for `model`.
+    /// Creates an agent with default settings, and with the default dialect for `model`.
     ///
     /// # Errors
     ///

@@ -254,8 +254,8 @@ impl Run {
         }
     }
 
-    /// Advances the run by at most one state. Returns the next effect, or `None` if the run can
-    /// advance without a driver.
+    /// Makes at most one state transition. Returns the next effect, or `None` if the run can
+    /// advance without its driver.
     fn advance(&mut self, step: &Step<'_>) -> Result<Option<Effect>, AgentErrorKind> {
         match self.head.state.state() {
             State::ReadyToRequest { .. } => self.prepare(step),

@@ -89,6 +89,6 @@ pub enum Effect {
 pub struct CallBatch {
     /// The calls to execute, in the order in which they were made.
     pub calls: Vec<ToolCall>,
-    /// The decisions for calls of this batch that were suspended before, by call id.
+    /// The decisions for previously suspended calls of this batch, by call id.
     pub resumed: ResumedCalls,
 }
