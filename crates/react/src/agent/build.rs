@@ -15,7 +15,7 @@ pub enum AgentBuildError {
     /// Two tools of the agent have the same name, or a tool is invalid.
     #[error(transparent)]
     Tools(#[from] ToolsetError),
-    /// A tool has a name that the dialect reserves for the end of a run, such as `finish`.
+    /// A tool has a name, such as `finish`, that the dialect reserves for the end of a run.
     #[error(
         "no tool can be named {name:?}: the dialect {dialect} ends a run by this name; rename or prefix the tool"
     )]

@@ -223,9 +223,9 @@ impl ReactAgent {
     }
 
     /// Adds a [`QueueHandle`] to the state of `context` if the runs of this agent have a queue.
-    /// Otherwise, tools with a [`QueueHandle`] parameter would be withheld because of missing
-    /// state. The queue of this handle is closed: each call gets its own handle to an open queue
-    /// instead.
+    /// Without this handle, tools with a [`QueueHandle`] parameter would be withheld because of
+    /// missing state. The queue of this handle is closed: each call gets its own handle to an open
+    /// queue instead.
     fn with_queue(&self, context: RunContext) -> RunContext {
         if !self.0.has_queue {
             return context;
