@@ -29,17 +29,19 @@ use haft_core::call::BoxError;
 /// A recorded conversation with a model: the requests and their replies.
 ///
 /// A [`CassetteModel`] records and replays cassettes. [`Display`](fmt::Display) and [`FromStr`]
-/// convert a cassette to and from JSON that is formatted for review: a request that continues an
-/// earlier request contains only the difference to it, and each short event of a reply is one line.
+/// convert a cassette to and from JSON that is easy to review: a request that continues an earlier
+/// request is stored as its differences from that request, and each short event of a reply is one
+/// line.
 ///
 /// Recorded requests contain no timestamps, durations or metadata, because a model does not receive
 /// them. Tool call ids in requests are replaced by numbers in the order of the calls, for example
 /// `#1`. Requests contain no API key, because the model implementation adds it later. Remove other
 /// secrets with [`CassetteModel::with_redaction`].
 ///
-/// A truncated tool result can end with a random handle of the full text. The handle differs in
-/// each process, so the recorded request would not match. To record and replay a conversation with
-/// truncated results, use numbered handles: see [`MemoryResultStore::with_numbered_handles`].
+/// A truncated tool result can end with a random handle, which the model uses to read the full
+/// text. The handle differs in each process, so the request with this result would not match the
+/// recorded request. Use [`MemoryResultStore::with_numbered_handles`] in both the recording and the
+/// replay if tool results can be truncated.
 ///
 /// [`MemoryResultStore::with_numbered_handles`]:
 ///     haft_core::pipeline::MemoryResultStore::with_numbered_handles
@@ -56,8 +58,8 @@ pub enum CassetteError {
     /// The text is not a valid cassette.
     #[error("not a cassette: {0}")]
     InvalidCassette(#[from] serde_json::Error),
-    /// The cassette was written by a newer version of haft, in a format that this version does not
-    /// support.
+    /// The cassette has the format `version`, which is newer than the formats that this version of
+    /// haft supports.
     #[error(
         "cassette format {version} is newer than {}, the newest supported format: use the version of haft that wrote it, or record it again",
         Cassette::VERSION
@@ -94,8 +96,8 @@ struct CassetteFile {
 }
 
 impl Cassette {
-    /// The version of the cassette format that this version of haft writes. Newer formats cannot be
-    /// parsed.
+    /// The version of the cassette format that this version of haft writes. Cassettes with a newer
+    /// version are rejected.
     pub const VERSION: u32 = 1;
 
     /// Creates an empty cassette.

@@ -1,12 +1,13 @@
 //! Conformance checks for implementations of `Tool`, `ToolSource`, `ChatModel` and `Agent`.
 //!
-//! The functions [`tool`], [`source`], [`model`] and [`agent`] use an implementation as a program
-//! does, and report each violation of the trait's contract with a remedy. A finding is a bug. An
-//! empty report does not prove correctness.
+//! The functions [`tool`], [`source`], [`model`] and [`agent`] call an implementation in the same
+//! way as a program would. They report each violation of the trait's contract, with a remedy. Each
+//! finding is a bug, but a report without findings does not prove that the implementation is
+//! correct.
 //!
-//! A check has side effects: it calls the tool, lists the tools of the source, sends requests to
-//! the model, or runs the agent, each several times. Use a test environment, and the multi-thread
-//! runtime of tokio, because on a single thread a blocking call also blocks the check.
+//! A check has side effects. It repeatedly calls the tool, lists the tools of the source, sends
+//! requests to the model, or runs the agent. Use a test environment. Use the multi-thread runtime
+//! of tokio: on a single thread, a call that blocks also blocks the check.
 //!
 //! # Examples
 //!
@@ -47,7 +48,8 @@ pub use model::{ModelCheck, model};
 pub use source::{SourceCheck, source};
 pub use tool::{ToolCheck, tool};
 
-/// The default timeout of each tool call, tool listing, model request or agent run of a check.
+/// The default timeout of a check. It applies to each tool call, tool listing, model request and
+/// agent run.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval at which a check polls a condition, for example in [`wait_until`].
@@ -96,7 +98,7 @@ impl Report {
         }
     }
 
-    /// Returns the findings of the check. Empty if the implementation conforms.
+    /// Returns the findings of the check. The slice is empty if no rule was violated.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -133,7 +135,7 @@ async fn with_timeout<F: Future>(timeout: Duration, future: F) -> Option<F::Outp
     tokio::time::timeout(timeout, future).await.ok()
 }
 
-/// Waits until `holds` returns `true`. Returns `false` if this takes longer than `timeout`.
+/// Polls `holds` until it returns `true`. Returns `false` if this does not happen within `timeout`.
 async fn wait_until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     while !holds() {

@@ -20,10 +20,12 @@ use self::text::Texts;
 use haft_core::Schema;
 use haft_schema::reference::Reference;
 
-/// The maximum number of values that are generated and validated for one example.
+/// The maximum number of candidate values that are generated and validated before the search for an
+/// example fails.
 const MAX_ATTEMPTS: usize = 500;
 
-/// The maximum nesting depth of a generated value. The validator also accepts deeper values.
+/// The maximum nesting depth of a generated value. If a schema requires a deeper value,
+/// [`example()`] fails.
 const MAX_DEPTH: usize = 40;
 
 /// The budget for all attempts to generate one example. Each generated JSON value costs one unit,
@@ -79,11 +81,11 @@ pub fn example(schema: &Schema) -> Result<Value, ExampleError> {
     nth_example(schema, 0)
 }
 
-/// Generates the example of `schema` with the number `number`. Different numbers give different
-/// examples if the schema allows several values.
+/// Generates the example of `schema` with the number `number` (from 0). Different numbers give
+/// different examples if the schema allows several values.
 ///
-/// `number` is read as a mixed-radix number: each choice in the schema, such as an `anyOf`, takes
-/// one digit, which selects its alternative.
+/// `number` is read as a mixed-radix number. Each choice in the schema, such as an `anyOf`, takes
+/// one digit, which selects one of its options.
 pub(super) fn nth_example(schema: &Schema, number: usize) -> Result<Value, ExampleError> {
     let mut generator = Generator::new(schema.as_value());
     let mut last = None;
@@ -114,22 +116,21 @@ fn example_error(pointer: &str, reason: impl Into<String>) -> ExampleError {
     ExampleError { pointer: pointer.to_owned(), reason: reason.into() }
 }
 
-/// A generator of values for one schema and its subschemas.
+/// Generates values for a schema and its subschemas.
 struct Generator<'s> {
     root: &'s Value,
-    /// The subschemas with an anchor. The keys are the names of the anchors, from `$anchor`,
+    /// The subschemas that have an anchor, by the name of the anchor. A name comes from `$anchor`,
     /// `$dynamicAnchor` or, in draft-07, the fragment of `$id`.
     anchors: HashMap<&'s str, &'s Value>,
     is_draft_7: bool,
     has_references: bool,
     choices: Choices,
     texts: Texts,
-    /// The memory addresses of the subschemas that apply to the enclosing values, to detect
-    /// recursive schemas.
+    /// The memory addresses of the subschemas that apply to the current value and the values around
+    /// it. They are used to detect recursive schemas.
     ancestors: Vec<usize>,
-    /// Set while distinct values are generated, for example the items of an array with
-    /// `uniqueItems`. Numbers and texts without a pattern are then selected from 5,000 different
-    /// values.
+    /// Set while values that must differ are generated, such as the items of an array with
+    /// `uniqueItems`. Numbers and plain texts are then selected from 5,000 candidates.
     needs_distinct: bool,
     /// The remaining units of [`BUDGET`].
     budget: usize,
@@ -152,8 +153,9 @@ impl<'s> Generator<'s> {
         generator
     }
 
-    /// Adds the anchors in `value` to `anchors`, and sets `has_references` if `value` contains a
-    /// reference. The recursion is bounded, because schemas have a bounded depth.
+    /// Adds the subschemas in `value` that have an anchor to `anchors`, and sets `has_references`
+    /// if `value` contains a reference. The recursion is bounded, because the depth of a compiled
+    /// schema is limited.
     fn index_anchors(&mut self, value: &'s Value) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.index_anchors(item)),
@@ -183,8 +185,8 @@ impl<'s> Generator<'s> {
         }
     }
 
-    /// Generates a value for `schemas`, which all apply to it. `pointer` and `depth` are the JSON
-    /// pointer and the nesting depth of the value in the whole example.
+    /// Generates a value that should satisfy every schema in `schemas`. `pointer` is the JSON
+    /// pointer of the value in the example, and `depth` is its nesting depth.
     fn value(&mut self, schemas: &[&'s Value], pointer: &str, depth: usize) -> Result<Value, ExampleError> {
         let outer = self.ancestors.len();
         let value = self.dispatch(schemas, pointer, depth);
@@ -245,8 +247,9 @@ impl<'s> Generator<'s> {
         Ok(merged)
     }
 
-    /// Adds `schema` to `merged`. The recursion ends, because the schema compiler rejects reference
-    /// cycles that do not descend into the value.
+    /// Adds `schema` to `merged`, with its references, its `allOf` schemas and the selected
+    /// alternatives. The recursion ends, because the schema compiler rejects a reference cycle in
+    /// which all schemas apply to the same value.
     fn merge(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -287,8 +290,9 @@ impl<'s> Generator<'s> {
         self.merge_condition(merged, schema, pointer)
     }
 
-    /// Adds the `if` and `then` schemas of `schema` to `merged`, or only its `else` schema. Does
-    /// nothing if `schema` has no condition.
+    /// Selects whether the value will satisfy the `if` schema of `schema`. Adds the `if` and `then`
+    /// schemas to `merged` if it will, or the `else` schema if it will not. Does nothing if
+    /// `schema` has no `if`, or neither `then` nor `else`.
     fn merge_condition(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -305,8 +309,8 @@ impl<'s> Generator<'s> {
         parts.into_iter().flatten().try_for_each(|part| self.merge(merged, part, pointer))
     }
 
-    /// Sorts `ways`, the alternatives of an `anyOf` or `oneOf`. Alternatives that always recurse
-    /// are last, because they have no finite value.
+    /// Returns the alternatives `ways` of an `anyOf` or `oneOf`. Alternatives that always recurse
+    /// are moved to the end, because no finite value satisfies them.
     fn sort_terminating_first(&self, ways: &'s [Value]) -> Vec<&'s Value> {
         let mut ways: Vec<_> = ways.iter().collect();
         if self.has_references {
@@ -317,8 +321,9 @@ impl<'s> Generator<'s> {
     }
 
     /// Returns `true` if a value of `schema` can be generated without entering a subschema twice.
-    /// `open` contains the addresses of the subschemas that were entered. `steps` counts the
-    /// visited subschemas: after 1,000 of them, the result is `true`, which bounds the search.
+    /// `open` contains the memory addresses of the subschemas that have been entered. `steps`
+    /// counts the visited subschemas. After 1,000 of them, the function returns `true`, so that the
+    /// search is bounded.
     fn terminates(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
         *steps += 1;
         if *steps > 1_000 {

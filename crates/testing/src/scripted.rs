@@ -21,11 +21,12 @@ use haft_core::{
 /// A model that replies from a script. Each request takes the next step of the script.
 ///
 /// A request fails if no step is left. Clones share the script. Dropping the last clone panics if a
-/// request had no step or if a step was not used, so a passing test has used the whole script.
+/// request found no step or if a step was not used. A passing test has therefore used the whole
+/// script.
 ///
-/// A test can inspect all requests afterwards with [`requests`](Self::requests), or each request on
-/// arrival with [`step`](Self::step). A streamed reply contains its whole text in one event, unless
-/// its step was added with [`chunks`](Self::chunks) or [`events`](Self::events).
+/// A test can inspect all requests afterwards with [`requests`](Self::requests), or check each
+/// request as it arrives with [`step`](Self::step). A streamed reply has its whole text in one
+/// event, unless its step was added with [`chunks`](Self::chunks) or [`events`](Self::events).
 ///
 /// # Examples
 ///
@@ -125,9 +126,9 @@ impl ScriptedModel {
         self.events(deltas.chain([finished]).map(Ok).collect::<Vec<_>>())
     }
 
-    /// Adds a step that streams exactly `events`, for example the events of a faulty server. For a
-    /// request without streaming, [`chat`](ChatModel::chat) returns the response of the first
-    /// [`ChatEvent::Finished`] or the first error, whichever is earlier.
+    /// Adds a step that streams exactly `events`, for example the events of a faulty server. If the
+    /// request is sent with [`chat`](ChatModel::chat), the reply is the response in the first
+    /// [`ChatEvent::Finished`], or the first error if it precedes that event.
     #[must_use]
     pub fn events(self, events: impl IntoIterator<Item = Result<ChatEvent, ModelError>>) -> Self {
         let events = events.into_iter().collect();
@@ -161,7 +162,8 @@ impl ScriptedModel {
         self
     }
 
-    /// Returns all requests that the model has received, including requests that had no step.
+    /// Returns all requests that the model has received, including those that failed because no
+    /// step was left.
     pub fn requests(&self) -> Vec<ChatRequest> {
         lock(&self.script.requests).clone()
     }

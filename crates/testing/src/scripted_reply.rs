@@ -2,15 +2,14 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 
-/// The scripted or recorded reply to a model request.
+/// The reply to a model request, from a script or a cassette.
 pub(super) enum ScriptedReply {
     /// A complete reply or an error, returned immediately.
     Complete(Result<Box<ChatResponse>, ModelError>),
-    /// A stream that yields the contained events. The sequence may be malformed, for example
-    /// without a final event.
+    /// A stream of these events. The sequence may be malformed: for example, the final event may be
+    /// missing.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// A stream that yields the contained events and then stays pending until the request is
-    /// dropped.
+    /// A stream of these events that then stays pending until the request is dropped.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

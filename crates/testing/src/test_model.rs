@@ -14,16 +14,16 @@ use haft_core::{
 /// A model that calls every tool once, with arguments generated from the tool's schema, and then
 /// answers.
 ///
-/// Use it as a smoke test for the tools of a program: it needs no network and no real model. The
-/// generated arguments are [examples](super::example), so they are valid but meaningless. An agent
-/// executes the calls, so give tools with side effects a test environment, or select the tools to
-/// call with [`with_only_tools`](Self::with_only_tools).
+/// Use it as a smoke test for the tools of a program. It needs no network and no real model. The
+/// arguments are generated [examples](super::example): they are valid but meaningless. Since an
+/// agent executes the calls, provide a test environment for tools with side effects, or select the
+/// tools to call with [`with_only_tools`](Self::with_only_tools).
 ///
-/// The first reply calls all tools that were not yet called in the conversation. With
-/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains one call. If all
-/// tools were called, the reply is the answer. Two tool choices never lead to an answer: with
-/// `ToolChoice::Required`, the last tool is then called again, and with [`ToolChoice::Tool`], every
-/// reply calls the named tool.
+/// The first reply calls every tool that was not yet called in the conversation. With
+/// [`ToolChoice::Required`] or `parallel_tool_calls: false`, each reply contains only one call.
+/// After all tools have been called, the model answers. With two tool choices it never answers:
+/// with `ToolChoice::Required`, it then repeats the last tool, and with [`ToolChoice::Tool`], it
+/// calls the named tool in every reply.
 ///
 /// The answer is an example of the requested response schema. If the request has no schema, the
 /// answer is the text set with [`with_answer`](Self::with_answer), by default a JSON object with
@@ -56,15 +56,15 @@ pub struct TestModel {
     answer: Option<String>,
 }
 
-/// The error of a request to a [`TestModel`] if no arguments could be generated for a tool. The
-/// schema of the tool may still have valid arguments, because the search for an example is not
-/// exhaustive.
+/// The error returned by a [`TestModel`] if it cannot generate arguments for a tool. The schema of
+/// the tool may still have valid arguments, because the search is not exhaustive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
 pub struct ArgumentsError {
     /// The name of the tool that cannot be called.
     pub tool: String,
-    /// The reason why no arguments could be generated, with a JSON pointer into the arguments.
+    /// The reason why no arguments could be generated. It contains a JSON pointer into the
+    /// arguments.
     pub reason: ExampleError,
 }
 
@@ -88,16 +88,16 @@ impl TestModel {
         self
     }
 
-    /// Restricts the calls to the tools in `names`. A request with [`ToolChoice::Tool`] overrides
-    /// this restriction.
+    /// Restricts the calls to the tools in `names`. The restriction does not apply to a tool that
+    /// is required with [`ToolChoice::Tool`].
     #[must_use]
     pub fn with_only_tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the text of the final answer. The default is a JSON object with tool names as keys and
-    /// call results as values.
+    /// Sets the text of the final answer. By default, the answer is a JSON object with tool names
+    /// as keys and call results as values.
     #[must_use]
     pub fn with_answer(mut self, text: impl Into<String>) -> Self {
         self.answer = Some(text.into());
@@ -139,9 +139,9 @@ impl TestModel {
     fn text(&self, request: &ChatRequest) -> Result<String, ExampleError> {
         match &request.response_format {
             ResponseFormat::JsonSchema { schema, .. } => {
-                // Generate a different example for each reply. In a dialect that encodes calls as
-                // JSON, the schema has one alternative per tool, so later replies call the other
-                // tools.
+                // Generate a different example in each reply. In a dialect that encodes calls as
+                // JSON, the schema has an alternative for each tool, so successive replies call
+                // different tools.
                 let replies =
                     request.messages.iter().filter(|it| matches!(it.body(), MessageBody::Assistant(_)));
                 nth_example(schema, replies.count()).map(|value| value.to_string())
@@ -152,8 +152,8 @@ impl TestModel {
     }
 }
 
-/// Returns a JSON object with the names of the called tools as keys and the results of their last
-/// calls as values.
+/// Returns a JSON object with an entry for each called tool: its name, and the result of its last
+/// call.
 fn results(request: &ChatRequest) -> String {
     let result = |message: &Message| match message.body() {
         MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),

@@ -6,15 +6,17 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// The maximum number of differences in an error message. Further differences are only counted.
+/// The maximum number of differences that an error message lists. Only the number of further
+/// differences is given.
 const MAX_DIFFERENCES: usize = 8;
 
-/// The maximum length of a JSON value in an error message, in characters. Longer values are
+/// The maximum length in an error message of a JSON value, in characters. Longer values are
 /// truncated.
 const MAX_VALUE_CHARS: usize = 160;
 
-/// A JSON value that differs between the recorded request (`was`) and the actual request (`now`). A
-/// side is `None` if that request does not contain the value.
+/// A difference between two requests at a JSON pointer: the value in the recorded request (`was`)
+/// and the value in the actual request (`now`). A field is `None` if its request has no value at
+/// the pointer.
 pub(super) struct Difference<'v> {
     pointer: String,
     was: Option<&'v Value>,
@@ -29,8 +31,8 @@ pub(super) fn differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<
     found
 }
 
-/// Adds the differences between `was` and `now`, the values at the JSON pointer `pointer`, to
-/// `found`. The recursion is bounded, because the canonical JSON of a request has a bounded depth.
+/// Adds the differences between `was` and `now`, two values at the same JSON pointer `pointer`, to
+/// `found`. The recursion is bounded, because the nesting depth of a request is limited.
 fn compare<'v>(
     was: Option<&'v Value>,
     now: Option<&'v Value>,

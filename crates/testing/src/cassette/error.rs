@@ -7,7 +7,7 @@ use haft_core::{
     model::{ModelError, ModelFailure, TimeoutPhase},
 };
 
-/// A serializable [`ModelError`]. The `source` of an error is not recorded.
+/// A [`ModelError`] in a form that can be serialized. The `source` of the error is not recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum RecordedError {

@@ -8,8 +8,9 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 /// A recorded request and its reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Exchange {
-    /// The number (from 1) of an earlier exchange. If set, `request` contains only the difference
-    /// to the request of that exchange. Only used in the JSON text of a cassette.
+    /// The number (from 1) of an earlier exchange whose request this request continues. If it is
+    /// set, `request` contains only the differences from that earlier request. It is set only in
+    /// the JSON text of a cassette.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
     /// The request, in the format of
@@ -19,8 +20,8 @@ pub(super) struct Exchange {
     pub(super) reply: RecordedReply,
 }
 
-/// The recorded reply to a request: a complete response or the events of a stream, and the error if
-/// the request failed.
+/// The recorded reply to a request. It contains a complete response or the events of a stream, and
+/// an error if the request failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RecordedReply {
     /// The complete response, if the program called `chat`.

@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// The maximum length of an object or array on one line, in bytes with its indentation. Longer
-/// objects and arrays are split into several lines.
+/// The maximum length of a line with a whole object or array, in bytes including the indentation.
+/// Longer objects and arrays are split into several lines.
 const MAX_LINE_BYTES: usize = 110;
 
 /// Writes `value` to `out`, followed by a line break.
@@ -14,8 +14,8 @@ pub(super) fn write(value: &Value, out: &mut impl Write) -> fmt::Result {
     out.write_char('\n')
 }
 
-/// Writes `value` with the indentation for `depth` enclosing values. The recursion is bounded,
-/// because recorded values have a bounded depth.
+/// Writes `value`, indented for a nesting depth of `depth`. The recursion is bounded, because the
+/// nesting depth of recorded values is limited.
 fn write_inside(value: &Value, depth: usize, out: &mut impl Write) -> fmt::Result {
     let line = value.to_string();
     if depth * 2 + line.len() <= MAX_LINE_BYTES {

@@ -5,13 +5,13 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
-    /// Replays recorded requests. Unrecorded requests fail. Use this mode in CI.
+    /// Replays recorded requests. A request that was not recorded fails. Use this mode in CI.
     #[default]
     Replay,
     /// Sends every request to the real model and records a new cassette.
     Record,
-    /// Replays recorded requests. Sends other requests to the real model and records them.
-    /// Exchanges that were not requested are removed from the cassette.
+    /// Replays recorded requests. Sends all other requests to the real model and records them.
+    /// Exchanges that no request used are removed from the cassette.
     Auto,
 }
 

@@ -23,14 +23,14 @@ use haft_core::{
 ///
 /// # Replay
 ///
-/// A request receives the reply of the first unused exchange with an equal request. The order of
-/// requests does not matter, so concurrent runs can be replayed. An unrecorded request fails. Its
-/// error lists the differences to the most similar unused exchange.
+/// A request receives the reply of the first unused exchange that has an equal request. The order
+/// of requests does not matter, so concurrent runs can be replayed. If no exchange has an equal
+/// request, the request fails with an error that lists its differences from the most similar unused
+/// exchange.
 ///
 /// Clones share the cassette. In replay mode, dropping the last clone panics if a request was not
-/// recorded or if a recorded exchange was not requested. A panic in a spawned task can go
-/// unnoticed, so call [`verify`](Self::verify) in the test if the last clone may be dropped in a
-/// task.
+/// recorded or if a recorded exchange was not used. If the last clone may be dropped in a spawned
+/// task, call [`verify`](Self::verify) in the test, because a panic in a task can go unnoticed.
 ///
 /// # Examples
 ///
@@ -71,20 +71,20 @@ struct TapeState {
     /// The recorded exchanges that no request has used yet, each with its number (from 1) in the
     /// cassette.
     remaining: Vec<(usize, Exchange)>,
-    /// The replayed and the newly recorded exchanges, in the order of their requests. The reply of
-    /// an exchange is empty while its request is in progress.
+    /// The exchanges that were replayed or newly recorded, in the order of their requests. The
+    /// reply is empty while its request is in progress.
     exchanges: Vec<Exchange>,
     has_new: bool,
-    /// The error messages of the unrecorded requests, in replay mode.
+    /// The error messages of the requests that were not recorded. Only used in replay mode.
     unexpected: Vec<String>,
-    /// Set by `verify`, so that dropping the model does not panic with the error that `verify` has
-    /// returned. Unset by a later unrecorded request.
+    /// Set by `verify`, so that dropping the model does not panic with an error that `verify` has
+    /// already returned. A later request that was not recorded clears it.
     is_reported: bool,
 }
 
 impl TapeState {
-    /// Returns an error that describes the unrecorded requests or, if there are none, lists the
-    /// unused exchanges. `None` if the requests match the cassette.
+    /// Returns an error that describes the requests that were not recorded. If all were recorded,
+    /// the error lists the unused exchanges. `None` if there are no unused exchanges either.
     fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
@@ -112,8 +112,8 @@ impl CassetteModel {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Creates a model that replays the exchanges of `cassette`. Other requests are sent to `model`
-    /// and recorded.
+    /// Creates a model that replays the exchanges of `cassette`. Requests that are not in the
+    /// cassette are sent to `model` and recorded.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }
@@ -122,8 +122,8 @@ impl CassetteModel {
     /// cassette, or `None` if there is no cassette yet. The function `model` creates the real
     /// model. It is not called in replay mode.
     ///
-    /// The model does not read or write files. The caller reads the text of the cassette from a
-    /// file, and writes the text that [`recording`](Self::recording) returns to the file.
+    /// The returned model does not access files. The caller reads the recorded text from a file,
+    /// and writes the text that [`recording`](Self::recording) returns to that file.
     ///
     /// # Errors
     ///
@@ -174,8 +174,9 @@ impl CassetteModel {
     /// The replies that the caller receives from the real model are not changed.
     ///
     /// Use it to remove secrets, paths and dates. If `change` modifies a text that is split between
-    /// several events, the text is recorded as one event. Add all functions before the first
-    /// request, and add the same functions for the replay.
+    /// several events, the text is recorded as one event. Several functions are applied in the
+    /// order in which they are added. Add them before the first request, and add the same functions
+    /// for the replay.
     ///
     /// # Examples
     ///
@@ -191,8 +192,8 @@ impl CassetteModel {
         self
     }
 
-    /// Returns the text of the new cassette, or `None` if no exchange was added or removed. Always
-    /// `None` in replay mode.
+    /// Returns the text of the new cassette. `None` if it would contain the same exchanges as the
+    /// old cassette. Always `None` in replay mode.
     pub fn recording(&self) -> Option<String> {
         let state = self.tape.lock();
         let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();
@@ -203,8 +204,8 @@ impl CassetteModel {
     /// Checks that the requests so far match the cassette: each request was recorded, and each
     /// recorded exchange was used.
     ///
-    /// Always succeeds in the modes `record` and `auto`. After this check, dropping the last clone
-    /// panics only if a later request was not recorded.
+    /// Always succeeds in the modes `record` and `auto`. After a call to `verify`, dropping the
+    /// last clone panics only if a request after this call was not recorded.
     ///
     /// # Errors
     ///
@@ -239,8 +240,9 @@ impl CassetteModel {
         state.find_mismatch().map_or(Ok(()), Err)
     }
 
-    /// Returns the recorded reply to `request`. If there is none, returns the real model and a
-    /// recording for its reply or, in replay mode, an error as the reply.
+    /// Finds the source of the reply to `request`: an unused exchange with an equal request or, if
+    /// there is none, the real model. In replay mode, there is no real model, and the reply is an
+    /// error.
     fn find_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
         let mut body = request.to_canonical_json();
         self.redaction.redact_value(&mut body);
@@ -278,8 +280,8 @@ enum ReplySource<'m> {
     Model(&'m dyn ChatModel, Box<ReplyRecording>),
 }
 
-/// Returns the error message for the unrecorded request `request`. The message lists the
-/// differences to the most similar unused exchange, if there is one.
+/// Returns the error message for `request`, which was not recorded. The message lists its
+/// differences from the most similar unused exchange, if there is one.
 fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     let number = state.exchanges.len() + state.unexpected.len() + 1;
     let near = state.remaining.iter().map(|(of, exchange)| (of, differences(&exchange.request, request)));
@@ -296,8 +298,8 @@ fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
     }
 }
 
-/// A recording of the reply to one request. It is saved in the [`Tape`] when it is dropped, so a
-/// reply is recorded even if the caller drops the request.
+/// Records the reply to a request. The reply is saved in the [`Tape`] when the recording is
+/// dropped, so an incomplete reply is saved if the caller drops the request.
 struct ReplyRecording {
     tape: Arc<Tape>,
     redaction: Redaction,

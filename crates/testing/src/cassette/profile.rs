@@ -19,7 +19,7 @@ pub(super) struct RecordedProfile {
     context_window: Option<u64>,
 }
 
-// Both conversions list every field, so a new field of `ModelProfile` is a compile error here.
+// Both conversions name every field, so a new field of `ModelProfile` causes a compile error here.
 impl From<&ModelProfile> for RecordedProfile {
     fn from(profile: &ModelProfile) -> Self {
         let ModelProfile { name, native_tools, json_schema, images, audio, files, context_window } =

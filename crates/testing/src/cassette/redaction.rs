@@ -8,8 +8,8 @@ use super::error::RecordedError;
 use super::exchange::RecordedReply;
 use haft_core::model::ChatEvent;
 
-/// The functions that redact every text of a request or reply before it is recorded or compared, in
-/// the order of their application.
+/// Functions that remove secrets from the texts of requests and replies. They are applied in this
+/// order, before a request or reply is recorded or compared.
 #[derive(Clone, Default)]
 pub(super) struct Redaction(Vec<Change>);
 
@@ -35,16 +35,16 @@ impl Redaction {
         }
     }
 
-    /// Redacts all texts in `reply` and returns it. If the redacted JSON is no longer a valid
-    /// reply, returns a reply that contains only an error.
+    /// Redacts all texts in `reply`. If the result is not a valid reply, a reply with only an error
+    /// is returned.
     pub(super) fn redact_reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;
         }
         let joined = join_deltas(&reply.events);
         let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.redact_text(text) != text);
-        // A secret may be split between two events, for example `hun` and `ter2`. In that case,
-        // join the events first.
+        // A secret may be split between two events, for example into `hun` and `ter2`. Join the
+        // events of each text before the redaction if the joined text contains a secret.
         if joined.iter().any(is_split) {
             reply.events = joined;
         }

@@ -1,13 +1,15 @@
-//! Shortens a recorded request to its difference to an earlier request.
+//! Stores a recorded request as its differences from an earlier request.
 
 use serde_json::{Map, Value};
 
 const MESSAGES: &str = "messages";
 
-/// Finds the longest request in `earlier` that `request` continues: its messages are the first
-/// messages of `request`, and `request` has all of its members. Returns the number (from 1) of this
-/// request, and an object with the added messages and the changed members. `None` if there is no
-/// such request.
+/// Finds the request in `earlier` with the most messages that `request` continues. A request
+/// continues an earlier request if it starts with the same messages, adds at least one message, and
+/// has all members of the earlier request.
+///
+/// Returns the number (from 1) of the earlier request, and an object with the added messages and
+/// the members that changed. `None` if `request` continues none of them.
 pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Value) -> Option<(usize, Value)> {
     let current = messages(request);
     let is_prefix = |before: &Value| {
@@ -32,8 +34,8 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
     Some((number, Value::Object(new)))
 }
 
-/// Restores a complete request from the request `earlier` and the difference `new`, which [`delta`]
-/// has returned.
+/// Restores a complete request from `earlier`, the request that it continues, and `new`, the object
+/// that [`delta`] returned.
 pub(super) fn apply(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();
     if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {

@@ -32,9 +32,9 @@ fn first_request() -> ChatRequest {
     ChatRequest::new([Message::user(QUESTION)]).with_tools(tools())
 }
 
-/// Returns a request with the question, a tool call with the id `id`, and the result `sum` of the
-/// call. The messages have the current time as timestamp, so the timestamps of a replay differ from
-/// those of the recording.
+/// Returns a request with the question, a tool call with the id `id`, and `sum` as the result of
+/// the call. Each message has the current time as its timestamp, so the timestamps in a replay
+/// differ from the recorded timestamps.
 fn second_request(id: &str, sum: &str) -> ChatRequest {
     let call = ToolCall::new(id, "add", r#"{"x":17,"y":25}"#);
     let reply = AssistantMessage { tool_calls: vec![call], ..AssistantMessage::default() };

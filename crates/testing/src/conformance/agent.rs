@@ -58,7 +58,7 @@ pub struct AgentCheck {
     timeout: Duration,
 }
 
-/// Creates a check of these rules of the [`Agent`] contract:
+/// Creates a check of `agent` against these rules of the [`Agent`] contract:
 ///
 /// - events are in order, and a run ends exactly once
 /// - every call in a transcript has exactly one result
@@ -66,10 +66,10 @@ pub struct AgentCheck {
 /// - suspended runs can be saved and resumed
 /// - runs end when they are cancelled or dropped, and concurrent runs end
 ///
-/// The agent runs about eight times. Each run has the [input](AgentCheck::input) of the check,
-/// except for the runs that continue a conversation or resume a suspended run. Use an input that
-/// takes the agent some time: if a run finishes before the check cancels it, cancellation is tested
-/// only with a token that was cancelled before the start.
+/// The agent runs about eight times. Every run uses the [input](AgentCheck::input) of the check,
+/// except for the runs that continue a conversation or resume a suspended run. Choose an input that
+/// takes the agent some time. If each run finishes before the check can cancel it, only a
+/// cancellation before the start of a run is tested.
 pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
     AgentCheck {
         agent: Arc::new(agent),
@@ -79,8 +79,9 @@ pub fn agent(agent: impl Agent + 'static) -> AgentCheck {
 }
 
 impl AgentCheck {
-    /// Sets the function that creates the input of each run. Some runs have another cancellation
-    /// token or progress sink than the created input. The default input is the message `Hello.`
+    /// Sets the function that creates the input of each run. The default input is the message
+    /// `Hello.` In some runs, the check replaces the cancellation token or the progress sink of the
+    /// input.
     pub fn input(mut self, input: impl Fn() -> RunInput + Send + Sync + 'static) -> Self {
         self.input = Box::new(input);
         self
@@ -121,9 +122,9 @@ impl AgentCheck {
         report
     }
 
-    /// Runs the agent to the end, checks its events and its transcript, and returns its output or
-    /// error. Returns `None` if the run has no end or reaches the timeout, which is reported as a
-    /// violation of `rule`. See [`events::check`] for `requests`.
+    /// Runs the agent to its end, and checks its events and its transcript. Returns the output or
+    /// the error of the run. If the run does not end within the timeout, reports a violation of
+    /// `rule` and returns `None`. `requests` is passed to [`events::check`].
     async fn stream(
         &self,
         input: RunInput,
@@ -148,8 +149,8 @@ impl AgentCheck {
         Some(end)
     }
 
-    /// Runs the agent with the transcript `earlier` as history, and checks that the new transcript
-    /// starts with the messages of `earlier`.
+    /// Runs the agent with the messages of `earlier` as history, and checks that the new transcript
+    /// starts with these messages.
     async fn continue_conversation(&self, earlier: &Transcript, report: &mut Report) {
         let context = (self.input)().context;
         let input = RunInput::new("And then?").with_history(earlier.clone()).with_context(context);
@@ -167,9 +168,9 @@ impl AgentCheck {
         }
     }
 
-    /// Saves `suspended` as JSON and loads it again, resumes the loaded run with all pending calls
-    /// denied, and checks that it is not suspended in the same state again. `requests` is the
-    /// number of the last model request of the suspended run.
+    /// Saves `suspended` as JSON, loads it again, and denies all of its pending calls. Checks that
+    /// the resumed run does not return the same suspended run again. `requests` is the number of
+    /// the last model request before the suspension.
     async fn resume(&self, suspended: &SuspendedRun, mut requests: u32, report: &mut Report) {
         let saved = serde_json::to_string(suspended).map_err(|error| error.to_string());
         let loaded = saved
@@ -201,9 +202,9 @@ impl AgentCheck {
         }
     }
 
-    /// Cancels one run before its start and a second run after its first event, and checks that
-    /// both end with [`AgentErrorKind::Cancelled`]. The second run may also finish before the
-    /// cancellation.
+    /// Cancels one run before its start and a second run after its first event. Checks that both
+    /// end with [`AgentErrorKind::Cancelled`]. The second run may also end with an output, if it
+    /// finishes before it is cancelled.
     async fn cancel(&self, report: &mut Report) {
         for at_once in [true, false] {
             let cancellation = CancellationToken::new();
@@ -237,7 +238,7 @@ impl AgentCheck {
     }
 
     /// Drops the event stream of a run after the first event, and checks that the context of the
-    /// run is dropped too. A leaked task would still hold the context.
+    /// run is dropped soon after. A task that outlives the stream would keep the context alive.
     async fn drop_early(&self, report: &mut Report) {
         let input = (self.input)();
         let probe: Arc<dyn ProgressSink> = Arc::new(ContextProbe);
@@ -268,8 +269,8 @@ fn kind(ended: &RunEnd) -> &'static str {
     }
 }
 
-/// A progress sink that is passed to a run in its context. While its reference count is above 0,
-/// the context is still in use, for example by a task of the run.
+/// A progress sink in the context of a run. It does nothing. As long as a reference to it exists,
+/// the context is still in use, for example by a leaked task.
 struct ContextProbe;
 
 impl ProgressSink for ContextProbe {

@@ -25,10 +25,11 @@ const REQUESTS: Rule = Rule {
 pub(super) type RunEnd = Result<RunOutput, AgentError>;
 
 /// Checks `events`, the events of one run, and adds violations to `report`. Returns the output or
-/// the error of the run. `None` if the events contain neither.
+/// the error at the end of the run. `None` if there is neither.
 ///
-/// `requests` is the number of the last model request of the run. The caller passes 0 for a new
-/// run, or the number at its suspension for a resumed run. This function updates it.
+/// `requests` is the number of the last model request before these events: 0 for a new run, or the
+/// number at the suspension for a resumed run. The function sets it to the number of the last model
+/// request in `events`.
 pub(super) fn check(
     events: Vec<Result<RunEvent, AgentError>>,
     requests: &mut u32,

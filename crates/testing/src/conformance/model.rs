@@ -44,7 +44,8 @@ const DROPPED: Rule = Rule {
     remedy: "end the request when its future or stream is dropped, and leave nothing locked",
 };
 
-/// The `max_tokens` of each request. The limit ends the replies of models that would never stop.
+/// The `max_tokens` setting of each request. It ends the replies of models that would otherwise
+/// never stop.
 const MAX_TOKENS: u32 = 200;
 
 /// A conformance check of a model, created by [`model`]. Awaiting the value runs the check.
@@ -57,24 +58,24 @@ pub struct ModelCheck {
     outcomes: Mutex<Outcomes>,
 }
 
-/// The number of successful model requests during the check, and the message of the first error.
+/// The number of requests that succeeded during the check, and the message of the first error.
 #[derive(Default)]
 struct Outcomes {
     replies: usize,
     failure: Option<String>,
 }
 
-/// Creates a check of these rules of the [`ChatModel`] contract:
+/// Creates a check of `model` against these rules of the [`ChatModel`] contract:
 ///
-/// - the profile is constant and has a name
-/// - replies are not empty, count as a request, and have complete calls with unique ids
+/// - the profile has a name and does not change
+/// - replies are not empty, count as one request, and contain complete calls with unique ids
 /// - streams end exactly once, and their deltas add up to the reply
 /// - `chat` and `stream` give the same reply (see [`deterministic`](ModelCheck::deterministic))
-/// - concurrent requests end, and dropped requests do not affect later ones
+/// - concurrent requests end, and a dropped request does not affect later requests
 ///
-/// The check sends up to 13 requests: greetings, two requests for a tool call if the profile has
-/// native tools, and a request for JSON if the profile has JSON schemas. If all requests fail, the
-/// check reports it, unless failures are [allowed](ModelCheck::allow_failures).
+/// The check sends up to 13 requests: greetings, two requests with a tool if the profile has native
+/// tools, and a request for JSON if the profile has JSON schemas. If all requests fail, the check
+/// reports a finding, unless failures are [allowed](ModelCheck::allow_failures).
 pub fn model(model: impl ChatModel + 'static) -> ModelCheck {
     let outcomes = Mutex::default();
     ModelCheck {
@@ -94,14 +95,14 @@ impl ModelCheck {
     }
 
     /// Accepts a model whose requests all fail, for example because its server is not running. The
-    /// errors of `chat` and `stream` are still compared.
+    /// check still compares the errors of `chat` and `stream`.
     pub fn allow_failures(mut self) -> Self {
         self.allows_failures = true;
         self
     }
 
-    /// Declares that equal requests get equal replies. The check then compares the replies of
-    /// `chat` and `stream`, except for call ids and provider data.
+    /// Declares that the model gives equal replies to equal requests. The check then compares the
+    /// replies of `chat` and `stream`, but ignores call ids and provider data.
     pub fn deterministic(mut self) -> Self {
         self.is_deterministic = true;
         self
@@ -143,8 +144,8 @@ impl ModelCheck {
         }
     }
 
-    /// Adds a finding if all requests failed, because the replies could then not be checked. Does
-    /// nothing if failures are allowed.
+    /// Adds a finding if all requests failed, because a model without replies cannot be checked.
+    /// Does nothing if failures are allowed.
     fn require_reply(&self, report: &mut Report) {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) =
@@ -154,7 +155,7 @@ impl ModelCheck {
         }
     }
 
-    /// Sends `request` with `chat` and with `stream`, checks both replies and compares them.
+    /// Sends `request` with `chat` and with `stream`, checks both replies, and compares them.
     async fn compare(&self, request: &ChatRequest, report: &mut Report) {
         let whole = self.chat(request, report).await;
         let events = self.model.stream(request).collect::<Vec<_>>();
@@ -218,8 +219,8 @@ impl ModelCheck {
         }
     }
 
-    /// Drops a request and a stream in progress, and then checks that the next request succeeds.
-    /// Does nothing if a request before them has already failed.
+    /// Drops a request and a stream before they are complete. Reports a violation if the request
+    /// before them succeeds and the request after them fails.
     async fn drop_requests(&self, report: &mut Report) {
         let request = greeting();
         let before = self.chat(&request, report).await;

@@ -1,12 +1,12 @@
-//! A check of the calls and results in a transcript.
+//! Checks that the calls in a transcript are paired with results.
 
 use std::collections::HashSet;
 
 use haft_core::{Transcript, message::MessageBody};
 
-/// Describes the first violation of these rules in `transcript`: the results of calls follow
-/// directly after the message with the calls, one for each call and in call order, and call ids are
-/// unique. `None` if there is no violation.
+/// Describes the first problem with the calls in `transcript`. Call ids must be unique. Each
+/// message with calls must be followed by exactly one result for each call, in call order. `None`
+/// if there is no problem.
 pub(super) fn find_problem(transcript: &Transcript) -> Option<String> {
     let mut ids = HashSet::new();
     let mut open: Vec<&String> = Vec::new();

@@ -53,7 +53,7 @@ pub(super) fn check(response: &ChatResponse, report: &mut Report) {
 }
 
 /// Returns `true` if `one` and `other` have the same content, reasoning, refusal and calls. Call
-/// ids and provider data are ignored, because servers generate new ones for each reply.
+/// ids and provider data are ignored, because servers generate new values for each reply.
 pub(super) fn is_same_reply(one: &AssistantMessage, other: &AssistantMessage) -> bool {
     let plain = |message: &AssistantMessage| {
         let calls =
@@ -64,8 +64,9 @@ pub(super) fn is_same_reply(one: &AssistantMessage, other: &AssistantMessage) ->
     plain(one) == plain(other)
 }
 
-/// Parses the arguments of a call as JSON. Empty text equals `{}`, because a stream may have no
-/// delta for a call without arguments. Invalid JSON becomes a JSON string.
+/// Parses the arguments of a call as JSON. Empty text is read as `{}`, because a stream may have no
+/// delta for a call without arguments. Invalid JSON becomes a JSON string, so that it can be
+/// compared.
 fn parse_arguments(text: &str) -> Value {
     if is_empty_object(text) {
         return json!({});
@@ -77,8 +78,8 @@ fn is_empty_object(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "{}")
 }
 
-/// Checks `events`, the events of one stream, and returns its final response. `None` if the stream
-/// has no final response.
+/// Checks `events`, the events of one stream. Returns the response in [`ChatEvent::Finished`], or
+/// `None` if there is no such event.
 pub(super) fn check_stream<'e>(
     events: &'e [Result<ChatEvent, ModelError>],
     report: &mut Report,
@@ -100,8 +101,8 @@ pub(super) fn check_stream<'e>(
     Some(whole)
 }
 
-/// Checks that the deltas in `events` add up to the text, the reasoning and the calls of the final
-/// response `whole`.
+/// Checks that the deltas in `events` add up to the text, the reasoning and the calls of `whole`,
+/// the response at the end of the stream.
 fn check_deltas<'e>(events: impl Iterator<Item = &'e ChatEvent>, whole: &ChatResponse, report: &mut Report) {
     let (mut text, mut reasoning) = (String::new(), String::new());
     let mut calls: BTreeMap<usize, (&str, &str, String)> = BTreeMap::new();

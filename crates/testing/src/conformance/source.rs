@@ -48,22 +48,22 @@ pub struct SourceCheck {
     timeout: Duration,
 }
 
-/// Creates a check of these rules of the [`ToolSource`] contract:
+/// Creates a check of `source` against these rules of the [`ToolSource`] contract:
 ///
-/// - the label is constant and not empty
+/// - the label is not empty and does not change
 /// - tools are listed within the timeout
-/// - listings of an unchanged source return the same snapshot, also concurrently and after a
-///   dropped listing
+/// - an unchanged source returns the same snapshot for each listing, also if listings run
+///   concurrently or if an earlier listing was dropped
 ///
-/// The source must not change its tools during the check. The check does not call the tools: use
+/// The source must not change its tools during the check. The tools are listed but not called. Use
 /// [`tool`](super::tool) to check a tool.
 pub fn source(source: impl ToolSource + 'static) -> SourceCheck {
     SourceCheck { source: Arc::new(source), context: ListContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl SourceCheck {
-    /// Sets the context passed to [`ToolSource::tools`]. The default context belongs to no run and
-    /// has no host state.
+    /// Sets the context that is passed to [`ToolSource::tools`]. The default context has no run and
+    /// no host state.
     pub fn context(mut self, context: ListContext) -> Self {
         self.context = context;
         self

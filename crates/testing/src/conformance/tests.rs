@@ -1,5 +1,5 @@
-//! Tests of the conformance checks: conforming implementations have no findings, and each violation
-//! is found.
+//! Tests of the conformance checks. A conforming implementation must have no findings, and each
+//! violation must be found.
 
 mod agents;
 mod models;
@@ -8,8 +8,8 @@ mod tools;
 
 use super::Report;
 
-/// Formats the findings of `report` as text: one line for each violated rule, with the first
-/// problem of the rule.
+/// Formats the findings of `report` as text, with one line for each violated rule and the first
+/// problem that violates it.
 fn format_violations(report: &Report) -> String {
     let mut lines: Vec<String> = Vec::new();
     for finding in report.findings() {

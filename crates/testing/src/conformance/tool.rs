@@ -58,11 +58,12 @@ const DROPPED: Rule = Rule {
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
-/// The outcome of a tool call on its own task. The outer error is a panic of the task.
+/// The result of a tool call that runs on its own task. The outer `Err` means that the task
+/// panicked.
 type TaskResult = Result<Result<ToolResponse, ToolError>, JoinError>;
 
-/// The maximum number of polls, one per [`POLL_INTERVAL`], while the check waits for the start of a
-/// call.
+/// The maximum number of polls while the check waits for a call to start. The interval between
+/// polls is [`POLL_INTERVAL`].
 const MAX_POLLS: usize = 1_000;
 
 /// A conformance check of a tool, created by [`tool`]. Awaiting the value runs the check.
@@ -74,36 +75,37 @@ pub struct ToolCheck {
     timeout: Duration,
 }
 
-/// Creates a check of these rules of the [`Tool`] contract:
+/// Creates a check of `tool` against these rules of the [`Tool`] contract:
 ///
-/// - the definition is constant and valid
+/// - the definition is valid and does not change
 /// - arguments that match the schema are accepted
-/// - no call panics, not even with invalid arguments (callers other than a pipeline may pass them)
+/// - no call panics, even with invalid arguments (a pipeline rejects them, but other callers may
+///   not)
 /// - results match the output schema
 /// - calls end when they are cancelled or dropped
 ///
-/// The check calls the tool several times, with arguments generated from its schema, or with the
-/// arguments [set](ToolCheck::arguments) by the caller. Generated arguments are valid but
-/// meaningless, so the tool may fail with them. In that case its results are not checked.
+/// The check calls the tool several times. The arguments are generated from its schema, unless the
+/// caller [sets](ToolCheck::arguments) them. Generated arguments are valid but meaningless, so the
+/// tool may fail with them. If it fails, there are no results to check.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
     ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), timeout: DEFAULT_TIMEOUT }
 }
 
 impl ToolCheck {
-    /// Sets the arguments of the tool calls. The tool must succeed with these arguments.
+    /// Sets the arguments of the tool calls. The check then also requires that the tool succeeds.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = Some(arguments);
         self
     }
 
-    /// Sets the context of the calls, for example with a state and a principal. The cancellation
-    /// token of the context is ignored, because each call of the check has its own token.
+    /// Sets the context of the calls, for example with a state and a principal. The check replaces
+    /// the cancellation token of the context, so that it can cancel each call separately.
     pub fn context(mut self, run: RunContext) -> Self {
         self.run = run;
         self
     }
 
-    /// Sets the timeout of each call, and the time in which a cancelled or dropped call must end.
+    /// Sets the timeout of each call. A cancelled or dropped call must end within the same time.
     /// Default: 5 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -148,11 +150,11 @@ impl ToolCheck {
         Arc::new(RunContext { cancellation: cancellation.clone(), ..self.run.clone() })
     }
 
-    /// Calls the tool with `arguments`, which are valid, and checks the result. The call bypasses
-    /// the pipeline, which would catch a panic and validate the result itself.
+    /// Calls the tool with valid `arguments` and checks the result. The call bypasses the pipeline,
+    /// because the pipeline would catch a panic and validate the result itself.
     async fn call(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         let output = match self.call_directly(arguments).await {
-            // A slow call is not a violation, so a timeout has no finding.
+            // A slow call does not violate the contract, so a timeout is not a finding.
             None => return,
             Some(Err(_panic)) => {
                 return report.add(NO_PANIC, format!("it panics when it is called with {arguments}"));
@@ -180,8 +182,8 @@ impl ToolCheck {
         }
     }
 
-    /// Calls the tool with invalid arguments, some of them derived from `arguments`. Every outcome
-    /// except a panic is accepted.
+    /// Calls the tool with invalid arguments, most of which are derived from `arguments`. Reports a
+    /// violation if a call panics.
     async fn call_with_invalid_arguments(
         &self,
         definition: &ToolDefinition,
@@ -206,13 +208,13 @@ impl ToolCheck {
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // Spawn a task, so that a blocking tool does not block the check.
+        // Spawn a task, so that a tool that blocks its thread does not block the check.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
         with_timeout(self.timeout, call.join_next()).await.flatten()
     }
 
-    /// Cancels one call in progress and drops a second one, and checks that both end.
+    /// Cancels a call in progress and drops another one, and checks that both calls end.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
@@ -248,7 +250,7 @@ impl ToolCheck {
     }
 }
 
-/// A wrapper around a tool that sets `started` when a call starts.
+/// A tool that sets `started` when it is called, and then calls `tool`.
 struct StartProbe {
     tool: Arc<dyn Tool>,
     started: Arc<AtomicBool>,
@@ -275,8 +277,9 @@ impl IntoFuture for ToolCheck {
     }
 }
 
-/// Returns arguments that violate the input schema of `definition`: values other than objects, and
-/// copies of `arguments` with one member removed or replaced by a value of another type.
+/// Returns arguments that violate the input schema of `definition`. Candidates are some values that
+/// are not objects, and copies of `arguments` in which a member is removed or has another value.
+/// Valid candidates are discarded.
 fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
     let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
     for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {

@@ -1,27 +1,29 @@
 use std::collections::HashMap;
 
-/// The maximum number of choices inside an invalid value that are tried before the choices of the
-/// enclosing values.
+/// The maximum number of choices inside an invalid value that are changed before the choices in the
+/// values around it.
 const MAX_NESTED: usize = 4;
 
 /// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the option
-/// selected for each choice.
+/// that is selected for each of them.
 ///
-/// After a validation error, [`advance`](Self::advance) selects the next option of the choice
-/// nearest to the invalid value. If there is no next option, the choice starts again with its first
-/// option and the next choice advances too, like the digits of a counter.
+/// If the generated value is invalid, [`advance`](Self::advance) selects the next option of the
+/// choice nearest to the invalid part. After its last option, the choice returns to its first
+/// option and the next nearest choice advances, like the digits of a counter.
 #[derive(Default)]
 pub(super) struct Choices {
     selected: HashMap<Choice, usize>,
-    /// The choices made in the current attempt, in order, each with its number of options.
+    /// The choices of the current attempt to generate a value, in the order in which they were
+    /// made. Each choice is stored with its number of options.
     visited: Vec<(Choice, usize)>,
-    /// The offset of the current attempt, a mixed-radix number. Each choice takes one digit and
-    /// adds it to the index of its selected option.
+    /// A mixed-radix number that varies the generated value. Each choice removes a digit from the
+    /// number and adds it to the index of the selected option.
     offset: usize,
 }
 
-/// The identity of a choice: the JSON pointer of the value, the keyword (such as `anyOf`), and the
-/// address of the subschema (0 if the value has only one such choice).
+/// Identifies a choice by the JSON pointer of the value, the keyword (such as `anyOf`), and the
+/// memory address of the subschema. The address is 0 if a value has only one choice for this
+/// keyword.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Choice {
     pointer: String,
@@ -30,14 +32,15 @@ struct Choice {
 }
 
 impl Choices {
-    /// Starts a new attempt with `offset`, a mixed-radix number with one digit per choice.
+    /// Starts a new attempt to generate a value. `offset` is a mixed-radix number with one digit
+    /// per choice.
     pub(super) fn begin(&mut self, offset: usize) {
         self.visited.clear();
         self.offset = offset;
     }
 
     /// Returns the index of the option to use for the choice at `pointer`, and records the choice.
-    /// `options` is the number of options.
+    /// The index is less than `options`, the number of options, or 0 if there are none.
     pub(super) fn choose(
         &mut self,
         pointer: &str,
@@ -56,25 +59,25 @@ impl Choices {
         (selected + digit) % options
     }
 
-    /// Sets the offset for the next choices. Returns the rest of the previous offset: the digits
-    /// that no choice has taken.
+    /// Replaces the offset, which varies the next choices. Returns the previous offset without the
+    /// digits that earlier choices have removed.
     pub(super) fn replace_offset(&mut self, offset: usize) -> usize {
         std::mem::replace(&mut self.offset, offset)
     }
 
-    /// Returns the number of choices that were made in the current attempt.
+    /// Returns the number of choices in the current attempt so far.
     pub(super) fn visited(&self) -> usize {
         self.visited.len()
     }
 
-    /// Removes the choices of a discarded value. Only the first `visited` choices of the current
-    /// attempt are kept.
+    /// Keeps only the first `visited` choices of the current attempt. Used to remove the choices of
+    /// a discarded value.
     pub(super) fn truncate(&mut self, visited: usize) {
         self.visited.truncate(visited);
     }
 
-    /// Selects the next options of the choices near the invalid values at `pointers`. Returns
-    /// `false` if all combinations were tried.
+    /// Changes the choices nearest to the invalid values at `pointers`, so that the next attempt
+    /// generates another value. Returns `false` if all combinations were tried.
     pub(super) fn advance<'p>(&mut self, pointers: impl Iterator<Item = &'p str>) -> bool {
         let mut moved = Vec::new();
         let mut has_next = false;

@@ -56,8 +56,8 @@ impl<'s> Generator<'s> {
             self.choices.truncate(visited);
             self.choices.replace_offset(number);
             let candidate = self.value(schemas, pointer, depth + 1);
-            // Each choice divides `number` by its number of options, so the remaining quotient
-            // counts how often all combinations were generated.
+            // Each choice divides the offset by its number of options. The quotient that remains is
+            // the number of times that all combinations were tried.
             let rounds = self.choices.replace_offset(0);
             if !candidate.as_ref().is_ok_and(|it| others.contains(it)) {
                 item = candidate;
@@ -73,8 +73,8 @@ impl<'s> Generator<'s> {
     }
 }
 
-/// Returns the `contains` schemas, each repeated `minContains` times (default: once). The schema at
-/// index `n` applies to the array item at index `n`.
+/// Returns the `contains` schemas. Each of them is repeated `minContains` times (default: once),
+/// because a schema in the returned list applies to the array item at the same index.
 fn repeat_contains<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
     let mut contained = Vec::new();
     for part in &merged.parts {
@@ -86,8 +86,8 @@ fn repeat_contains<'s>(merged: &MergedSchema<'s>) -> Vec<&'s Value> {
     contained
 }
 
-/// Returns the schemas that apply to the array item at `index`: from `prefixItems` and `items`, or
-/// from `items` and `additionalItems` in draft-07.
+/// Returns the schemas that apply to the array item at `index`. They come from `prefixItems` and
+/// `items` or, in draft-07, from `items` and `additionalItems`.
 fn schemas_of<'s>(merged: &MergedSchema<'s>, index: usize) -> Vec<&'s Value> {
     let of_part = |part: &&'s serde_json::Map<String, Value>| {
         let tuple = part.get("prefixItems").or_else(|| part.get("items")).and_then(Value::as_array);

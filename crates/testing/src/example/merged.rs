@@ -1,11 +1,11 @@
 use serde_json::{Map, Value};
 
-/// The schemas that apply to one value. References were followed, and one alternative of each
-/// `anyOf`, `oneOf` and `if` was selected.
+/// The schemas that apply to the same value, after references were followed and one alternative of
+/// each `anyOf`, `oneOf` and `if` was selected.
 #[derive(Default)]
 pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
-    /// The memory addresses of the entries in `dependentRequired`, `dependentSchemas` and
+    /// The memory addresses of the members of `dependentRequired`, `dependentSchemas` and
     /// `dependencies` that were already applied.
     pub(super) applied_dependencies: Vec<usize>,
 }
@@ -37,20 +37,20 @@ impl<'s> MergedSchema<'s> {
         self.parts.iter().filter_map(move |part| part.get(keyword))
     }
 
-    /// Returns the largest value of `keyword`, a lower bound such as `minLength`. 0 if no schema
-    /// has the keyword.
+    /// Returns the largest value of `keyword` in the merged schemas, for a lower bound such as
+    /// `minLength`. Returns 0 if no schema has the keyword.
     pub(super) fn lower_bound(&self, keyword: &'s str) -> usize {
         self.rules(keyword).filter_map(parse_size).max().unwrap_or(0)
     }
 
-    /// Returns the smallest value of `keyword`, an upper bound such as `maxLength`. `None` if no
-    /// schema has the keyword.
+    /// Returns the smallest value of `keyword` in the merged schemas, for an upper bound such as
+    /// `maxLength`. `None` if no schema has the keyword.
     pub(super) fn upper_bound(&self, keyword: &'s str) -> Option<usize> {
         self.rules(keyword).filter_map(parse_size).min()
     }
 
-    /// Returns the values that every `enum`, `const` and `type` allows. `None` if no schema has an
-    /// `enum` or `const`.
+    /// Returns the values that all `enum`, `const` and `type` keywords allow. `None` if no merged
+    /// schema has an `enum` or a `const`.
     pub(super) fn allowed_values(&self) -> Option<Vec<&'s Value>> {
         let lists = self.rules("enum").filter_map(Value::as_array).map(|list| list.iter().collect());
         let mut lists = lists.chain(self.rules("const").map(|only| vec![only]));
@@ -67,8 +67,8 @@ impl<'s> MergedSchema<'s> {
         self.rules("type").next().is_some()
     }
 
-    /// Returns the types that every `type` keyword allows, or all types if there is no such
-    /// keyword. `null` is last.
+    /// Returns the types that all `type` keywords allow, or all types if no schema has the keyword.
+    /// `null` comes last.
     pub(super) fn types(&self) -> Vec<JsonType> {
         let mut lists = self.rules("type").map(|value| match value {
             Value::Array(names) => names.iter().filter_map(JsonType::from_name).collect(),
@@ -89,8 +89,8 @@ impl<'s> MergedSchema<'s> {
         types
     }
 
-    /// Returns all types, for schemas without the keyword `type`. The most likely type is first,
-    /// for example `number` for a schema with `minimum`.
+    /// Returns all types, for schemas without the keyword `type`. The most likely type comes first,
+    /// for example `number` if a schema has `minimum`.
     fn inferred_types(&self) -> Vec<JsonType> {
         let has_any = |keywords: &[&str]| {
             self.parts.iter().any(|part| keywords.iter().any(|it| part.contains_key(*it)))

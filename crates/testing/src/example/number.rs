@@ -6,7 +6,8 @@ use haft_core::Schema;
 
 const RULES: [&str; 5] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"];
 
-/// The number of multiples of `multipleOf` to try above the lower bound and below the upper bound.
+/// The number of multiples of `multipleOf` to try from each bound: upwards from the lower bound,
+/// and downwards from the upper bound.
 const MULTIPLES: usize = 4;
 
 impl<'s> Generator<'s> {

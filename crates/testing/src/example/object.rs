@@ -5,11 +5,12 @@ use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 use haft_schema::reference::join;
 
-/// The maximum nesting depth of objects that are also tried with their optional members.
+/// The maximum nesting depth of an object whose optional members are generated if the example is
+/// invalid without them.
 const MAX_OPTIONAL_DEPTH: usize = 2;
 
-/// The maximum number of generated member names that are tried for one object. Names are generated
-/// only if `minProperties` exceeds the number of declared properties.
+/// The maximum number of member names that are generated for one object. Names are generated only
+/// if `minProperties` exceeds the number of declared properties.
 const MAX_GENERATED_NAMES: usize = 1_000;
 
 impl<'s> Generator<'s> {
@@ -39,9 +40,11 @@ impl<'s> Generator<'s> {
         Ok(Value::Object(members))
     }
 
-    /// Adds the names of the required members to `names`, in the order of `properties`, and the
-    /// names of the optional properties if `with_optional` is set. Then applies the dependencies of
-    /// these members: adds the names that they require to `names`, and their schemas to `merged`.
+    /// Adds the names of the required members to `names`, and the names of the optional properties
+    /// if `with_optional` is set. Names in `properties` precede other names.
+    ///
+    /// Then applies the dependencies of the members in `names`: required names are added to
+    /// `names`, and required schemas to `merged`.
     fn add_required(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -117,7 +120,7 @@ impl<'s> Generator<'s> {
         ))
     }
 
-    /// Generates a member name that is valid for `rules`, the schemas of `propertyNames`. Different
+    /// Generates a member name that matches `rules`, the schemas in `propertyNames`. Different
     /// values of `number` give different names if the schemas allow it.
     fn generate_name(
         &mut self,
@@ -161,9 +164,9 @@ impl<'s> MergedSchema<'s> {
         self.schemas_of(name).iter().all(|schema| schema.as_bool() != Some(false))
     }
 
-    /// Returns the schemas for the member `name` from `properties` and `patternProperties`. If
-    /// neither has the name, returns the schema in `additionalProperties` or
-    /// `unevaluatedProperties`.
+    /// Returns the schemas that apply to the member `name`. In each merged schema, they come from
+    /// `properties` and `patternProperties` or, if neither contains the name, from
+    /// `additionalProperties` or `unevaluatedProperties`.
     fn schemas_of(&self, name: &str) -> Vec<&'s Value> {
         let mut schemas = Vec::new();
         for part in &self.parts {
@@ -181,8 +184,8 @@ impl<'s> MergedSchema<'s> {
         schemas
     }
 
-    /// Returns the dependencies in the merged schema at the index `part`. Each entry is a member
-    /// name, with the array of names or the schema that this member requires.
+    /// Returns the dependencies in the merged schema with the index `part`. Each dependency is a
+    /// member name, and an array of names or a schema that an object with this member must satisfy.
     fn dependencies(&self, part: usize) -> Vec<(&'s str, &'s Value)> {
         let part = self.parts.get(part);
         ["dependentRequired", "dependentSchemas", "dependencies"]

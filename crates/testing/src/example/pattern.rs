@@ -3,27 +3,26 @@
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// The numbers of repetitions to add to the minimum of `*`, `+`, `{2,}` and other repetitions. A
-/// text is generated for each number and each variant.
+/// The numbers of repetitions to add to the minimum of a quantifier such as `*`, `+` or `{2,}`.
+/// Each number is used for [`VARIANTS`] texts.
 const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
-/// The number of variants of a text. Each variant selects different branches of alternations such
-/// as `a|b`, and different characters of classes such as `[a-z]`.
+/// The number of texts to generate for each number of repetitions. Each text uses different
+/// branches of alternations such as `a|b`, and different characters of classes such as `[a-z]`.
 const VARIANTS: usize = 6;
 
 /// The length, in bytes, at which the generation of a text stops.
 const MAX_TEXT_BYTES: usize = 10_000;
 
-/// The characters that are preferred for a class such as `[a-z]`, in this order.
+/// The characters to prefer in a class such as `[a-z]`, in this order.
 const PREFERRED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
-/// Generates candidate texts for the regular expression `pattern`, short candidates first. Some
-/// candidates are extended to `least` characters. The caller must validate the candidates, because
-/// not all of them match.
+/// Generates texts for the regular expression `pattern`. Some of them are padded to `least`
+/// characters. Not all texts match the pattern, so the caller must validate them.
 pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
-    // `regex-syntax` does not support lookaround groups. Remove them and let the validator check
-    // the texts.
+    // `regex-syntax` does not support lookaround groups. Remove the groups: the caller discards
+    // texts that violate them.
     let Some(parsed) = parse(pattern).or_else(|| parse(&without_lookaround(pattern))) else {
         return Vec::new();
     };
@@ -36,8 +35,8 @@ pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
             texts.push(text);
         }
     }
-    // A pattern without anchors also matches inside a longer text, so padded texts are candidates
-    // too.
+    // A pattern without anchors also matches a longer text that contains a match, so add padded
+    // texts.
     let padded = texts
         .iter()
         .map(|text| format!("{text}{}", "a".repeat(least.saturating_sub(text.len()).min(MAX_TEXT_BYTES))));
@@ -46,8 +45,9 @@ pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     texts
 }
 
-/// Appends text for `part`, a part of the pattern, to `text`. `variant` is the number of the
-/// variant, and `extra_repeats` is the number of repetitions to add to a minimum.
+/// Appends text that matches `part`, a part of the pattern, to `text`. `variant` selects the
+/// branches of alternations and the characters of classes. `extra_repeats` is added to the minimum
+/// of each quantifier.
 fn append_text(part: &Hir, variant: usize, extra_repeats: u32, text: &mut String) {
     if text.len() > MAX_TEXT_BYTES {
         return;
@@ -77,8 +77,7 @@ fn append_text(part: &Hir, variant: usize, extra_repeats: u32, text: &mut String
     }
 }
 
-/// Selects a character of `class` for the variant with the number `variant`. `None` if the class is
-/// empty.
+/// Returns the character of `class` that `variant` selects. `None` if the class is empty.
 fn select_character(class: &Class, variant: usize) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class.iter().map(|range| (range.start(), range.end())).collect(),
@@ -111,8 +110,8 @@ fn without_lookaround(pattern: &str) -> String {
     text
 }
 
-/// Returns the rest of `text` after the group in parentheses at its start. Empty if the group is
-/// not closed.
+/// Returns the part of `text` after the group at its start, which is enclosed in parentheses. Empty
+/// if the group is not closed.
 fn after_group(text: &str) -> &str {
     let mut depth = 0;
     let mut is_escaped = false;

@@ -167,8 +167,8 @@ fn unsatisfiable_schema_is_reported_with_its_pointer() {
     );
 }
 
-/// A schema can come from an untrusted server and require a value that does not fit into memory.
-/// Such a schema must be rejected with an error.
+/// A schema from an untrusted server can require a value that does not fit into memory. Generation
+/// must fail with an error for such a schema.
 #[test]
 fn oversized_examples_are_rejected() {
     let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1_000});

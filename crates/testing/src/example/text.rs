@@ -6,27 +6,28 @@ use super::merged::MergedSchema;
 use super::{ExampleError, Generator, example_error, pattern};
 use haft_core::Schema;
 
-/// Valid texts for each combination of text rules (`pattern`, `format` and lengths). The keys are
-/// the rules as JSON text.
+/// A cache of the valid texts for each combination of text rules (`pattern`, `format` and lengths).
+/// The keys contain the rules, and the example texts of the schema, as JSON.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// The number of texts or numbers to select from if the values must be distinct.
+/// The number of texts or numbers to choose from if the values must differ.
 pub(super) const DISTINCT: usize = 5_000;
 
-/// The number of texts to select from if the values need not be distinct and the schema has no
-/// `pattern` and no `format`.
+/// The number of texts to choose from if the values need not differ and the schema has neither
+/// `pattern` nor `format`.
 const PLAIN_TEXTS: usize = 3;
 
-/// The maximum `minLength` for which a text is generated, in characters.
+/// The maximum `minLength` for which a text is generated, in characters. The example fails for a
+/// larger `minLength`.
 const MAX_TEXT_CHARS: usize = 100_000;
 
-/// The number of characters of a `minLength` that cost one unit of the [budget](super::BUDGET).
+/// The number of characters per unit of the [budget](super::BUDGET) if a text has a `minLength`.
 const CHARS_PER_UNIT: usize = 64;
 
 const RULES: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 
-/// A valid text for each `format` that the validator enforces, and texts that match common
-/// patterns.
+/// Texts to try for a `pattern` or a `format`. They include a valid text for each `format` that the
+/// validator enforces.
 const SAMPLES: [&str; 27] = [
     "2026-11-22T05:30:00Z",
     "2026-11-22",
@@ -97,9 +98,9 @@ fn text_rules(part: &Map<String, Value>) -> Value {
     RULES.iter().filter_map(|rule| Some(((*rule).to_owned(), part.get(*rule)?.clone()))).collect()
 }
 
-/// Returns texts that are valid for all `rules`. The candidates are [`SAMPLES`], texts generated
-/// from the patterns in `merged`, the texts in `given` (from `examples` and `default`), and samples
-/// padded to `least` characters, in this order.
+/// Returns texts that satisfy all `rules`. The candidates are [`SAMPLES`], texts generated from the
+/// patterns in `merged`, the texts in `given` (from `examples` and `default`), and samples padded
+/// to `least` characters, in this order.
 fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least: usize) -> Vec<String> {
     let Ok(schema) = Schema::new(json!({"type": "string", "allOf": rules})) else { return Vec::new() };
     let patterns = merged.rules("pattern").filter_map(Value::as_str);
@@ -117,8 +118,8 @@ fn valid_texts(merged: &MergedSchema<'_>, rules: &[Value], given: &[&str], least
     fitting
 }
 
-/// Returns a text of lower-case letters for `number`: `a`, `b`, …, `z` for 0 to 25, `ba` for 26,
-/// and so on. The text is padded with `a` on the left to `least` characters.
+/// Converts `number` to a text of lower-case letters: 0 to `a`, 25 to `z`, 26 to `ba`, and so on.
+/// The text is padded with `a` on the left to `least` characters.
 fn plain_text(mut number: usize, least: usize) -> String {
     let mut letters = Vec::new();
     loop {

@@ -17,8 +17,8 @@ use haft_core::{
     usage::Usage,
 };
 
-/// An agent with the fault that `fault` names, for example `two ends`. With the fault `none` it
-/// conforms to the contract.
+/// An agent that violates the contract in the way that `fault` names, for example `two ends`. With
+/// the fault `none`, it conforms to the contract.
 #[derive(Clone)]
 struct FaultyAgent {
     fault: &'static str,
@@ -124,8 +124,7 @@ impl Agent for FaultyAgent {
     }
 }
 
-/// Returns `events`, but ends them with [`AgentErrorKind::Cancelled`] as soon as `token` is
-/// cancelled.
+/// Returns `events`, but ends with [`AgentErrorKind::Cancelled`] as soon as `token` is cancelled.
 fn with_cancellation(
     events: BoxStream<'static, Event>,
     token: tokio_util::sync::CancellationToken,

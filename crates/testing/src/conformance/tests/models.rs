@@ -33,7 +33,8 @@ async fn own_models_have_no_findings() {
     conformance::model(model).deterministic().await.assert();
 }
 
-/// A model with the fault that `fault` names, for example `empty` for empty replies.
+/// A model that violates the contract in the way that `fault` names. For example, `empty` makes it
+/// send empty replies.
 struct FaultyModel {
     fault: &'static str,
     busy: AtomicBool,
@@ -140,8 +141,8 @@ fn faulty(fault: &'static str, profile: ModelProfile) -> FaultyModel {
     FaultyModel { fault, busy: AtomicBool::new(false), requests: AtomicUsize::new(0), profile }
 }
 
-/// Servers generate new call ids and provider data for each reply, so different values in equal
-/// replies must not be findings.
+/// Servers generate new call ids and provider data for each reply. Differences in these values must
+/// not be reported.
 #[tokio::test]
 async fn call_ids_and_provider_data_may_differ() {
     check("new ids", expect![""]).await;

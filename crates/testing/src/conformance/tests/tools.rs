@@ -38,8 +38,8 @@ async fn check(tool: impl Tool + 'static, expected: Expect) {
     expected.assert_eq(&format_violations(&conformance::tool(tool).await));
 }
 
-/// Checks `tool`, whose calls continue after a cancellation or a drop. The check waits for their
-/// end until the timeout, so a short timeout keeps the test fast.
+/// Checks `tool`, whose calls do not end when they are cancelled or dropped. The check waits until
+/// the timeout for each call to end, so a short timeout keeps the test fast.
 async fn check_end(tool: impl Tool + 'static, expected: Expect) {
     let report = conformance::tool(tool).timeout(Duration::from_millis(200)).await;
     expected.assert_eq(&format_violations(&report));
@@ -53,7 +53,7 @@ async fn conforming_tool_has_no_findings() {
     check(tool_of(definition, double), expect![""]).await;
 }
 
-/// A tool that returns its two definitions alternately.
+/// A tool that alternates between two definitions.
 struct UnstableTool([ToolDefinition; 2], AtomicUsize);
 
 #[async_trait]
@@ -110,7 +110,7 @@ async fn panics_and_fatal_errors_are_found() {
 }
 
 /// A pipeline rejects invalid arguments, but other callers may pass them to the tool. The check
-/// must therefore also find a panic with invalid arguments.
+/// must therefore find a panic that only invalid arguments cause.
 #[tokio::test(flavor = "multi_thread")]
 async fn panic_on_invalid_arguments_is_found() {
     let unchecked = |arguments: Value, _| Ok(arguments["x"].as_i64().unwrap().to_string().into());
@@ -121,9 +121,9 @@ async fn panic_on_invalid_arguments_is_found() {
     .await;
 }
 
-/// The results of a tool are checked only after a successful call, so a tool must succeed with
-/// arguments set by the caller. Generated arguments may be meaningless, so a failure with them is
-/// accepted.
+/// Generated arguments may be meaningless, so a tool may fail with them. With arguments that the
+/// caller has set, a failure is a finding, because results are checked only after a successful
+/// call.
 #[tokio::test(flavor = "multi_thread")]
 async fn failure_with_given_arguments_is_found() {
     let fails = |_, _| Err(ToolError::failed("no such file"));
