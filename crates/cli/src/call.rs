@@ -1,4 +1,4 @@
-//! The command `haft call`: calls one tool through the pipeline that agents use.
+//! The command `haft call`: calls one tool with the pipeline that agents use.
 
 use std::process::ExitCode;
 
@@ -30,13 +30,12 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     let toolbox = arguments.tools.open().await?;
     let list = toolbox.list().await;
-    // If the tool is unknown, first report the MCP servers that failed to start, because the tool
-    // may belong to one of them.
+    // An unknown tool may belong to an MCP server that failed to start. Report these servers first.
     if list.get(&arguments.tool).is_none() {
         toolbox.require_all_servers()?;
     }
     let call = ToolCall::new("call_1", arguments.tool, arguments.arguments);
-    // The result is read by a person or a program, so it is not truncated to the limit for models.
+    // The result is read by a person or a program, so the length limit for models does not apply.
     match Pipeline::unbounded().call(&list, &call, &ToolContext::default()).await {
         CallOutcome::Finished(result) if arguments.json => {
             terminal::write_json(&result.to_json().to_string())?;
@@ -50,7 +49,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
 }
 
 /// Writes the text of `result` to standard output, and its repairs and warnings to standard error.
-/// Returns an error if the call failed.
+/// If the call failed, an error is returned and no text is written.
 fn write_text(result: &ToolResult) -> Result<ExitCode, CliError> {
     for repair in &result.repairs {
         terminal::warn(&format!("the arguments were repaired: {repair}"));

@@ -1,4 +1,4 @@
-//! The error of a `haft` command: a message with a remedy, and an exit code.
+//! The error of a `haft` command, with a message and an exit code.
 
 use std::{error::Error, io, process::ExitCode};
 
@@ -10,7 +10,7 @@ use crate::terminal::{self, paint};
 
 const ERROR_STYLE: Style = AnsiColor::Red.on_default().bold();
 
-/// The error of a `haft` command, with its message and exit code.
+/// An error that ends a `haft` command. Its kind determines the exit code.
 #[derive(Debug)]
 pub(crate) struct CliError {
     kind: Kind,
@@ -19,11 +19,12 @@ pub(crate) struct CliError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The command failed. Exit code 1.
+    /// A failure while the command runs. Exit code 1.
     Failed,
-    /// The usage is invalid. Exit code 2.
+    /// Invalid usage, for example an unknown name in `--tools`. Exit code 2.
     Usage,
-    /// The reader of standard output has closed the pipe. Exit code 1, without a message.
+    /// A closed pipe at standard output, for example after `haft tools | head -1`. Exit code 1, and
+    /// no message is written.
     BrokenPipe,
 }
 
@@ -44,13 +45,13 @@ impl CliError {
         Self::usage(message.trim_end().strip_prefix("error: ").unwrap_or(&message).trim_end())
     }
 
-    /// Creates an error with exit code 1 from `error`. Its message consists of the messages of
-    /// `error` and of its sources.
+    /// Creates an error with exit code 1. Its message contains the messages of `error` and of all
+    /// its sources.
     pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
         Self::new(ErrorChain(error).to_string())
     }
 
-    /// Appends `remedy`, if any, to the message on a new line.
+    /// Appends `remedy` to the message, on a new line. Does nothing if `remedy` is `None`.
     pub(crate) fn with_remedy(mut self, remedy: Option<&str>) -> Self {
         if let Some(remedy) = remedy {
             self.message = format!("{}\n{remedy}", self.message);
@@ -58,8 +59,8 @@ impl CliError {
         self
     }
 
-    /// Writes the message to standard error and returns the exit code. If `json` is set, also
-    /// writes the error to standard output, as one line of JSON.
+    /// Writes the message to standard error and returns the exit code. If `json` is `true`, also
+    /// writes the error to standard output, as one line of JSON. A closed pipe is not reported.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         let code: u8 = if self.kind == Kind::Usage { 2 } else { 1 };
         if self.kind != Kind::BrokenPipe {

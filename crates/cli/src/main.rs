@@ -45,8 +45,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Errors of the command line parser are written as JSON too, so `--json` is read before
-    // parsing.
+    // Look for `--json` before the command line is parsed, because parser errors are written as
+    // JSON too.
     let json = std::env::args_os().any(|argument| argument == "--json");
     execute().unwrap_or_else(|failure| failure.report(json))
 }
@@ -66,8 +66,8 @@ fn execute() -> Result<ExitCode, CliError> {
     let result = runtime.block_on(async {
         interrupt::exit_on_second();
         match cli.command {
-            // `run` handles interrupts itself: it cancels the agent's run, which closes its open
-            // calls.
+            // `run` handles an interrupt itself: it cancels the run of the agent, so that each open
+            // call gets a result.
             Command::Run(arguments) => run::run(arguments).await,
             Command::Tools(arguments) => interrupt::or_cancelled(tools::run(arguments)).await,
             Command::Call(arguments) => interrupt::or_cancelled(call::run(arguments)).await,
@@ -75,7 +75,7 @@ fn execute() -> Result<ExitCode, CliError> {
             Command::Model(arguments) => interrupt::or_cancelled(model::run(arguments)).await,
         }
     });
-    // Do not wait for blocking threads, for example a thread that loads a model.
+    // Exit without waiting for blocking threads, for example a thread that loads a model.
     runtime.shutdown_background();
     result
 }

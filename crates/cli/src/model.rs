@@ -91,8 +91,8 @@ fn write_path(name: &Name) -> Result<(), CliError> {
     Ok(terminal::write(&format!("{}\n", file.display()))?)
 }
 
-/// Returns the path of the downloaded and verified file of `model`. If there is none, returns an
-/// error that suggests `haft model pull`.
+/// Returns the path of the model file of `model` if it was downloaded and verified. Otherwise
+/// returns an error that suggests `haft model pull`.
 fn cached_path(model: &KnownModel) -> Result<PathBuf, CliError> {
     let store = open_store()?;
     store.get(model).ok_or_else(|| {

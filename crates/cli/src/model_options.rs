@@ -27,10 +27,10 @@ pub(crate) struct ModelOptions {
 
 #[derive(Clone, Debug)]
 enum ModelSpec {
-    /// A local model of the catalogue. `None` is the model file in `HAFT_MODEL` or, if the variable
-    /// is unset, the default model.
+    /// A local model. `None` selects the model file in `HAFT_MODEL`, or the default model if the
+    /// variable is unset.
     Local(Option<local::Known>),
-    /// A model of an OpenAI-compatible API, by its name.
+    /// The name of a model of an OpenAI-compatible API.
     OpenAi(String),
 }
 
@@ -48,7 +48,7 @@ impl FromStr for ModelSpec {
 }
 
 impl ModelOptions {
-    /// Loads the selected local model, or creates the client of the selected API model.
+    /// Loads the selected local model, or creates a client for the selected API model.
     pub(crate) async fn open(&self) -> Result<Arc<dyn ChatModel>, CliError> {
         match (&self.model, &self.base_url) {
             (ModelSpec::Local(known), None) => local::open(*known).await,

@@ -104,8 +104,8 @@ impl Arguments {
         builder.build().map_err(|error| CliError::from_error(&error))
     }
 
-    /// Returns the tools in `toolbox` that `--tools` names, or all tools if the option is not
-    /// given. Fails with a usage error if a name is unknown.
+    /// Returns the tools in `toolbox` that are listed in `--tools`, or all tools if the option is
+    /// not given. An unknown name is a usage error.
     async fn select_tools(&self, toolbox: &Toolbox) -> Result<Toolset, CliError> {
         toolbox.list().await;
         match &self.names {
@@ -124,8 +124,8 @@ fn read_prices(path: &Path) -> Result<Prices, CliError> {
     serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
 }
 
-/// Runs the agent and returns its output. Writes its events to `trace` or, if that is `None`, as
-/// JSON lines. An interrupt (Ctrl-C) cancels the run.
+/// Runs the agent and returns its output. Each event is written to `trace`. If `trace` is `None`,
+/// it is written to standard output as a line of JSON. An interrupt (Ctrl-C) cancels the run.
 async fn run_agent(
     agent: &ReactAgent,
     prompt: String,
@@ -153,8 +153,8 @@ async fn run_agent(
     final_output.ok_or_else(|| run_error(&AgentErrorKind::Incomplete.into()))
 }
 
-/// Serializes `event` as JSON. [`RunEvent::Done`] is serialized as its output, so the last line is
-/// `{"type":"answer",…}`.
+/// Serializes `event` as JSON. [`RunEvent::Done`] is serialized as the output that it contains, so
+/// the last line is `{"type":"answer",…}`.
 fn event_json(event: &RunEvent) -> Result<String, CliError> {
     let json = match event {
         RunEvent::Done { output } => serde_json::to_string(output),
@@ -163,8 +163,8 @@ fn event_json(event: &RunEvent) -> Result<String, CliError> {
     json.map_err(|error| CliError::from_error(&error))
 }
 
-/// Converts `error`, the error of a run, to the error of the command, with a remedy for common
-/// causes.
+/// Converts the error of a run to the error of the command. Adds a remedy to common errors, such as
+/// a wrong API key.
 fn run_error(error: &AgentError) -> CliError {
     let remedy = match &*error.kind {
         AgentErrorKind::Model(ModelError::Unauthorized(_)) => Some("set the correct key in OPENAI_API_KEY"),

@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// The maximum length of a streamed text in the progress line, in characters. Only the end of a
-/// longer text is shown.
+/// The maximum number of characters that the progress line shows of a streamed text. Only the end
+/// of a longer text is shown.
 const TAIL_CHARS: usize = 60;
 
 /// A progress line on standard error. It is hidden if standard error is not a terminal.
@@ -25,7 +25,8 @@ impl Spinner {
         self.0.set_message(message.into());
     }
 
-    /// Shows the end of `text`, a streamed text, in the progress line.
+    /// Shows the end of `text` in the progress line, for example the end of an answer that is being
+    /// streamed.
     pub(crate) fn show_tail(&self, text: &str) {
         self.set_message(tail(text));
     }
@@ -42,11 +43,11 @@ impl Drop for Spinner {
     }
 }
 
-/// Returns the last [`TAIL_CHARS`] characters of `text` on one line, after an ellipsis if `text` is
-/// longer.
+/// Returns the last [`TAIL_CHARS`] characters of `text` on one line. An ellipsis precedes them if
+/// `text` is longer.
 ///
-/// The run time does not depend on the length of `text`, because this function is called for each
-/// delta of an answer.
+/// The run time does not depend on the length of `text`. The function is called for each delta of
+/// an answer, with the whole text so far.
 fn tail(text: &str) -> String {
     let start = text.char_indices().rev().nth(TAIL_CHARS - 1).map_or(0, |(start, _)| start);
     let tail = text.get(start..).unwrap_or(text).replace(char::is_control, " ");

@@ -1,5 +1,5 @@
-//! Functions for output to the standard streams. Colours are written to terminals only, and control
-//! characters in text from models and servers are removed.
+//! Output to the standard streams. Colours are written to terminals only. Control characters in
+//! text from models and servers are removed, or escaped in JSON.
 
 use std::io::{self, Write as _};
 
@@ -14,8 +14,8 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 
 /// Writes the JSON text `json` to standard output as one line.
 ///
-/// Control characters are escaped as `\u…`. The parsed value is unchanged, and a terminal receives
-/// no escape sequences.
+/// Control characters are escaped as `\u…`. The value that a parser reads is the same, and a
+/// terminal receives no escape sequences.
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
     let mut line = String::with_capacity(json.len() + 1);
     for character in json.chars() {
@@ -38,12 +38,12 @@ pub(crate) fn write_error(text: &str) -> io::Result<()> {
 /// Writes `text` to standard error as a warning.
 pub(crate) fn warn(text: &str) {
     const WARNING_STYLE: Style = anstyle::AnsiColor::Yellow.on_default().bold();
-    // A failure is ignored: it means that standard error is closed, so no warning is possible.
+    // Ignore an error: a warning cannot be written if standard error is closed.
     let _ = write_error(&format!("{} {}\n", paint(WARNING_STYLE, "warning:"), remove_control_chars(text)));
 }
 
-/// Returns `text` between the ANSI codes of `style`. The functions of this module remove the codes
-/// if the stream is not a terminal.
+/// Returns `text` in the ANSI codes of `style`. The other functions of this module remove these
+/// codes if the stream is not a terminal.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }

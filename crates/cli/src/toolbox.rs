@@ -1,4 +1,4 @@
-//! The tools that the commands use: the built-in tools and the tools of MCP servers.
+//! The tools of the `haft` commands: the built-in tools and the tools of MCP servers.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -25,17 +25,19 @@ pub(crate) struct ToolOptions {
     mcp: Option<PathBuf>,
 }
 
-/// The available tools, the number of started MCP servers, and the errors of the failed servers.
+/// The tools for a command, the number of MCP servers that started, and the errors of the servers
+/// that failed to start.
 pub(crate) struct Toolbox {
     pub(crate) tools: Toolset,
-    /// The number of MCP servers that started.
+    /// The number of MCP servers that started. [`require_any_server`](Self::require_any_server)
+    /// fails if it is 0 and a server failed.
     started: usize,
     failed: Vec<SourceError>,
 }
 
 impl ToolOptions {
-    /// Starts the MCP servers in the file of `--mcp` and waits until each server has started or
-    /// failed. Returns the tools of the servers and the built-in tools.
+    /// Starts the MCP servers in the file given by `--mcp`, and waits until each of them is ready
+    /// or has failed. Returns their tools together with the built-in tools.
     pub(crate) async fn open(&self) -> Result<Toolbox, CliError> {
         let mut tools = builtin(&BuiltinConfig::default());
         let Some(path) = &self.mcp else { return Ok(Toolbox { tools, started: 0, failed: Vec::new() }) };
@@ -64,9 +66,9 @@ async fn wait_until_ready(servers: &[Arc<McpSource>]) -> Vec<SourceError> {
 }
 
 impl Toolbox {
-    /// Lists the tools. Writes a warning for each diagnostic of the list, for example for a tool
-    /// with an invalid schema, but not for failed MCP servers: `require_any_server` and
-    /// `require_all_servers` report them.
+    /// Lists the tools, and writes a warning for each diagnostic of the list, such as a tool with
+    /// an invalid schema. It writes no warning for MCP servers that failed to start:
+    /// `require_any_server` and `require_all_servers` report them.
     pub(crate) async fn list(&self) -> ToolList {
         let list = self.tools.list(&ListContext::default()).await;
         let withheld = |it: &&Diagnostic| !matches!(it, Diagnostic::SourceFailed { .. });
@@ -76,8 +78,8 @@ impl Toolbox {
         list
     }
 
-    /// Writes a warning for each MCP server that failed to start. If all servers failed, returns an
-    /// error instead.
+    /// Writes a warning for each MCP server that failed to start. If no server started, returns an
+    /// error with these failures instead.
     pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
         if self.started == 0 {
             return self.require_all_servers();

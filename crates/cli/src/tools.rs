@@ -48,7 +48,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the lint findings for the tool definitions in `list`. Returns `true` if there are none.
+/// Writes the findings of the lint for the tools in `list`. Returns `true` if there are no
+/// findings.
 fn check(list: &ToolList, json: bool) -> Result<bool, CliError> {
     let findings = haft_middleware::lint(list);
     for finding in &findings {
@@ -94,8 +95,8 @@ fn format_argument(property: &Property<'_>) -> String {
     format!("    {name}{optional}: {value_type}{separator}{}\n", words.join(" "))
 }
 
-/// Returns the type of a JSON Schema as text, for example `string`, `integer | null` or the values
-/// of an enum.
+/// Returns the type in a JSON Schema as text, such as `string` or `integer | null`. For an `enum`,
+/// returns its values. Returns `any` for a schema without either.
 fn type_name(schema: &Value) -> String {
     if let Some(Value::Array(values)) = schema.get("enum") {
         return values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ");

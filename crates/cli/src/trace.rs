@@ -1,5 +1,5 @@
-//! Writes the events of a run as blocks of text, such as a thought, a call, an observation or the
-//! answer.
+//! Writes the events of a run as blocks of text, for example a thought, a call, an observation or
+//! an answer.
 
 use std::{
     fmt::Write as _,
@@ -19,9 +19,10 @@ use crate::{
     terminal::{paint, remove_control_chars},
 };
 
-/// The width of the column with the block names, in characters.
+/// The width of the column that contains the names of blocks, in characters.
 const LABEL_WIDTH: usize = 13;
-/// The maximum length of an observation in the trace, in characters.
+/// The maximum length of an observation in the trace, in characters. Longer observations are
+/// truncated.
 const MAX_OBSERVATION_CHARS: usize = 2_000;
 
 const THOUGHT: Style = Style::new().dimmed();
@@ -30,16 +31,16 @@ const OBSERVATION: Style = AnsiColor::Green.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
 const ANSWER: Style = Style::new().bold();
 
-/// A writer that formats the events of a run as text while the run is in progress.
+/// Writes the events of a run as text while the run is in progress.
 pub(crate) struct Trace {
     spinner: Spinner,
     /// The reasoning of the current reply so far.
     thought: String,
-    /// The text of the current reply so far. It becomes a thought if a call or another model
+    /// The text of the current reply so far. It is written as a thought if a call or another model
     /// request follows.
     text: String,
     started: Instant,
-    /// Set if the user has given a price file. The summary then includes the cost of the run.
+    /// Set if the user has given a file with prices. The summary then includes the cost of the run.
     has_prices: bool,
 }
 
@@ -54,7 +55,7 @@ impl Trace {
         }
     }
 
-    /// Writes `event` as a block, or shows it in the progress line.
+    /// Writes `event` as a block of text or shows it in the progress line, depending on its type.
     pub(crate) fn write(&mut self, event: &RunEvent) -> io::Result<()> {
         match event {
             RunEvent::RequestStarted { request } => {
@@ -100,8 +101,8 @@ impl Trace {
         self.write_block("thought", THOUGHT, &thought, "")
     }
 
-    /// Writes the text of the current reply as a thought, because a call or another request
-    /// follows.
+    /// Writes the text of the reply as a thought. It is not the answer, because a call or another
+    /// model request follows.
     fn flush_text_as_thought(&mut self) -> io::Result<()> {
         let text = std::mem::take(&mut self.text);
         self.write_block("thought", THOUGHT, &text, "")
@@ -130,8 +131,8 @@ impl Trace {
         self.spinner.write(&format!("\n{}\n", paint(THOUGHT, &summary)))
     }
 
-    /// Writes a block of the trace: `name`, the indented lines of `text`, and `note` in
-    /// parentheses. Does nothing if `text` and `note` are empty.
+    /// Writes a block of the trace: `name`, the lines of `text`, and `note` in parentheses. Lines
+    /// after the first are indented. Does nothing if both `text` and `note` are empty.
     fn write_block(&self, name: &str, style: Style, text: &str, note: &str) -> io::Result<()> {
         let text = remove_control_chars(text.trim());
         if text.is_empty() && note.is_empty() {
@@ -146,8 +147,8 @@ impl Trace {
     }
 }
 
-/// Truncates `text` to [`MAX_OBSERVATION_CHARS`] and appends its total number of characters.
-/// Shorter texts are returned unchanged.
+/// Truncates `text` to [`MAX_OBSERVATION_CHARS`] and appends the length of the whole text. Returns
+/// a shorter text unchanged.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(MAX_OBSERVATION_CHARS) {
         None => text.to_owned(),
@@ -166,7 +167,8 @@ fn format_usage(usage: Usage) -> String {
     format!("{count} {requests} · {input_tokens} input tokens{cached}, {output_tokens} output tokens")
 }
 
-/// Formats the cost of a run. The cost does not include requests to models without a price.
+/// Formats the cost of a run. If only some requests have a price, the text contains their number.
+/// If none has a price, the cost is unknown.
 fn format_cost(Usage { cost, priced_requests: priced, requests, .. }: Usage) -> String {
     match priced {
         0 => " · cost unknown: the model has no price".to_owned(),

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::format_tool;
 
-/// A tool definition from an MCP server may contain escape sequences for the terminal. They must be
-/// removed from the output.
+/// The definition of a tool from an MCP server may contain escape sequences for the terminal. They
+/// must not reach the output.
 #[test]
 fn control_characters_are_removed() {
     let schema = json!({ "type": "object", "properties": {

@@ -1,5 +1,5 @@
-//! The MCP server `weather` for the tests. It runs in this test binary, which `haft` starts as a
-//! child process.
+//! The MCP server `weather` for the tests. `haft` starts this test binary as a child process, which
+//! then runs the server.
 
 use std::{env, fs, path::PathBuf, process};
 
@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 const SERVE_VARIABLE: &str = "HAFT_TESTS_SERVE";
 
-/// Writes an `mcp.json` that starts the server `weather`. Returns its temporary folder and its
-/// path.
+/// Writes an `mcp.json` with the server `weather` to a temporary folder. Returns the folder, which
+/// is deleted on drop, and the path of the file.
 pub(crate) fn write_weather_mcp_json() -> (TempDir, PathBuf) {
     let server = json!({
         "command": env::current_exe().unwrap(),
@@ -20,7 +20,7 @@ pub(crate) fn write_weather_mcp_json() -> (TempDir, PathBuf) {
     write_mcp_json(&json!({ "mcpServers": { "weather": server } }).to_string())
 }
 
-/// Writes `text` to a file `mcp.json` in a temporary folder. Returns the folder, which is deleted
+/// Writes `text` to the file `mcp.json` in a temporary folder. Returns the folder, which is deleted
 /// on drop, and the path of the file.
 pub(crate) fn write_mcp_json(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -44,15 +44,15 @@ fn key() -> String {
     env::var("OPENAI_API_KEY").unwrap_or_else(|_| "no key".to_owned())
 }
 
-/// Runs the MCP server if `HAFT_TESTS_SERVE` is set, as it is in the child process of `haft`. Does
-/// nothing in an ordinary test run.
+/// Runs the MCP server if `HAFT_TESTS_SERVE` is set, which is only the case in the child process of
+/// `haft`. In an ordinary test run, it does nothing.
 #[test]
 fn child() {
     if env::var_os(SERVE_VARIABLE).is_none() {
         return;
     }
-    // The test harness has written the name of this test without a line break. Write the line
-    // break, so that the first MCP message is on its own line.
+    // The test harness has written the name of this test without a line break. End that line, so
+    // that the first MCP message starts on a new line.
     println!();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let result = runtime.block_on(haft_mcp::serve_stdio(Toolset::new().with_tool(Weather).with_tool(Key)));

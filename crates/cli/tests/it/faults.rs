@@ -1,5 +1,5 @@
-//! Tests of failures: the message has a remedy, and the exit code distinguishes failure (1) and
-//! invalid usage (2).
+//! Tests of failing commands. The message must contain a remedy. The exit code must be 1 for a
+//! failure and 2 for invalid usage.
 
 use std::net::TcpListener;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{CommandOutput, child::write_mcp_json, haft};
 
-/// Runs `haft run` with the model server at `base_url` and with the additional arguments `more`.
+/// Runs `haft run` with the model server at `base_url` and the additional arguments `more`.
 fn run_on(base_url: &str, more: &[&str]) -> CommandOutput {
     let arguments = ["run", "--model", "openai:scripted", "--base-url", base_url, "Hello"];
     CommandOutput::run(haft(arguments.iter().chain(more)))

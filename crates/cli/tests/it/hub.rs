@@ -7,8 +7,8 @@ use std::{
     thread,
 };
 
-/// An HTTP server that serves one request. Without a response to send, it waits until the client
-/// disconnects.
+/// An HTTP server that replies to one request. If it has no response to send, it keeps the
+/// connection open until the client closes it.
 pub(crate) struct Hub {
     pub(crate) address: String,
     requested: Receiver<()>,

@@ -16,8 +16,8 @@ fn send_interrupt(running: &Child) {
     assert!(signalled.success());
 }
 
-/// Asserts that the command `running` exits with code 1 and the error `cancelled`, and that the
-/// last line of its output is a JSON error.
+/// Asserts that the command `running` exits with code 1 and the error `cancelled`, and that it
+/// writes the error as the last JSON line.
 fn assert_cancelled(running: Child) {
     let output = CommandOutput::from(running.wait_with_output().unwrap());
     output.assert_failed(1, "cancelled");
@@ -47,8 +47,8 @@ fn interrupt_cancels_a_download_before_the_run() {
     assert_cancelled(running);
 }
 
-/// The command blocks on its full output pipe, because the test reads only one byte. The second
-/// interrupt must exit the process with code 130.
+/// The test reads only one byte of the output, so the command blocks when the pipe is full. The
+/// second interrupt must exit the process with code 130.
 #[test]
 fn second_interrupt_exits_a_blocked_command() {
     let (_folder, path) = child::write_weather_mcp_json();

@@ -1,4 +1,4 @@
-//! Tests of the program `haft`. They check its output and its exit codes.
+//! Tests of the output and the exit codes of the program `haft`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
@@ -20,8 +20,8 @@ use std::{
 
 use serde_json::Value;
 
-/// Returns a command that runs `haft` with `arguments`, without environment variables that would
-/// change its behaviour.
+/// Returns a command that runs `haft` with `arguments`. Environment variables that change the
+/// behaviour of `haft` are removed.
 fn haft<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command.args(arguments);

@@ -50,8 +50,8 @@ fn path_requires_a_verified_file() {
     assert_eq!(found.stdout.trim_end(), file.to_str().unwrap(), "{}", found.stderr);
 }
 
-/// Creates a sparse file with `length` bytes at the path `name` in the folder `cache`. Returns its
-/// full path.
+/// Creates a sparse file of `length` bytes at the path `name` in the folder `cache`. Returns the
+/// full path of the file.
 fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     let path = cache.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -59,7 +59,7 @@ fn create_sparse_file(cache: &Path, name: &str, length: u64) -> PathBuf {
     path
 }
 
-/// Writes the stamp file that marks the model file `file` as verified.
+/// Writes the stamp file that marks the model file at `file` as verified.
 fn write_stamp(file: &Path) {
     let hash = haft_local::KnownModel::default_model().sha256;
     let changed = file.metadata().unwrap().modified().unwrap().duration_since(UNIX_EPOCH).unwrap();
@@ -67,8 +67,8 @@ fn write_stamp(file: &Path) {
     fs::write(file.with_added_extension("verified"), stamp).unwrap();
 }
 
-/// If a verified model file cannot be loaded, its stamp must be removed. The next start then
-/// verifies the file again.
+/// If a verified model file cannot be loaded, its stamp must be removed, so that the file is
+/// verified again at the next start.
 #[test]
 fn unusable_model_is_verified_at_the_next_start() {
     let cache = tempfile::tempdir().unwrap();
@@ -82,14 +82,13 @@ fn unusable_model_is_verified_at_the_next_start() {
     }
 }
 
-/// A model file with the wrong size must be removed and downloaded again. Without a terminal, the
-/// progress of the download must be written at every 10 %.
+/// A model file of the wrong size must be removed and downloaded again. If standard error is not a
+/// terminal, the progress must be written at every 10 % of the download.
 #[test]
 fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
     let damaged = create_sparse_file(cache.path(), FILE, 1000);
-    // The server sends ten bytes, so the progress changes from 69.99999 % to 70.00000 % of the
-    // file.
+    // The server sends ten bytes. With them, the progress passes 70 % of the file.
     let (have, have_then) = (343_980_040, 343_980_050);
     create_sparse_file(cache.path(), &format!("{FILE}.partial"), have);
     let hub = Hub::start(Some(format!(

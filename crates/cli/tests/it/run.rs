@@ -5,14 +5,14 @@ use crate::{CommandOutput, child, haft};
 
 const QUESTION: &str = "What is 17 plus 25?";
 
-/// Runs `haft run` with the model on `server` and with the additional arguments `more`.
+/// Runs `haft run` with the model on `server` and the additional arguments `more`.
 fn run(server: &ModelServer, more: &[&str]) -> CommandOutput {
     let base_url = server.base_url();
     let arguments = ["run", "--model", "openai:scripted", "--base-url", &base_url, QUESTION];
     CommandOutput::run(haft(arguments.iter().chain(more)))
 }
 
-/// Starts a model server whose first reply calls the calculator and whose second reply is the
+/// Starts a model server that first replies with a call to the calculator, and then with the
 /// answer.
 fn start_calculating_server() -> ModelServer {
     let call = ("call_a", "calculator", r#"{"expression":"17 + 25"}"#);
@@ -92,7 +92,7 @@ fn only_selected_tools_are_offered() {
     failed.assert_failed(2, "unknown tool \"search\"");
 }
 
-/// Returns the names of the tools in the first model request to `server`.
+/// Returns the names of the tools in the first model request that `server` received.
 fn offered_tools(server: &ModelServer) -> Vec<String> {
     let tools = server.requests()[0]["tools"].as_array().unwrap().clone();
     tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()

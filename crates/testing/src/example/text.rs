@@ -6,8 +6,9 @@ use super::merged::MergedSchema;
 use super::{ExampleError, Generator, example_error, pattern};
 use haft_core::Schema;
 
-/// A cache of the valid texts for each combination of text rules (`pattern`, `format` and lengths).
-/// The keys contain the rules, and the example texts of the schema, as JSON.
+/// A cache of valid texts. A key is the JSON of the text rules (`pattern`, `format` and lengths)
+/// and of the schema's `examples` and `default`. The value contains the texts that satisfy the
+/// rules.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
 /// The number of texts or numbers to choose from if the values must differ.
