@@ -1,11 +1,9 @@
 //! The command `cargo xtask api`: compares the public API of each published library with its
 //! snapshot in `docs/api`.
 //!
-//! The JSON output of rustdoc is unstable, and its format changes between compilers. This command
-//! supports the format version [`RUSTDOC_FORMAT`], and skips the check with other compilers.
-//! `RUSTC_BOOTSTRAP` enables the JSON output on a stable compiler. A wrapper ([`run_as_rustdoc`])
-//! sets the variable for rustdoc only. Build scripts therefore do not receive the variable, and no
-//! dependency is compiled again.
+//! The JSON output of rustdoc is unstable: its format changes between compilers. This command
+//! supports the format version [`RUSTDOC_FORMAT`]. With a compiler that writes another version, the
+//! check is skipped.
 
 mod release;
 mod snapshot;
@@ -69,7 +67,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Runs rustdoc, which writes a JSON file for every library. The features are those of the whole
-/// workspace, as in `cargo xtask doc`, so that both commands share the compiled dependencies.
+/// workspace, as in `cargo xtask doc`, so both commands use the same compiled dependencies.
 fn write_rustdoc_json() -> Result<(), Failure> {
     let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;
     run_command(
@@ -80,8 +78,8 @@ fn write_rustdoc_json() -> Result<(), Failure> {
     )
 }
 
-/// Runs the real rustdoc with the arguments of this program and returns its exit code. Returns
-/// `None` if cargo did not start this program as the rustdoc wrapper.
+/// Runs the real rustdoc with the arguments of this program and returns its exit code. `None` if
+/// this program was not started as the rustdoc wrapper.
 pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
     let rustdoc = env::var_os(REAL_RUSTDOC)?;
     let status = Command::new(rustdoc).args(env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();

@@ -1,4 +1,5 @@
-//! The command `cargo xtask bench`: measures the cost of haft in time and in instructions.
+//! The command `cargo xtask bench`: measures the time, the instructions and the memory that haft
+//! needs.
 
 use std::{env, fs};
 
@@ -8,14 +9,15 @@ use crate::workspace;
 
 const PACKAGE: &str = "haft-benches";
 
-/// The benches whose instruction counts are checked in CI. Their ratios to the same work by hand
-/// depend little on the compiler.
+/// The benches whose instruction counts are checked in CI. Most of these counts are compared with
+/// the same work by hand, so the result depends little on the compiler.
 const COUNTED_IN_CI: [&str; 2] = ["call", "step"];
 
-/// The bench whose memory bound is checked in CI. It does not need valgrind.
+/// The bench whose peak memory is checked in CI. It runs without valgrind.
 const MEASURED_IN_CI: &str = "process";
 
-/// The environment variable that makes a missing valgrind an error. CI sets it.
+/// The environment variable that requires valgrind: if it is set, a missing valgrind is an error.
+/// It is set in CI.
 const REQUIRE_COUNTS_VARIABLE: &str = "HAFT_COUNTS";
 
 pub(crate) const INSTALL_VALGRIND: &str = "apt-get install valgrind";
@@ -30,8 +32,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.arg("--").args(rest))
 }
 
-/// Checks the memory and the instruction counts of the benches for CI against their bounds. Without
-/// valgrind, skips the instruction counts, or returns an error if `HAFT_COUNTS` is set.
+/// Checks the peak memory and the instruction counts of the benches for CI. If valgrind is missing,
+/// the instruction counts are skipped, or an error is returned if `HAFT_COUNTS` is set.
 pub(crate) fn check() -> Result<(), Failure> {
     let check = "--check".to_owned();
     run(&[MEASURED_IN_CI.to_owned(), check.clone()])?;
@@ -47,7 +49,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns `true` if valgrind is installed, so instructions can be counted.
+/// Returns `true` if valgrind, which counts instructions, is installed.
 pub(crate) fn can_count() -> bool {
     succeeds(program("valgrind").arg("--version"))
 }

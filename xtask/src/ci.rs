@@ -16,7 +16,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Runs all checks except for the tests and [`check_counts`], fast checks first.
+/// Runs the checks that need no tests, no measurements and no [`check_counts`]. Fast checks run
+/// first.
 fn run_checks() -> Result<(), Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;
@@ -29,16 +30,16 @@ fn run_checks() -> Result<(), Failure> {
     package_crates()
 }
 
-/// Checks the memory and the instruction counts of the benches, the numbers of third-party crates,
-/// and the size of the program `haft` in the test build.
+/// Checks the peak memory and the instruction counts of the benches, the number of third-party
+/// crates, and the size of the program `haft` in the test build.
 fn check_counts() -> Result<(), Failure> {
     bench::check()?;
     size::check()
 }
 
 /// Checks the licences and the sources of dependencies, and rejects banned and duplicate crates.
-/// Security advisories need a database from the network. The workflow
-/// `.github/workflows/advisories.yml` checks them.
+/// Security advisories are checked by the workflow `.github/workflows/advisories.yml` instead,
+/// because they need a database from the network.
 fn check_dependencies() -> Result<(), Failure> {
     announce(
         "note: security advisories are not checked here: `cargo deny check advisories` fetches their database",
@@ -51,16 +52,16 @@ fn clippy(scope: &[&str]) -> Result<(), Failure> {
     run_command(cargo(&["clippy", "--locked"]).args(scope).args(["--", "-D", "warnings"]))
 }
 
-/// Runs clippy on each crate that has default features, with these features disabled.
+/// Runs clippy with default features disabled, on each published crate that has such features.
 fn lint_without_features() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut crates = workspace.published().filter(|package| package.features.contains_key("default"));
     crates.try_for_each(|package| clippy(&["--package", &package.name, "--no-default-features"]))
 }
 
-/// Packages each published crate. The packages are not built, because that takes as long as all
-/// other checks together. Clippy has checked the same sources, and `tidy` rejects a file that is
-/// included from outside of its package.
+/// Packages each published crate without building the package, because these builds take as long as
+/// all other checks combined. They would find little: clippy has checked the same sources, and
+/// `tidy` rejects files that are included from outside their package.
 fn package_crates() -> Result<(), Failure> {
     let workspace = Workspace::load()?;
     let mut command = cargo(&["package", "--locked", "--no-verify", "--allow-dirty"]);

@@ -6,10 +6,10 @@ use crate::{api, bench, ci, demo, doc, eval, example, fuzz, minimal_versions, se
 /// A command of `cargo xtask`.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
-    /// The arguments of the command, as shown in the usage text.
+    /// The arguments of the command, as the usage text shows them.
     pub(crate) arguments: &'static str,
     pub(crate) about: &'static str,
-    /// Set if `--help` is passed to the program that the command starts.
+    /// Set if another program, started by the command, handles `--help`.
     pub(crate) has_own_help: bool,
     pub(crate) run: fn(&[String]) -> Result<(), Failure>,
 }

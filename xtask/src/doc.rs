@@ -1,4 +1,4 @@
-//! The command `cargo xtask doc`: builds the reference of every crate and the book.
+//! The command `cargo xtask doc`: builds the API reference of every crate, and the book.
 
 mod pages;
 #[cfg(test)]
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     check_book()
 }
 
-/// Checks the links of the rendered book. Returns an error that lists the dead links.
+/// Checks the links in the rendered book. The returned error lists the dead links.
 fn check_book() -> Result<(), Failure> {
     let folder = workspace::root().join(BOOK);
     let unreadable = |error| Failure::message(format!("cannot read {}: {error}", folder.display()));

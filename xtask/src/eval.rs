@@ -1,4 +1,4 @@
-//! The command `cargo xtask eval`: evaluates tool selection and tool calls of the local models.
+//! The command `cargo xtask eval`: measures how well the local models select tools and write calls.
 
 use crate::failure::Failure;
 use crate::process::announce;
@@ -8,8 +8,8 @@ use crate::{judges, native};
 const MODELS: [&str; 2] = ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    // Check the model file first, so that a missing file is reported before the llama.cpp server is
-    // installed.
+    // Check the path of the model first, so that a missing file is reported before the llama.cpp
+    // server is installed.
     native::chosen_model()?;
     let mut arguments = arguments.to_vec();
     if needs_python(&arguments) {
@@ -23,13 +23,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     native::run_with_model("eval", &arguments)
 }
 
-/// Downloads the models that `cargo xtask eval` compares into the model cache.
+/// Downloads the models that `cargo xtask eval` compares. They are saved in the model cache.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
     MODELS.iter().try_for_each(|model| native::run("haft", &["model", "pull", model].map(str::to_owned)))
 }
 
-/// Returns `true` if the comparison with the plain loop needs a Python interpreter with llama.cpp.
-/// An option such as `--model` omits the comparison, and `--python` already selects an interpreter.
+/// Returns `true` if a Python interpreter with llama.cpp must be installed for the comparison with
+/// the plain loop. Options such as `--model` omit the comparison, and `--python` specifies an
+/// interpreter.
 fn needs_python(arguments: &[String]) -> bool {
     let options = ["--help", "-h", "--model", "--dialect", "--python"];
     arguments.iter().all(|argument| options.iter().all(|option| argument.split('=').next() != Some(option)))

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 pub(crate) enum Failure {
     /// The command line is invalid. The usage text is printed after the error.
     Usage(String),
-    /// A child process failed. It has printed its own error.
+    /// A child process failed and has already printed its own error. `line` is its command line,
+    /// and `code` is its exit code.
     Program { line: String, code: u8 },
     /// Any other error. The message includes a remedy.
     Message(String),
@@ -23,7 +24,7 @@ impl Failure {
         Self::Message(text.into())
     }
 
-    /// Returns the exit code: 2 for invalid usage, the code of a failed program, or 1.
+    /// Returns the exit code: 2 for invalid usage, the exit code of a failed child process, or 1.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

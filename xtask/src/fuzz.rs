@@ -1,7 +1,7 @@
 //! The command `cargo xtask fuzz TARGET`: runs a fuzz target with libFuzzer on the stable compiler.
 //!
-//! cargo-fuzz needs a nightly compiler for sanitizers only. Our targets detect panics, stack
-//! overflows and endless loops in safe code, which needs no sanitizer.
+//! cargo-fuzz needs a nightly compiler only for sanitizers. Our targets look for panics, stack
+//! overflows and endless loops in safe code, so they need no sanitizer.
 
 mod duration;
 #[cfg(test)]
@@ -18,8 +18,8 @@ use crate::workspace::{Workspace, root};
 const PACKAGE: &str = "haft-fuzz";
 const FEATURE: &str = "libfuzzer";
 
-/// The folder of the fuzzing inputs that increased the code coverage, with a subfolder for each
-/// target.
+/// The folder of the fuzzing inputs that increased the code coverage. Each target has its own
+/// subfolder.
 const CORPUS: &str = "fuzz/corpus";
 
 /// The libFuzzer limits of one input: 20 seconds (enough on a busy machine), 1,024 MiB of memory,
@@ -30,9 +30,9 @@ const LIMITS: [&str; 3] = ["-timeout=20", "-rss_limit_mb=1024", "-max_len=16384"
 #[derive(Debug, PartialEq, Eq)]
 struct Run<'a> {
     target: &'a str,
-    /// The duration of the run. `None` means that the target runs until the user stops the command.
+    /// The duration of the run. `None` if the target runs until the user stops it.
     time: Option<Duration>,
-    /// The arguments after `--`, which are options for libFuzzer.
+    /// The options for libFuzzer, which follow `--` on the command line.
     options: &'a [String],
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.args(options))
 }
 
-/// Lints the fuzz targets without compiling libFuzzer. `CUSTOM_LIBFUZZER_PATH` replaces the
-/// compilation by a precompiled library, which need not exist because clippy does not link.
+/// Lints the fuzz targets without compiling libFuzzer. The build script uses the library in
+/// `CUSTOM_LIBFUZZER_PATH` instead. It need not exist, because clippy does not link.
 pub(crate) fn check() -> Result<(), Failure> {
     let arguments =
         ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];

@@ -1,4 +1,5 @@
-//! Installs the third-party model servers for the tests in `target/judges`.
+//! Installs third-party model servers in `target/judges`, for tests with servers that we did not
+//! write.
 //!
 //! The tests in `tests/tests/it/judges.rs` start the servers. A test is skipped if its server is
 //! not installed, unless the variable `HAFT_JUDGES` lists the server, as in CI.
@@ -10,18 +11,18 @@ use crate::failure::Failure;
 use crate::process::{announce, program, run as run_command, succeeds};
 use crate::workspace::Workspace;
 
-/// The Python package of a server that injects 429 responses and broken streams, and reports the
-/// client's reaction.
+/// The Python package of a server that injects failures, such as 429 responses and broken streams,
+/// and reports mistakes of the client.
 const LLMOCK: &str = "llmock==0.2.2";
 
-/// The npm package of a server that emulates the OpenAI API with fixtures.
+/// The npm package of a server that emulates the OpenAI API with recorded fixtures.
 const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 
 /// The Python package of the llama.cpp server, which runs a real model.
 const XLLAMACPP: &str = "xllamacpp==2026.10.11549";
 
-/// Installs llmock and aimock. Also installs the llama.cpp server, a large download, if
-/// `with_llama_cpp` is set.
+/// Installs llmock and aimock. If `with_llama_cpp` is `true`, also installs the llama.cpp server,
+/// which is a large download.
 pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     let folder = Workspace::load()?.target_directory.join("judges");
     let package_in_folder = |name: &'static str| (name, folder.join(name.split("==").next().unwrap_or(name)));
@@ -42,8 +43,8 @@ pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
     }
 }
 
-/// Installs the llama.cpp server if it is missing. Returns the path of the Python interpreter that
-/// contains it.
+/// Installs the llama.cpp server if it is missing. Returns the path of the Python interpreter in
+/// whose environment it is installed.
 pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
     let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
     install_python_package(&place, XLLAMACPP)?;
@@ -51,7 +52,7 @@ pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
 }
 
 /// Creates a virtual Python environment in the folder `place` and installs `package` in it. Does
-/// nothing if this version of the package is already installed.
+/// nothing if the same version is already installed.
 fn install_python_package(place: &Path, package: &str) -> Result<(), Failure> {
     install_once(place, package, || {
         run_command(program("python3").args(["-m", "venv", "--clear"]).arg(place))?;
@@ -67,8 +68,9 @@ fn install_aimock(place: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Runs `install` unless this version of `package` is already installed in the folder `place`. The
-/// file `version` in the folder contains the name and the version of the installed package.
+/// Runs `install`, unless the same version of `package` is already installed in the folder `place`.
+/// The name and the version of the installed package are stored in the file `version` in this
+/// folder.
 fn install_once(
     place: &Path,
     package: &str,

@@ -2,8 +2,8 @@
 //! dependency versions that the manifests allow.
 //!
 //! `-Z direct-minimal-versions` overwrites the lock file, so the command works in a copy of the
-//! repository. The option is unstable and needs `RUSTC_BOOTSTRAP`. The check itself runs without
-//! this variable.
+//! repository. The option is unstable, so the lock file is written with `RUSTC_BOOTSTRAP`. The
+//! crates are then checked without this variable.
 
 use std::fs;
 use std::path::Path;
@@ -33,8 +33,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(&mut check)
 }
 
-/// Copies the tracked files of the repository, and new files that git does not ignore, to the
-/// folder `copy`.
+/// Copies the repository to the folder `copy`: the tracked files, and the untracked files that git
+/// does not ignore.
 fn copy_repository(copy: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::message(format!("cannot copy the repository: {error}"));
     let files =
@@ -45,7 +45,7 @@ fn copy_repository(copy: &Path) -> Result<(), Failure> {
     }
     for name in files.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (workspace::root().join(name), copy.join(name));
-        // git still lists a deleted file if its deletion is not staged.
+        // git also lists a file that was deleted, if the deletion is not staged.
         if from.is_file() {
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
             fs::copy(from, to).map_err(failed)?;

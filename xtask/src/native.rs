@@ -1,11 +1,13 @@
-//! Release builds of programs with a local model, optimised for this machine.
+//! Release builds of programs that run a local model. They are optimised for the processor of this
+//! machine.
 //!
 //! Without `target-cpu=native`, the model runs at a fifth of the speed. The flag would invalidate
-//! the ordinary target folder, so these builds have their own target folder.
+//! the files in the ordinary target folder, so these builds use a separate target folder.
 //!
-//! Each build resolves the features of the whole workspace (`--workspace`) and compiles the
-//! programs of one package (`--bin`). All programs therefore share the compiled dependencies: after
-//! the demo, a build of the eval, of an example or of `haft` compiles only the remaining crates.
+//! Each build resolves the features of the whole workspace (`--workspace`), but compiles the
+//! programs of only one package (`--bin`). All programs therefore share the compiled dependencies.
+//! After a build of the demo, a build of the eval, an example or `haft` compiles only a few more
+//! crates.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,10 +20,10 @@ use crate::workspace::Workspace;
 
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
 
-/// Builds the program `name`, optimised for this machine, and runs it with `arguments`. The model
-/// file in `HAFT_MODEL`, if any, is passed to the program as an absolute path.
+/// Builds the program `name`, optimised for this machine, and runs it with `arguments`. If
+/// `HAFT_MODEL` is set, the program receives the path of the model file as an absolute path.
 pub(crate) fn run_with_model(name: &str, arguments: &[String]) -> Result<(), Failure> {
-    // Check the model file first, because the build takes minutes.
+    // Check the path of the model before the build, which takes minutes.
     let model = chosen_model()?;
     if let Some(file) = &model {
         announce(&format!("using the model {} (HAFT_MODEL)", file.display()));
@@ -41,8 +43,8 @@ pub(crate) fn chosen_model() -> Result<Option<PathBuf>, Failure> {
     env::var_os("HAFT_MODEL").filter(|name| !name.is_empty()).map(absolute_model_path).transpose()
 }
 
-/// Converts `name` to an absolute path, because programs run in the root of the repository and not
-/// in the user's working directory. Returns an error if `name` is not a file.
+/// Converts the path `name` to an absolute path. Programs run in the root of the repository, but
+/// the user's path is relative to the working directory. Returns an error if there is no such file.
 fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
     let file = PathBuf::from(name);
     if !file.is_file() {
@@ -55,8 +57,8 @@ fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::message(format!("the folder of {} is gone: {error}", file.display())))
 }
 
-/// Builds all programs of the package that contains the program `name`. Returns a command that runs
-/// the program `name`.
+/// Builds the package that contains the program `name`, with all of its programs. Returns a command
+/// that runs the program `name`.
 fn build(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("native");
@@ -69,14 +71,13 @@ fn build(name: &str) -> Result<Command, Failure> {
     Ok(program(target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)))
 }
 
-/// Returns the cargo command that builds the program `name` into the folder `target`. Fails if no
-/// package of the workspace contains the program.
+/// Returns a cargo command that builds all programs of the package with the program `name` into the
+/// folder `target`. Returns an error if no package of the workspace has this program.
 pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) -> Result<Command, Failure> {
     let package = workspace
         .package_of_program(name)
         .ok_or_else(|| Failure::message(format!("there is no program `{name}` in this workspace")))?;
-    // Exclude xtask, because it enables features in shared dependencies that no other program
-    // needs.
+    // Exclude xtask: it enables features of shared dependencies that no other program needs.
     let mut command = cargo(&["build", "--locked", "--release", "--workspace", "--exclude", "xtask"]);
     for name in package.programs() {
         command.args(["--bin", name]);
@@ -84,14 +85,14 @@ pub(crate) fn build_command(workspace: &Workspace, name: &str, target: &Path) ->
     command
         .env("CARGO_TARGET_DIR", target)
         .env("RUSTFLAGS", rust_flags())
-        // `CARGO_ENCODED_RUSTFLAGS` overrides `RUSTFLAGS`, and `CARGO_BUILD_TARGET` changes the
-        // output folder.
+        // `CARGO_ENCODED_RUSTFLAGS` would override `RUSTFLAGS`, and `CARGO_BUILD_TARGET` would
+        // change the output folder.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET");
     Ok(command)
 }
 
-/// Returns the user's `RUSTFLAGS`, followed by the flags for this machine.
+/// Returns the user's `RUSTFLAGS`, followed by the flags that optimise for this machine.
 fn rust_flags() -> String {
     match env::var("RUSTFLAGS") {
         Ok(own) if !own.is_empty() => format!("{own} {NATIVE_FLAGS}"),

@@ -1,4 +1,5 @@
-//! Child processes. They run in the root of the repository, and their command lines are printed.
+//! Runs child processes. They start in the root of the repository, and [`run`] prints their command
+//! lines.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -6,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::failure::Failure;
 use crate::workspace;
 
-/// Prints a progress message to standard error. Standard output is for results only.
+/// Prints a progress message to standard error, because standard output contains only results.
 pub(crate) fn announce(message: &str) {
     eprintln!("==> {message}");
 }
@@ -18,7 +19,8 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Creates a command that runs cargo with `arguments`. It is the cargo that started xtask.
+/// Creates a command that runs cargo with `arguments`. It uses the same cargo that has started
+/// xtask.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
@@ -35,13 +37,13 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // A program that was killed by a signal has no exit code, so 1 is used.
+    // A process that was killed by a signal has no exit code. Use 1 instead.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure::Program { line, code })
 }
 
-/// Runs `command` without input and discards its output. Returns `true` if the command starts and
-/// succeeds.
+/// Runs `command` without input and discards its output. Returns `true` if it exits successfully,
+/// or `false` if it fails or cannot be started.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -51,7 +53,8 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Formats `command` as it would be typed in a shell. The path of the program is omitted.
+/// Formats `command` as a user would type it in a shell. Of the path of the program, only the file
+/// name is included.
 pub(crate) fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program());
     let name = name.file_name().unwrap_or(name.as_os_str());

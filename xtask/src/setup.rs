@@ -1,5 +1,4 @@
-//! The command `cargo xtask setup`: installs the programs that the other commands and the tests
-//! need.
+//! The command `cargo xtask setup`: installs the programs that other commands and the tests need.
 
 use std::env::consts::EXE_EXTENSION;
 
@@ -12,8 +11,8 @@ use crate::process::{announce, cargo, program, run as run_command, succeeds};
 use crate::tools::{CARGO_DENY, MDBOOK};
 use crate::workspace::Workspace;
 
-/// The toolchain components that `cargo xtask ci` needs, each with its cargo command and its name
-/// in rustup.
+/// The toolchain components that `cargo xtask ci` needs. Each entry contains the cargo subcommand
+/// and the name of the component in rustup.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -32,8 +31,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match flags[..] {
         ["--model"] => native::run("haft", &["model".to_owned(), "pull".to_owned()]),
         ["--eval"] => eval::fetch_models(),
-        // Use the program from the build of the tests. `cargo run --package` resolves other
-        // features, so it would compile the dependencies again.
+        // Use the program `haft` from the test build. `cargo run --package` would resolve other
+        // features and compile the dependencies again.
         ["--judges"] => {
             run_command(&mut cargo(&["test", "--locked", "--workspace", "--no-run"]))?;
             let haft = Workspace::load()?.target_directory.join("debug").join("haft");
@@ -43,12 +42,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Tries to install valgrind with `apt-get`, which requires root. If this fails, prints a note
-/// only, because only CI requires valgrind.
+/// Tries to install valgrind with `apt-get`, which requires root. If the installation fails, only a
+/// note is printed, because valgrind is required only in CI.
 fn install_valgrind() {
     let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);
-    // On a new machine, the first attempt fails because the package lists are missing.
+    // On a new machine, the first attempt fails, because the package lists have not been
+    // downloaded.
     let update = || apt_get(&["update"]);
     if !bench::can_count() && install().or_else(|_| update().and_then(|()| install())).is_err() {
         announce(&format!(

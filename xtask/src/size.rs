@@ -1,5 +1,5 @@
 //! The command `cargo xtask size`: measures the number of third-party crates, the CPU time of cold
-//! builds and program sizes, and compares them with bounds.
+//! builds, and the sizes of programs, and compares them with their bounds.
 
 mod cpu;
 mod measure;
@@ -19,16 +19,16 @@ use table::{Bound, Row};
 
 /// The maximum number of third-party crates in `haft-core`.
 const MAX_CORE_CRATES: f64 = 100.0;
-/// The maximum number of third-party crates in a program with core, react and openai.
+/// The maximum number of third-party crates in a program that uses core, react and openai.
 const MAX_AGENT_CRATES: f64 = 150.0;
 /// The maximum CPU time of a cold release build of core, react and openai, in minutes.
 const MAX_AGENT_MINUTES: f64 = 3.0;
-/// The maximum CPU time of a cold build of the programs for `cargo xtask demo`, in minutes.
+/// The maximum CPU time of a cold build for `cargo xtask demo`, in minutes.
 const MAX_DEMO_MINUTES: f64 = 12.0;
 /// The maximum size of the program `haft` in a release build, in megabytes.
 const MAX_HAFT_MEGABYTES: f64 = 25.0;
-/// The maximum size of the program `haft` without symbols in the debug build of the tests, in
-/// megabytes.
+/// The maximum size of the program `haft` in the debug build of the tests, in megabytes. Symbols
+/// are not counted.
 const MAX_HAFT_DEBUG_MEGABYTES: f64 = 60.0;
 
 const CORE: &[&str] = &["haft-core"];
@@ -59,13 +59,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks all bounds except those of cold builds, which take minutes to measure.
+/// Checks all bounds except those for cold builds. Cold builds take minutes.
 pub(crate) fn check() -> Result<(), Failure> {
     run(&["--quick", "--check"].map(str::to_owned))
 }
 
 /// Counts the third-party crates of the core, of an agent program, of the demo and of `haft`.
-/// Returns one row for each.
+/// Returns a table row for each of them.
 fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let row = |name: &str, packages: &[&str], bound| -> Result<Row, Failure> {
         let count = measure::crates(packages)?;
@@ -82,7 +82,7 @@ fn count_crates(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
 }
 
 /// Measures the size of the program `haft` in the debug build of the tests. Returns `None` if the
-/// program is not built or its symbols cannot be removed.
+/// program was not built, or if its symbols cannot be removed.
 fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
     let target = workspace.target_directory.join("size");
     let program = workspace.target_directory.join("debug").join(HAFT);
@@ -92,8 +92,8 @@ fn measure_debug_program(workspace: &Workspace) -> Option<Row> {
     Some(Row { name, value, unit: "MB", bound: Bound::AtMost(MAX_HAFT_DEBUG_MEGABYTES) })
 }
 
-/// Builds the libraries, the demo and the program `haft` into empty target folders, and measures
-/// the CPU time and the program sizes.
+/// Builds the libraries, the demo and the program `haft` in empty target folders. Returns rows with
+/// the CPU times of these builds and the sizes of the programs.
 fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     let folder = workspace.target_directory.join("size");
     let libraries = create_empty(&folder.join("agent"))?;
@@ -136,7 +136,7 @@ fn measure_cold_builds(workspace: &Workspace) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// Creates the empty folder `folder` and returns its path. If the folder exists, its contents are
+/// Creates the folder `folder` and returns its path. If it exists already, its contents are
 /// deleted.
 fn create_empty(folder: &Path) -> Result<std::path::PathBuf, Failure> {
     let failed = |error| Failure::message(format!("cannot empty {}: {error}", folder.display()));

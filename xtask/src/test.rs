@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use crate::process::{cargo, run as run_command};
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    // Omit `--workspace` if the arguments select packages, because cargo ignores `--package` beside
-    // `--workspace`.
+    // Omit `--workspace` if the arguments select packages with `--package`, because cargo ignores
+    // `--package` if both are given.
     let ours = arguments.iter().take_while(|argument| *argument != "--");
     let narrowed = ours.into_iter().any(|argument| is_package_choice(argument));
     let scope: &[&str] = if narrowed { &[] } else { &["--workspace"] };

@@ -1,7 +1,8 @@
 //! The command `cargo xtask tidy`: checks rules that the compiler does not check.
 //!
-//! A rule is a function that takes the packages and the files of the repository and returns
-//! findings. Its unit tests pass the files as text, so they need no files on disk.
+//! A rule is a function that takes the packages and the files of the repository, and returns
+//! findings. Unit tests pass the contents of files directly to a rule, so they need no files on
+//! disk.
 
 mod arrows;
 mod behaviour;
@@ -37,7 +38,8 @@ use exceptions::Exception;
 pub(crate) use links::resolve;
 use tree::Tree;
 
-/// A violation of a rule: its file and line, and a message with the problem and the remedy.
+/// A violation of a rule: the file and line, and a message that describes the problem and the
+/// remedy.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
@@ -47,7 +49,7 @@ struct Finding {
 
 type Rule = fn(&[Package], &Tree) -> Vec<Finding>;
 
-/// The rules, with the names that `exceptions.txt` uses.
+/// All rules, with their names in `exceptions.txt`.
 const RULES: &[(&str, Rule)] = &[
     ("arrows", arrows::check),
     ("behaviour", behaviour::check),
@@ -97,8 +99,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("tidy: {} findings", findings.len())))
 }
 
-/// Runs all rules. Returns the findings that no exception hides, and the exceptions that hide no
-/// finding.
+/// Runs all rules. Returns the findings without those that an exception hides, and the exceptions
+/// that hide no finding.
 fn run_rules<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
     let mut findings = Vec::new();
     let mut unused = exceptions::parse(exceptions_of(tree));
@@ -133,8 +135,8 @@ impl Finding {
         Self { path: path.to_owned(), line, message: message.into() }
     }
 
-    /// Creates a finding at the first line that starts with `text` in the manifest of `package`, or
-    /// at line 1 if there is no such line.
+    /// Creates a finding in the manifest of `package`, at the first line that starts with `text`.
+    /// If there is no such line, the finding is at line 1.
     fn in_manifest(package: &Package, tree: &Tree, text: &str, message: impl Into<String>) -> Self {
         let path = format!("{}/Cargo.toml", package.folder());
         let lines = tree.text(&path).unwrap_or_default().lines();

@@ -14,16 +14,18 @@ pub(crate) struct Tool {
     pub(crate) arguments: &'static [&'static str],
 }
 
-/// The program that renders the book. It is built without its unused server and file watcher.
+/// The program that renders the book. It is installed without its web server and its file watcher,
+/// because we do not use them.
 pub(crate) const MDBOOK: Tool =
     Tool { name: "mdbook", version: "0.5.4", arguments: &["--no-default-features", "--features", "search"] };
 
-/// The program that checks the licences, duplicates and sources of dependencies by the rules in
-/// `deny.toml`.
+/// The program that checks the licences and sources of dependencies, and rejects duplicate crates.
+/// Its rules are in `deny.toml`.
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", arguments: &[] };
 
 impl Tool {
-    /// Installs this program if its pinned version is missing. Returns the path of the executable.
+    /// Installs the pinned version of the program if it is missing. Returns the path of the
+    /// executable.
     pub(crate) fn installed(&self) -> Result<PathBuf, Failure> {
         let root = Workspace::load()?.target_directory.join("tools").join(self.name).join(self.version);
         let file = root.join("bin").join(self.name).with_extension(std::env::consts::EXE_EXTENSION);
@@ -31,8 +33,7 @@ impl Tool {
             return Ok(file);
         }
         announce(&format!("{} is not installed; building it takes a minute or two", self.name));
-        // A debug build is sufficient: an optimised build takes longer than all runs of the debug
-        // build.
+        // Use a debug build, because an optimised build takes longer than all runs of the program.
         let mut command = cargo(&["install", self.name, "--version", self.version, "--locked", "--debug"]);
         command.args(self.arguments).arg("--root").arg(&root);
         run_command(command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR"))?;

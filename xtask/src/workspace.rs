@@ -1,4 +1,4 @@
-//! The packages of the workspace, from `cargo metadata`.
+//! The packages of the workspace, as reported by `cargo metadata`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub(crate) struct Package {
     pub(crate) readme: Option<PathBuf>,
     pub(crate) rust_version: Option<String>,
     pub(crate) manifest_path: PathBuf,
-    /// The registries to which the package may be published. `None` means every registry, and an
-    /// empty list means that it is not published.
+    /// The registries to which the package may be published. `None` permits every registry. An
+    /// empty list means that the package is never published.
     pub(crate) publish: Option<Vec<String>>,
     pub(crate) features: BTreeMap<String, Vec<String>>,
     pub(crate) dependencies: Vec<Dependency>,
@@ -52,7 +52,7 @@ pub(crate) struct Target {
 pub(crate) struct Dependency {
     pub(crate) name: String,
     pub(crate) req: String,
-    /// The kind of the dependency. `None` for an ordinary dependency.
+    /// The kind of the dependency. `None` for an ordinary dependency, in `[dependencies]`.
     pub(crate) kind: Option<Kind>,
     pub(crate) features: Vec<String>,
     pub(crate) uses_default_features: bool,

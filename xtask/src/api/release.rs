@@ -1,17 +1,20 @@
-//! Comparison of the public API with the latest release, by the rules of semantic versioning.
+//! Compares the public API with the latest release, by the rules of semantic versioning.
 //!
 //! A release is a git tag such as `v1.2.3`. Without such a tag, nothing is compared. A removed or
-//! changed line is a breaking change. An added line is not reported, although two kinds of
-//! additions break users: a trait method without a default, and a variant of an exhaustive enum.
+//! changed line is a breaking change. Added lines are not reported, although two kinds of additions
+//! break users: a trait method without a default, and a new variant of an exhaustive enum.
 
 use super::snapshot::missing;
 use crate::failure::Failure;
 use crate::process::program;
 use crate::workspace::Package;
 
-/// Describes the public items of `package` that were removed since the latest release. Returns
-/// `None` if no items were removed, if the new version number permits breaking changes, or if there
-/// is no release.
+/// Describes the public items of `package` that were removed since the latest release. `api` is the
+/// current content of the snapshot `file`.
+///
+/// Returns `None` if no items were removed, or if the version number permits breaking changes. Also
+/// returns `None` if there is nothing to compare: there is no release, the release does not contain
+/// `file`, or the version is a pre-release.
 pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Result<Option<String>, Failure> {
     let tags = git(&["tag", "--list", "v*", "--sort=-version:refname", "--merged", "HEAD"])?;
     let Some((tag, released)) =
@@ -23,7 +26,7 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
     if !is_compatible(released, current) {
         return Ok(None);
     }
-    // A crate that was added after the release has no snapshot in the release.
+    // The snapshot is missing if the crate was added after the release.
     let Ok(old) = git(&["show", &format!("{tag}:{file}")]) else { return Ok(None) };
     let gone = missing(&old, api);
     Ok((!gone.is_empty()).then(|| {
@@ -34,8 +37,8 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
 
 type Version = (u64, u64, u64);
 
-/// Parses a version such as `1.2.3`. Returns `None` for other texts, for example for `1.0.0-rc.1`,
-/// which is not a release.
+/// Parses a version such as `1.2.3`. Returns `None` for other texts. This includes pre-releases
+/// such as `1.0.0-rc.1`, which are not compared.
 pub(super) fn parse_version(text: &str) -> Option<Version> {
     let mut numbers = text.split('.').map(|part| part.parse().ok());
     let version = (numbers.next()??, numbers.next()??, numbers.next()??);

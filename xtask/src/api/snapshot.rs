@@ -1,9 +1,9 @@
-//! Comparison of a public API with its snapshot.
+//! Compares a public API with its snapshot.
 
 use std::collections::BTreeMap;
 
-/// Describes the lines that were removed from `old` or added in `new`, two versions of the snapshot
-/// `file`. Returns `None` if there are none. The order of the lines is ignored.
+/// Describes the lines that were removed from `old` and the lines that were added in `new`. Both
+/// are versions of the snapshot `file`. Returns `None` if both have the same lines, in any order.
 pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
     let (removed, added) = (missing(old, new), missing(new, old));
     if removed.is_empty() && added.is_empty() {
@@ -14,8 +14,8 @@ pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
     Some(format!("{file}:\n{}", removed.chain(added).collect::<String>()))
 }
 
-/// Returns the lines of `text` that are not in `other`. If `text` repeats a line, `other` must
-/// repeat it as often.
+/// Returns the lines of `text` that are missing in `other`. A line that occurs twice in `text` must
+/// also occur twice in `other`.
 pub(super) fn missing<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     let mut counts = BTreeMap::<_, usize>::new();
     for line in other.lines() {
@@ -32,8 +32,8 @@ pub(super) fn missing<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     missing
 }
 
-/// Returns the value of `format_version`, the last field of rustdoc's JSON. `None` if the field is
-/// missing.
+/// Returns the value of `format_version`, the last field in the JSON of rustdoc. `None` if there is
+/// no such field.
 pub(super) fn format_version(json: &str) -> Option<u64> {
     let (_, rest) = json.rsplit_once("\"format_version\":")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
