@@ -16,8 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Runs the checks that need no tests, no measurements and no [`check_counts`]. Fast checks run
-/// first.
+/// Runs all checks, fast checks first. Does not run the tests or [`check_counts`].
 fn run_checks() -> Result<(), Failure> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::run(&[])?;

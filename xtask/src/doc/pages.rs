@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::tidy::resolve;
 
-/// The links and the anchors of a rendered page.
+/// The links and the anchors of a rendered HTML page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     links: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Collects the attributes `href`, `src` and `id` in the HTML text `html`. A text search is
+    /// Collects the values of the attributes `href`, `src` and `id` in `html`. A text search is
     /// sufficient, because mdBook quotes the value of every attribute and escapes `"` in text.
     pub(super) fn parse(html: &str) -> Self {
         let values = |name: &str| {
@@ -29,7 +29,7 @@ impl Page {
 }
 
 /// Reads all HTML pages in `folder` and its subfolders. The keys of the returned map are the paths
-/// of the pages relative to `folder`.
+/// of the pages, relative to `folder`.
 pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     let mut pages = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];
@@ -47,12 +47,13 @@ pub(super) fn read(folder: &Path) -> io::Result<BTreeMap<String, Page>> {
     Ok(pages)
 }
 
-/// Returns the links in `pages` to pages, files and headings that do not exist, each as `page:
+/// Returns each link in `pages` whose page, file or heading does not exist, in the form `page:
 /// link`.
 pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> Vec<String> {
     let mut dead = BTreeSet::new();
     for (name, page) in pages {
-        // The links of `404.html` are relative to the requested URL, so they cannot be checked.
+        // The links in `404.html` are relative to the URL that was requested, so they cannot be
+        // checked.
         for link in page.links.iter().filter(|_| name != "404.html") {
             if !is_alive(name, link, pages, &is_file) {
                 dead.insert(format!("{name}: {link}"));
@@ -64,7 +65,7 @@ pub(super) fn dead_links(pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) 
 
 fn is_alive(name: &str, link: &str, pages: &BTreeMap<String, Page>, is_file: impl Fn(&str) -> bool) -> bool {
     let (address, anchor) = link.split_once('#').unwrap_or((link, ""));
-    // Links to other sites are not checked.
+    // Links to other websites are not checked.
     if address.contains(':') || address.starts_with("//") {
         return true;
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// Parses `text` as a duration above zero: `1h`, `30m`, `90s`, or a sequence such as `1h30m`.
+/// Parses a duration above zero, such as `1h`, `30m`, `90s` or `1h30m`.
 pub(super) fn parse(text: &str) -> Result<Duration, Failure> {
     seconds(text).filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| {
         Failure::usage(format!(

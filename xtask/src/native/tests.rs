@@ -4,8 +4,8 @@ use super::{absolute_model_path, build_command};
 use crate::process::command_line;
 use crate::workspace::Workspace;
 
-/// Tests run in the folder of the package and programs in the root of the repository, so a relative
-/// path in `HAFT_MODEL` must become absolute.
+/// Tests run in the folder of their package, but programs run in the root of the repository. A
+/// relative path in `HAFT_MODEL` must therefore become absolute.
 #[test]
 fn relative_model_path_becomes_absolute() {
     let file = absolute_model_path("src/native.rs".into()).expect("this file exists");

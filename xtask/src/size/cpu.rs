@@ -1,12 +1,12 @@
-//! Measurement of the CPU time of child processes.
+//! Measures the CPU time of child processes.
 
 use std::fs;
 
-/// The number of ticks per second in `/proc/self/stat` (`USER_HZ`): 100 on every host architecture
-/// of Rust.
+/// The number of clock ticks per second in `/proc/self/stat` (`USER_HZ`). It is 100 on every host
+/// architecture of Rust.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A clock of the CPU time (user and system) of terminated child processes, including their own
+/// Measures the CPU time (user and system) of child processes that have exited, and of their own
 /// children.
 pub(super) struct CpuClock {
     start: Option<u64>,
@@ -17,8 +17,8 @@ impl CpuClock {
         Self { start: children_ticks() }
     }
 
-    /// Returns the CPU time since the creation of this clock, in minutes. `None` on a system
-    /// without `/proc`.
+    /// Returns the CPU time since this clock was started, in minutes. `None` on a system without
+    /// `/proc`.
     #[expect(clippy::cast_precision_loss, reason = "a build takes less than 2^53 ticks")]
     pub(super) fn minutes(&self) -> Option<f64> {
         let ticks = children_ticks()?.checked_sub(self.start?)?;
@@ -30,8 +30,8 @@ fn children_ticks() -> Option<u64> {
     parse(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Parses the content of `/proc/self/stat`. Returns the sum of the fields `cutime` and `cstime` (16
-/// and 17 in proc(5)), in ticks. `None` if a field is missing.
+/// Parses `stat`, the content of `/proc/self/stat`. Returns the sum of its fields `cutime` and
+/// `cstime` (numbers 16 and 17 in proc(5)), in clock ticks. `None` if a field is missing.
 pub(super) fn parse(stat: &str) -> Option<u64> {
     // Field 2, the name of the program, may contain spaces and parentheses.
     let (_, fields) = stat.rsplit_once(')')?;

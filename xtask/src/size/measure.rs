@@ -1,4 +1,4 @@
-//! Counts crates with `cargo tree`, and measures program sizes.
+//! Counts third-party crates with `cargo tree`, and measures the sizes of programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::process::{cargo, program, succeeds};
 
-/// Returns the number of third-party crates in a build of `packages`, including procedural macros.
-/// Dependencies of build scripts are not counted.
+/// Returns the number of third-party crates that a build of `packages` compiles, including
+/// procedural macros but excluding dependencies of build scripts.
 pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     let mut command =
         cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
@@ -23,8 +23,8 @@ pub(super) fn crates(packages: &[&str]) -> Result<u32, Failure> {
     Ok(count_third_party(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Counts the different third-party crates in `tree`, the output of `cargo tree`. Each version of a
-/// crate is counted. Lines with a path are crates of the workspace, which are not counted.
+/// Counts the third-party crates in `tree`, the output of `cargo tree`. Two versions of a crate
+/// count as two crates. Crates of the workspace, whose lines contain a path, are not counted.
 pub(super) fn count_third_party(tree: &str) -> u32 {
     let lines = tree.lines().map(|line| line.trim_end_matches(" (*)").trim_end_matches(" (proc-macro)"));
     let crates: BTreeSet<_> = lines.filter(|line| !line.is_empty() && !line.contains(" (/")).collect();
@@ -37,13 +37,14 @@ pub(super) fn megabytes(file: &Path) -> Option<f64> {
     Some(fs::metadata(file).ok()?.len() as f64 / 1e6)
 }
 
-/// Returns the size of the program `file` without symbols and debug information, in megabytes.
-/// `None` if the program or the command `strip` is missing. `folder` is used for a temporary copy.
+/// Returns the size of the program `file` without symbols and debug information, in megabytes. The
+/// symbols are removed from a temporary copy in `folder`. `None` if the program or the command
+/// `strip` is missing.
 pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
     let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));
     let size = is_done.then(|| megabytes(&copy))?;
-    // If the copy cannot be removed, the next run overwrites it.
+    // Ignore an error, because the next run overwrites the copy.
     let _ = fs::remove_file(&copy);
     size
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// The inclusive upper bound of a measurement, if it has one.
+/// The upper bound of a measurement. A value equal to the bound is allowed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     AtMost(f64),
     None,
 }
 
-/// A measured value with its bound.
+/// A measured value and its bound, as a row of the table.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: String,

@@ -1,17 +1,16 @@
-//! Rule: a package has only the allowed dependencies on our other packages and on third-party
-//! crates.
+//! Rule: a package depends only on the packages and third-party crates that it is allowed to use.
 //!
 //! The adapter crates (`haft-openai`, `haft-mcp`, …) depend on the core and never on each other, so
-//! a program can use one adapter without the others. Only `haft-server`, `haft-cli`, the examples
-//! and the tests combine adapters.
+//! a program can use one adapter without the others. Adapters are combined only in `haft-server`,
+//! `haft-cli`, the examples and the tests.
 
 use super::{Finding, Tree};
 use crate::workspace::{Dependency, Kind, Package};
 
-/// The crates that every package may have as development dependencies.
+/// The crates of the workspace that every package may use as development dependencies.
 const FREE_FOR_TESTS: &[&str] = &["haft-testing", "haft-middleware"];
 
-/// The packages of the workspace on which a package may depend.
+/// The packages of the workspace that a package may depend on.
 #[derive(Clone, Copy)]
 enum AllowedPackages {
     Only(&'static [&'static str]),
@@ -32,8 +31,9 @@ const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
     "haft-tools",
 ]);
 
-/// The packages of the workspace on which each crate may depend, including planned crates. A
-/// package outside of `crates/` that is not in this list may depend on every package.
+/// The packages of the workspace that each crate may depend on. The list includes planned crates. A
+/// crate in `crates/` that is not listed may depend only on the core, and any other package that is
+/// not listed may depend on every package.
 const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NONE),
     ("haft-text", NONE),
@@ -53,16 +53,17 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("xtask", NONE),
 ];
 
-/// The third-party crates that only one of our crates may use, each with this crate. Their types
-/// and versions therefore stay in one place.
+/// Third-party crates that only one of our crates may use. Each entry contains the third-party
+/// crate and our crate. The types and the version of the third-party crate therefore appear in one
+/// place only.
 const HOMES: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
-/// The tokio features that `haft-core` may enable. They do not open sockets, files or processes.
+/// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
 const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
-/// The allowed dependencies of `haft-openai` without its feature `client`. They include no HTTP
-/// stack and no runtime.
+/// The dependencies that `haft-openai` may have without its feature `client`. They contain no HTTP
+/// stack and no async runtime.
 const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -147,9 +148,9 @@ fn check_openai_formats(package: &Package, dependency: &Dependency) -> Option<St
     })
 }
 
-/// Returns a message if `dependency` is `jsonschema` with features. Its resolver features open
-/// files and URLs, and its feature `macros` compiles half of the dependency tree twice, for a
-/// procedural macro.
+/// Returns a message if `dependency` is `jsonschema` and enables features. The resolver features of
+/// `jsonschema` open files and URLs. Its feature `macros` compiles half of the dependency tree
+/// twice, for a procedural macro.
 fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     let is_bare = !dependency.uses_default_features && dependency.features.is_empty();
     (dependency.name == "jsonschema" && !is_bare).then(|| {
@@ -158,8 +159,8 @@ fn check_jsonschema(dependency: &Dependency) -> Option<String> {
     })
 }
 
-/// Returns a message if `dependency` is `haft-macros` without an exact version. The expansion of
-/// `#[tool]` is compatible with exactly one version of the core.
+/// Returns a message if `dependency` is `haft-macros` and its version is not exact. The code that
+/// `#[tool]` generates is compatible with only one version of the core.
 fn check_macros_version(dependency: &Dependency) -> Option<String> {
     (dependency.name == "haft-macros" && !dependency.req.starts_with('=')).then(|| {
         format!(

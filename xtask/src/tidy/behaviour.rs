@@ -1,8 +1,8 @@
 //! Rule: each promise in `docs/behaviour.md` lists exactly the tests that cite it.
 //!
 //! A test cites a promise in its documentation: `/// Behaviour B12: a plain sentence.` A citation
-//! in the documentation of a file (`//!`) counts for the whole file. A citation without a sentence
-//! is a finding.
+//! in the documentation of a file (`//!`) is listed with the path of that file. A citation without
+//! a sentence is a finding.
 
 mod citation;
 mod document;
@@ -27,8 +27,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the text of `docs/behaviour.md` with its lists of tests rebuilt from the citations.
-/// `None` if the document does not exist.
+/// Returns the text of `docs/behaviour.md`, with its lists of tests replaced by the tests that cite
+/// each promise. `None` if the document does not exist.
 pub(super) fn updated_document(tree: &Tree) -> Option<String> {
     let (citations, _) = citations_of(tree);
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Rule: the indexes are complete. Each chapter is in the summary of the book, each decision in the
-//! list of decisions, and each crate in the README and in ARCHITECTURE.md.
+//! Rule: each chapter is in the summary of the book, each decision is in the list of decisions, and
+//! each crate is in the README and in ARCHITECTURE.md.
 
 use super::links::resolve;
 use super::{Finding, Tree, markdown};
@@ -10,8 +10,7 @@ const DECISIONS: &str = "docs/adr/README.md";
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The beginnings of the two paragraphs that every crate must have in its section of
-/// ARCHITECTURE.md.
+/// The starts of two paragraphs that are required in the section of each crate in ARCHITECTURE.md.
 const REQUIRED_PARAGRAPHS: &[&str] = &["**Invariant", "**API boundary"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -26,7 +25,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each page in `folder` without a link from the index page `list`.
+/// Returns a finding for each page in `folder` that the index page `list` does not link to.
 fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
     let links = markdown::links(tree.text(list).unwrap_or_default());
     let listed: Vec<_> = links.iter().filter_map(|link| resolve(list, &link.target)).collect();
@@ -36,8 +35,8 @@ fn check_index(tree: &Tree, list: &str, folder: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns a finding for each decision without a number in its file name, or with the number of
-/// another decision.
+/// Returns a finding for each decision whose file name has no number, or the same number as another
+/// decision.
 fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut last = None;
@@ -58,7 +57,7 @@ fn check_decision_numbers(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding if the README has no link to the folder of `package`.
+/// Returns a finding if the README does not link to the folder of `package`.
 fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
     let folder = package.folder();
     let page = tree.text(README).unwrap_or_default();
@@ -67,8 +66,9 @@ fn check_readme(package: &Package, tree: &Tree) -> Option<Finding> {
         .then(|| Finding::new(README, 1, format!("no link leads to `{folder}`: add it to the crates")))
 }
 
-/// Returns a finding if ARCHITECTURE.md has no section for `package`, or if the section has no
-/// invariants or no API boundary. The heading of the section is the folder of the crate.
+/// Returns a finding if ARCHITECTURE.md has no section for `package`, or if a paragraph in
+/// [`REQUIRED_PARAGRAPHS`] is missing in this section. The heading of a section is the folder of
+/// its crate, such as `crates/core`.
 fn check_architecture(package: &Package, tree: &Tree) -> Option<Finding> {
     let heading = format!("### `{}`", package.folder());
     let page = tree.text(ARCHITECTURE).unwrap_or_default();

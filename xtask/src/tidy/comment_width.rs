@@ -6,8 +6,8 @@ use crate::workspace::Package;
 
 const MAX_COLUMNS: usize = 100;
 
-/// The extensions of the checked files. Markdown pages are not checked, because a viewer wraps
-/// them.
+/// The extensions of the files to check. Markdown pages are not included, because a viewer wraps
+/// their lines.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {

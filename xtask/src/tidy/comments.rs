@@ -1,16 +1,16 @@
-//! Parses the comments and the prose of files for the rules about text.
+//! Parses the comments and the prose of files, for the rules that check text.
 
 #[cfg(test)]
 mod tests;
 
-/// The kind of a comment.
+/// The kind of a comment, determined by its marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Documentation of the next item (`///`).
     Item,
     /// Documentation of the file or module (`//!`).
     Module,
-    /// An ordinary comment: `//`, or `#` in TOML and YAML.
+    /// An ordinary comment, which starts with `//`, or with `#` in TOML and YAML.
     Plain,
 }
 
@@ -18,7 +18,7 @@ pub(super) enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Comment<'a> {
     pub(super) kind: Kind,
-    /// The lines of the comment outside of code blocks.
+    /// The lines of the comment, without code blocks.
     pub(super) lines: Vec<Line<'a>>,
     /// The number (from 1) of the first line after the comment.
     pub(super) end: usize,
@@ -28,14 +28,14 @@ pub(super) struct Comment<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub(super) number: usize,
-    /// The text of the line without indentation and comment marker.
+    /// The text of the line, without its indentation and comment marker.
     pub(super) text: &'a str,
-    /// The width of the whole line in characters, including indentation and comment marker.
+    /// The width in characters of the whole line, with its indentation and comment marker.
     pub(super) width: usize,
 }
 
 /// Returns the comments in `text`, the content of the Rust, TOML or YAML file at `path`. A comment
-/// after code on the same line is not found.
+/// that follows code on the same line is ignored.
 pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     let mut comments: Vec<Comment<'a>> = Vec::new();
     let mut is_code = false;
@@ -63,8 +63,8 @@ pub(super) fn comments<'a>(path: &str, text: &'a str) -> Vec<Comment<'a>> {
     comments
 }
 
-/// Returns the lines of prose in the file at `path`: the comments of a source file, or a Markdown
-/// page without its code blocks.
+/// Returns the lines of prose in `text`, the content of the file at `path`. Prose is a comment, or
+/// the text of a Markdown page outside code blocks.
 pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
     if !path.ends_with(".md") {
         return comments(path, text).into_iter().flat_map(|comment| comment.lines).collect();
@@ -80,8 +80,8 @@ pub(super) fn prose<'a>(path: &str, text: &'a str) -> Vec<Line<'a>> {
         .collect()
 }
 
-/// Returns the number and the text of each line, without code spans. A code span may continue in
-/// the next line, but not in the next paragraph.
+/// Removes the code spans from `lines`, and returns the number and the remaining text of each line.
+/// A code span may end on a later line of the same paragraph.
 pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
     let mut is_code = false;
     let mut last = 0;
@@ -100,7 +100,7 @@ pub(super) fn without_code_spans(lines: &[Line<'_>]) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Returns the words of a text in lower case.
+/// Returns the words in `text`, converted to lower case.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|char: char| !char.is_alphanumeric() && char != '\'' && char != '_');
     words.filter(|word| !word.is_empty()).map(str::to_lowercase)

@@ -1,4 +1,4 @@
-//! Rule: a crate root has at most 30 public names. Other names are in public modules.
+//! Rule: a crate root has at most 30 public names. Further names belong in public modules.
 
 use super::{Finding, Tree};
 use crate::workspace::Package;
@@ -23,7 +23,7 @@ fn check_root(path: &str, tree: &Tree) -> Option<Finding> {
 }
 
 /// Counts the public names in `text`, the content of a `lib.rs`. All public modules and re-exported
-/// crates together count as one name. `None` if there is a glob re-export.
+/// crates count as one name in total. `None` if the file has a glob re-export.
 fn count_names(text: &str) -> Option<usize> {
     let code: String = text
         .lines()

@@ -1,12 +1,13 @@
-//! The list `exceptions.txt` of files that do not follow a rule yet.
+//! Parses `exceptions.txt`, the list of files that do not follow a rule yet.
 //!
-//! An exception that hides no finding is a finding itself, so unused exceptions are deleted.
+//! An exception that hides no finding is itself reported, so that unused exceptions are deleted.
 
 use super::{Finding, RULES};
 
 pub(super) const FILE: &str = "xtask/src/tidy/exceptions.txt";
 
-/// A line of `exceptions.txt`: the name of a rule, and the path of a file or folder.
+/// A line of `exceptions.txt`: the name of a rule, and the path of a file or folder in which
+/// violations are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exception<'a> {
     rule: &'a str,
@@ -26,13 +27,14 @@ pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
 }
 
 impl Exception<'_> {
-    /// Returns `true` if this exception hides `finding`, a finding of the rule named `rule`.
+    /// Returns `true` if this exception hides `finding`, which was reported by the rule named
+    /// `rule`.
     pub(super) fn hides(&self, rule: &str, finding: &Finding) -> bool {
         let rest = finding.path.strip_prefix(self.path);
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns the finding that reports this exception as unused.
+    /// Creates a finding that reports this exception as unused.
     pub(super) fn unused(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

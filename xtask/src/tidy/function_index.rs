@@ -1,5 +1,5 @@
-//! Rule: the files and functions in ARCHITECTURE.md's tables of behaviours exist. A row of these
-//! tables has the behaviour, its file and its function:
+//! Rule: the files and functions in the tables of behaviours in ARCHITECTURE.md exist. A row of
+//! such a table contains a behaviour, its file and its function:
 //!
 //! ```text
 //! | order of the steps | `core: pipeline.rs` | `Pipeline::run` |
@@ -32,7 +32,7 @@ fn check_row(row: &str, tree: &Tree) -> Vec<String> {
         }
     }
     let missing = spans(functions).filter(|name| !texts.iter().any(|text| declares(text, name)));
-    // Ignore a row without a file, because it is in a table of another kind.
+    // A row without a file belongs to another kind of table.
     if !texts.is_empty() {
         messages.extend(missing.map(|name| format!("`{name}` is not in {}", files.trim())));
     }
@@ -43,8 +43,8 @@ fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Returns `true` if `text` declares a function or constant with the name `name`, or has an `impl`
-/// block with the header `name`, such as `Drop for Run`.
+/// Returns `true` if `text` declares a function or a constant named `name`, or contains the `impl`
+/// block `name`, such as `Drop for Run`.
 fn declares(text: &str, name: &str) -> bool {
     let item = name.rsplit("::").next().unwrap_or(name);
     let keywords = ["fn ", "const ", "static ", "impl "];

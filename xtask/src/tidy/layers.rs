@@ -1,4 +1,4 @@
-//! Rule: the modules of `haft-core` are in layers, and its size is bounded.
+//! Rule: the modules of `haft-core` are in layers, and the size of the crate is bounded.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 const SOURCES: &str = "crates/core/src/";
 
-/// The top-level modules, from the lowest to the highest layer. A module may import only from lower
+/// The top-level modules of `haft-core`, lowest layer first. A module may import only from lower
 /// layers.
 const LAYERS: &[&str] = &[
     "limits",
@@ -27,7 +27,8 @@ const LAYERS: &[&str] = &[
     "__private",
 ];
 
-/// The maximum number of lines of code in `haft-core`, without blank lines, comments and tests.
+/// The maximum number of lines of code in `haft-core`. Blank lines, comments and tests are not
+/// counted.
 const MAX_CODE_LINES: usize = 6_000;
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -52,8 +53,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each import of the module in `file` from a higher layer. Without such
-/// imports, the modules have no cyclic dependencies.
+/// Returns a finding for each import from a higher layer in `text`, the content of the file at
+/// `path`. If there are no such imports, the dependencies between modules have no cycle.
 fn upward_imports(path: &str, file: &str, text: &str) -> Vec<Finding> {
     let module = file.split(['/', '.']).next().unwrap_or_default();
     let Some(layer) = layer_of(module) else {
@@ -77,8 +78,8 @@ fn layer_of(module: &str) -> Option<usize> {
     LAYERS.iter().position(|it| *it == module)
 }
 
-/// Returns the module after each `crate::` in `text`, with its line number. Comments and tests are
-/// ignored.
+/// Returns the line number and the module of each path in `text` that starts with `crate::`.
+/// Comments and tests are ignored.
 fn imported_modules(text: &str) -> BTreeSet<(usize, String)> {
     let mut modules = BTreeSet::new();
     let mut offset = 0;
@@ -98,7 +99,8 @@ fn imported_modules(text: &str) -> BTreeSet<(usize, String)> {
     modules
 }
 
-/// Returns the first name of each path in `tree`, the text of a use tree after its opening brace.
+/// Returns the first name of each path in `tree`, the part of a `use` declaration after an opening
+/// brace.
 fn roots_of(tree: &str) -> Vec<String> {
     let (mut depth, mut roots, mut is_start) = (1, Vec::new(), true);
     for (index, char) in tree.char_indices() {

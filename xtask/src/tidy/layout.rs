@@ -3,7 +3,7 @@
 use super::{Finding, Tree, arrows};
 use crate::workspace::Package;
 
-/// The folder in `crates/` of the package with the program `haft`.
+/// The name of the folder in `crates/` that contains the program `haft`.
 const COMMAND_LINE: &str = "cli";
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {

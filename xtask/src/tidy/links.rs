@@ -1,4 +1,4 @@
-//! Rule: links in Markdown pages lead to existing files and headings.
+//! Rule: the links in Markdown pages lead to files and headings that exist.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
@@ -29,9 +29,9 @@ fn dead_anchor(path: &str, page: &str, target: &str, tree: &Tree) -> Option<Stri
     (!markdown::anchors(page).iter().any(|known| known == anchor)).then(|| format!("the heading `#{anchor}`"))
 }
 
-/// Returns the path of the link target `target` from the root of the repository. `page` is the path
-/// of the page with the link. `None` if the target is a URL, a heading on the same page, or a Rust
-/// path such as `crate::Tool`.
+/// Resolves `target`, the target of a link on the page at the path `page`, to a path from the root
+/// of the repository. `None` if the target is a URL, a heading on the same page, or a Rust path
+/// such as `crate::Tool`.
 pub(crate) fn resolve(page: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or_default();
     if target.is_empty() || target.contains(':') {

@@ -1,10 +1,10 @@
-//! Rule: the manifests have few features, the lints and the Rust version of the workspace, and the
-//! metadata for publication.
+//! Rule: each manifest has few features, inherits the lints and the Rust version of the workspace,
+//! and contains the metadata for publication.
 
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The maximum number of features of a crate, without `default`.
+/// The maximum number of features of a crate. The feature `default` is not counted.
 const MAX_FEATURES: usize = 4;
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -17,7 +17,7 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
         if own_features > MAX_FEATURES {
             complain("[features]", format!("{own_features} features; the limit is {MAX_FEATURES}"));
         }
-        // Examples do not inherit the lints, because they print and are as short as possible.
+        // Examples do not inherit the lints, because they print their results and should be short.
         if !package.folder().starts_with("examples/") && !inherits_lints(package, tree) {
             complain(
                 "[lints]",
@@ -47,7 +47,7 @@ fn inherits_lints(package: &Package, tree: &Tree) -> bool {
     manifest.lines().skip_while(|line| *line != "[lints]").nth(1) == Some("workspace = true")
 }
 
-/// Returns the metadata that is missing in the published package `package`. Each entry is the
+/// Returns the metadata that the published package `package` lacks. Each entry contains the
 /// manifest line to add and the name of the metadata.
 fn missing_metadata(package: &Package, tree: &Tree) -> Vec<(&'static str, &'static str)> {
     let readme = package.readme.as_ref().map(|name| format!("{}/{}", package.folder(), name.display()));

@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// The target of a link or an image in a page, with its line number.
+/// The target of a link or an image on a Markdown page, with its line number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) line: usize,
@@ -31,14 +31,15 @@ pub(super) fn anchors(page: &str) -> Vec<String> {
     anchors
 }
 
-/// A fenced code block in a page.
+/// A fenced code block on a Markdown page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) line: usize,
     /// The info string of the block, for example `rust,no_run`.
     pub(super) info: String,
     pub(super) text: String,
-    /// The path in the comment `<!-- source: PATH -->` directly before the block.
+    /// The path in a comment `<!-- source: PATH -->` on the line before the block. `None` if there
+    /// is no such comment.
     pub(super) source: Option<String>,
 }
 
@@ -98,8 +99,8 @@ fn events(page: &str) -> impl Iterator<Item = (Event<'_>, usize)> {
     })
 }
 
-/// Maps a character of a heading to a character of its anchor, by the rules of GitHub and mdBook.
-/// `None` if the anchor omits the character.
+/// Converts a character of a heading to a character of its anchor, by the rules of GitHub and
+/// mdBook. `None` if the character is not part of the anchor.
 fn anchor_character(character: char) -> Option<char> {
     match character {
         ' ' => Some('-'),

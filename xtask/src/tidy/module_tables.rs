@@ -1,4 +1,5 @@
-//! Rule: the tables in ARCHITECTURE.md list each module of a crate, and each listed file exists.
+//! Rule: the tables in ARCHITECTURE.md list each module of a crate, and each file that they list
+//! exists.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +8,8 @@ use crate::workspace::Package;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The names of the files (without extension) that the tables do not list: the roots of the crate
-/// and of its tests.
+/// The names (without extension) of files that the tables do not list, because they are the roots
+/// of the crate and of its tests.
 const ROOTS: &[&str] = &["lib", "main", "tests"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -42,8 +43,8 @@ fn check_crate(folder: &str, tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the line number and the first cell of each table row in the section of the crate in
-/// `folder`.
+/// Returns the table rows in the section of the crate in `folder`. Each entry contains the line
+/// number and the first cell of a row.
 fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     let heading = format!("### `{folder}`");
     let section = page.lines().enumerate().skip_while(|(_, line)| *line != heading).skip(1);
@@ -53,9 +54,9 @@ fn table_rows<'a>(folder: &str, page: &'a str) -> Vec<(usize, &'a str)> {
     rows.collect()
 }
 
-/// Returns the files and modules that a table cell names, each as a list of its possible paths from
-/// `src`. A name without a folder may be in the folder of the preceding name, for example
-/// `reply.rs` after `run/request.rs`.
+/// Returns the possible paths (relative to `src`) of each file or module in a table cell. A name
+/// without a folder may be in the folder of the preceding name: in a cell with `run/request.rs` and
+/// `reply.rs`, the second file may be `run/reply.rs`.
 fn file_candidates(cell: &str) -> Vec<Vec<String>> {
     let mut folder = "";
     let spans = cell.split('`').skip(1).step_by(2);

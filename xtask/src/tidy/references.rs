@@ -1,4 +1,4 @@
-//! Rule: the files, decisions and documents that comments and Markdown pages name exist in the
+//! Rule: the files, decisions and documents that comments and Markdown pages mention exist in the
 //! repository.
 
 #[cfg(test)]
@@ -8,13 +8,13 @@ use super::comments::{Line, prose};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The extensions of the checked files.
+/// The extensions of the files to check.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 
-/// The extensions that mark a word as the name of a file in the repository.
+/// The extensions by which a word is recognised as the name of a file in the repository.
 const FILE_EXTENSIONS: &[&str] = &[".rs", ".md"];
 
-/// The words that stand for any name, for example in `foo.rs`. File names with these words are not
+/// Words that are placeholders, for example in `foo.rs`. File names that contain them are not
 /// checked.
 const ANY_NAME_WORDS: &[&str] = &["foo", "path", "PATH", "NAME"];
 
@@ -30,8 +30,8 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns a message for each file name in `line`, such as `tidy/links.rs`, that is neither a path
-/// from the root of the repository nor the end of such a path.
+/// Returns a message for each file name in `line` that matches no file in `tree`. A file name is a
+/// path from the root of the repository, or the end of a path, such as `tidy/links.rs`.
 fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let words = line.text.split(|char: char| !char.is_alphanumeric() && !"_-./:".contains(char));
     let names = words.map(|word| word.split("::").next().unwrap_or(word).trim_end_matches(['.', ':']));
@@ -48,8 +48,9 @@ fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Returns `true` if `tree` contains a file with the name `name`. Markdown pages in an unknown
-/// folder are accepted too, because they are pages of other repositories.
+/// Returns `true` if `tree` contains a file whose path is `name` or ends with `/` and `name`. A
+/// Markdown page in a folder that is not in `tree` is accepted too, because it belongs to another
+/// repository.
 fn exists(name: &str, tree: &Tree) -> bool {
     let end = format!("/{name}");
     let folder = name.split_once('/').map(|(folder, _)| folder);
@@ -57,8 +58,8 @@ fn exists(name: &str, tree: &Tree) -> bool {
     is_foreign || tree.contains(name) || tree.files("", name).any(|(file, _)| file.ends_with(&end))
 }
 
-/// Returns a message for each reference in `line`, such as `ADR 0004`, without a file
-/// `docs/adr/0004-….md`.
+/// Returns a message for each reference in `line`, such as `ADR 0004`, to a decision that has no
+/// file in `docs/adr`.
 fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let numbers = line.text.split("ADR ").skip(1).filter_map(|rest| rest.get(..4));
     numbers
@@ -69,7 +70,7 @@ fn missing_decisions(line: &Line<'_>, tree: &Tree) -> Vec<String> {
 }
 
 /// Returns a message for each citation in `line` of a document that is not in the repository. A
-/// citation is a name in capital letters with a code, such as `HANDBOOK B12` or `HANDBOOK §3`.
+/// citation is a name in capital letters, followed by a code such as `B12` or `§3`.
 fn foreign_codes(line: &Line<'_>, tree: &Tree) -> Vec<String> {
     let words: Vec<_> = line.text.split_whitespace().collect();
     let pairs = words.iter().zip(words.iter().skip(1));

@@ -1,13 +1,14 @@
-//! Rule: the code in Markdown pages is a copy of a file or a doctest.
+//! Rule: code on Markdown pages is either a copy of a file or a doctest.
 //!
-//! A code block after `<!-- source: PATH -->` equals that file. The README has two such blocks. The
-//! Rust blocks of the book's chapters are doctests of the package in `tests/`.
+//! A code block after `<!-- source: PATH -->` must equal the file at this path. The README must
+//! have two such blocks. The Rust blocks in the chapters of the book are doctests of the package in
+//! `tests/`.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
 
 const README: &str = "README.md";
-/// The paths of the examples that the README must show.
+/// The source files of the examples that the README must contain.
 const README_EXAMPLES: [&str; 2] = ["examples/openai-agent/src/main.rs", "examples/quickstart/src/main.rs"];
 const DOCTESTS: &str = "tests/src/book.rs";
 const DOCTESTS_PARENT: &str = "tests/src/lib.rs";

@@ -1,19 +1,20 @@
-//! Rules for Rust files: their names, lengths and imports, and no ignored tests.
+//! Rules for Rust files. They check names, lengths and imports, and reject ignored tests.
 
 use super::links::resolve;
 use super::{Finding, Tree};
 
-/// The file and folder names that are rejected because they name no subject.
+/// Names of files and folders that are rejected because they do not describe a subject.
 const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 
-/// The maximum number of lines of a file, without tests. A longer file usually has two subjects.
+/// The maximum number of lines of a file. Tests are not counted. A longer file usually has two
+/// subjects.
 const MAX_LINES: usize = 600;
 
 /// The maximum number of lines of a function. A longer function does not fit on a screen.
 const MAX_FUNCTION_LINES: usize = 80;
 
-/// The modules that open sockets, files or processes. `haft-core` must not use them.
+/// The modules that access sockets, files or processes. `haft-core` must not use them.
 const IO_MODULES: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
 
@@ -52,7 +53,7 @@ fn too_long(path: &str, text: &str) -> Option<Finding> {
 }
 
 /// Returns a finding for each function with more than [`MAX_FUNCTION_LINES`] lines. The end of a
-/// function is found by its indentation, which rustfmt guarantees.
+/// function is recognised by its indentation, because the source is formatted by rustfmt.
 fn long_functions(path: &str, text: &str) -> Vec<Finding> {
     if is_test_file(path) {
         return Vec::new();
@@ -76,8 +77,8 @@ fn begins_function(line: &str) -> bool {
     line.split_whitespace().find(|word| !is_qualifier(word)) == Some("fn") && !line.ends_with(['}', ';'])
 }
 
-/// Returns `true` if `line` is the closing brace of a function body, or the end of a signature
-/// without a body, at this `indentation`.
+/// Returns `true` if `line` ends a function whose first line has this `indentation`. The line is
+/// the closing brace of the body, or the end of a signature without a body.
 fn ends_function(line: &str, indentation: usize) -> bool {
     let text = line.trim_start();
     line.len() - text.len() == indentation && (text == "}" || text.starts_with(')') && text.ends_with(';'))
@@ -105,8 +106,8 @@ fn ignored_tests(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each included file outside of the crate's folder, because such a file is
-/// not part of the published package.
+/// Returns a finding for each file that is included from outside the folder of the crate. Such a
+/// file would be missing in the published package.
 fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
     let Some((folder, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once('/')) else {
         return Vec::new();
@@ -124,8 +125,8 @@ fn unpackaged(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns the argument of `include_str!`, `include_bytes!` or `include!` in `line`. `None` if the
-/// line has no such macro.
+/// Returns the path in the first `include_str!`, `include_bytes!` or `include!` of `line`. `None`
+/// if there is no such macro.
 fn included_file(line: &str) -> Option<&str> {
     let (_, call) = ["include_str!(\"", "include_bytes!(\"", "include!(\""]
         .iter()
@@ -144,7 +145,7 @@ fn core_io(path: &str, text: &str) -> Vec<Finding> {
     .collect()
 }
 
-/// Returns the info string of a code block. `None` if `comment` does not open a code block.
+/// Returns the info string if `comment` starts a code block, or `None` if it does not.
 fn fence_words(comment: &str) -> Option<&str> {
     comment.strip_prefix("```")
 }
@@ -154,7 +155,7 @@ pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }
 
-/// Returns the lines of `text` before its module `tests`.
+/// Returns the lines of `text` that precede its module `tests`.
 pub(super) fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with("mod tests {"))
 }

@@ -1,10 +1,11 @@
-//! Rule: a doc summary opens with a noun or a verb, not with a relative or interrogative word.
+//! Rule: the summary of a doc comment opens with a noun or a verb, not with a relative or
+//! interrogative word.
 
 use super::comments::{Comment, Kind, comments, words};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The rejected first words. They turn a summary into a subordinate clause.
+/// The words that must not open a summary, because they turn it into a subordinate clause.
 const OPENERS: &[&str] =
     &["what", "whether", "how", "who", "whom", "whose", "which", "that", "of", "one", "such", "where", "why"];
 

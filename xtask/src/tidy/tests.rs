@@ -3,7 +3,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::workspace::{Dependency, Kind};
 
-/// Runs `rule` on `packages` and the files in `tree`, and compares its findings with the snapshot
+/// Runs `rule` on `packages` and the files in `tree`. Compares the findings with the snapshot
 /// `expected`.
 pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
     let mut findings = rule(packages, &tree.into());
@@ -327,8 +327,8 @@ fn folder_exists_if_it_contains_a_file() {
     assert!(!tree.contains("docs/s"));
 }
 
-/// Folders of build output are skipped by their path from the root, such as `target`. A folder with
-/// the same name in another folder, such as `crates/a/target`, must be read.
+/// A folder of build output, such as `target`, is skipped only in the root of the repository. A
+/// folder with the same name in another place, such as `crates/a/target`, must be read.
 #[test]
 fn build_output_is_not_read() -> std::io::Result<()> {
     let folder = tempfile::tempdir()?;
@@ -342,8 +342,8 @@ fn build_output_is_not_read() -> std::io::Result<()> {
     Ok(())
 }
 
-/// `xtask` must depend on no package of the workspace. The test uses the real output of `cargo
-/// metadata`, so the parser of this output is tested too.
+/// `xtask` must not depend on other packages of the workspace. The test reads the real output of
+/// `cargo metadata`, so it also checks the parser of this output.
 #[test]
 fn xtask_depends_on_no_package_of_the_workspace() -> Result<(), Failure> {
     let workspace = Workspace::load()?;

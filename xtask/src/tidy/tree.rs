@@ -1,11 +1,11 @@
-//! The files of the repository. Each file is read once, and all rules share its text.
+//! Reads the files of the repository. Each file is read once, and all rules use the same text.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The folders of build output and downloads, which are not read.
+/// The folders that are not read, because they contain build output and downloads.
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
 /// The text of each file. The keys are the paths from the root of the repository, with `/` as
@@ -24,7 +24,7 @@ impl Tree {
         self.0.get(path).map(String::as_str)
     }
 
-    /// Returns `true` if a file or a folder has the path `path`.
+    /// Returns `true` if there is a file or a folder at `path`.
     pub(super) fn contains(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         path.is_empty()

@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
-/// The file and the line of a declaration.
+/// The path of the file and the line of a declaration.
 type Place<'a> = (&'a str, usize);
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -34,8 +34,8 @@ fn duplicates(name: &str, places: &[Place<'_>]) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Returns the name of the `pub` type that `line` declares. `None` if there is none. A re-export
-/// (`pub use`) declares no type.
+/// Returns the name of the public type that `line` declares. `None` if it declares none. A
+/// re-export (`pub use`) is not a declaration.
 fn declared_type(line: &str) -> Option<&str> {
     let (keyword, rest) = line.trim_start().strip_prefix("pub ")?.split_once(' ')?;
     let end = rest.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(rest.len());

@@ -1,11 +1,11 @@
-//! Rule: comments and pages do not use words such as `told` or `nobody`. Programs do not speak, and
-//! subjects have names.
+//! Rule: comments and Markdown pages do not use words such as `told` or `nobody`. Programs do not
+//! speak, and subjects have names.
 
 use super::comments::{prose, without_code_spans, words};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The rejected words, each with advice for a replacement.
+/// The rejected words. Each entry also contains advice on how to replace the word.
 const WORDS: &[(&str, &str)] = &[
     ("told", "a program sends, returns or reports"),
     ("heard", "a program receives or reads"),
@@ -20,7 +20,7 @@ const WORDS: &[(&str, &str)] = &[
     ("somebody", "name the role: the caller, the host, the user"),
 ];
 
-/// The extensions of the checked files.
+/// The extensions of the files to check.
 const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {

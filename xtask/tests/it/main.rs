@@ -10,7 +10,8 @@ fn xtask(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `command` and compares its exit code and the first line of standard error with a snapshot.
+/// Runs `command`, and compares its exit code and the first line of its standard error with a
+/// snapshot.
 fn check(command: &mut Command, expected: &Expect) {
     let shown = match command.output() {
         Ok(Output { status, stderr, .. }) => {
@@ -59,7 +60,7 @@ fn help_exits_with_code_0() {
     }
 }
 
-/// A wrong path in `HAFT_MODEL` must be reported before the build, which takes minutes.
+/// A wrong path in `HAFT_MODEL` must be reported before the build, because the build takes minutes.
 #[test]
 fn missing_model_is_reported_before_the_build() {
     let expected =

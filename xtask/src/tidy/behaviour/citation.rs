@@ -1,33 +1,34 @@
-//! Parses the citations of promises (entries of `docs/behaviour.md`) in Rust files: `Behaviour B12:
-//! a sentence.`, or `Behaviour B13, B15 and T1: a sentence.`
+//! Parses the citations of promises in Rust files. A promise is an entry of `docs/behaviour.md`,
+//! and a citation has the form `Behaviour B12: a sentence.` or `Behaviour B13, B15 and T1: a
+//! sentence.`
 
 use super::Finding;
 use crate::tidy::comments::{Comment, Kind, comments, without_code_spans};
 
 const WORD: &str = "Behaviour";
 
-/// A reference from the documentation of a test or of a whole file to a promise in
-/// `docs/behaviour.md`.
+/// A reference to a promise in `docs/behaviour.md`, from the documentation of a test or of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Citation {
     pub(super) id: String,
-    /// The test as `path.rs::name`, or only the path if the citation is in the documentation of a
-    /// file.
+    /// The test that cites the promise, as `path.rs::name`. For a citation in the documentation of
+    /// a file, only the path.
     pub(super) test: String,
     pub(super) path: String,
     pub(super) line: usize,
 }
 
-/// A list of promise ids in a comment, for example `Behaviour B12 and B13: a sentence.`
+/// The ids of promises that a comment cites with one sentence, for example `Behaviour B12 and B13:
+/// a sentence.`
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CitationList {
     pub(super) ids: Vec<String>,
-    /// Set if a sentence follows the ids, after a colon.
+    /// Set if a colon and a sentence follow the ids.
     pub(super) has_sentence: bool,
 }
 
-/// Returns the citations in `text`, the content of the Rust file at `path`. A citation that
-/// documents no test is a finding, and so is a citation without a sentence.
+/// Returns the citations in `text`, the content of the Rust file at `path`. Returns a finding for a
+/// citation outside the documentation of a test or file, and for a citation without a sentence.
 pub(super) fn citations(path: &str, text: &str) -> Vec<Result<Citation, Finding>> {
     let lines: Vec<_> = text.lines().collect();
     let mut citations = Vec::new();
@@ -63,8 +64,9 @@ fn prose_of(comment: &Comment<'_>) -> String {
     lines.join(" ")
 }
 
-/// Returns the test that `comment` documents, as `path.rs::name`, or `path` for the documentation
-/// of a file. `None` if `comment` documents neither. `code` contains the lines after the comment.
+/// Returns the test that `comment` documents, as `path.rs::name`. If `comment` is the documentation
+/// of the file, returns `path`. Otherwise returns `None`. `code` contains the lines after the
+/// comment.
 fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<String> {
     match comment.kind {
         Kind::Plain => None,
@@ -80,7 +82,7 @@ fn documented_test(path: &str, comment: &Comment<'_>, code: &[&str]) -> Option<S
     }
 }
 
-/// Returns the lists of ids in `prose`, the text of a comment.
+/// Returns the lists of promise ids in `prose`, the text of a comment.
 pub(super) fn citation_lists(prose: &str) -> Vec<CitationList> {
     let mut lists = Vec::new();
     let mut rest = prose;
@@ -94,8 +96,8 @@ pub(super) fn citation_lists(prose: &str) -> Vec<CitationList> {
     lists
 }
 
-/// Splits `text`, the text after `Behaviour`, into the ids at its start and the remaining text. Ids
-/// are separated by commas or "and". An id may be followed by a remark in parentheses, as in ` F56
+/// Splits `text`, the text after `Behaviour`, into the ids at its start and the rest. The ids are
+/// separated by commas or by "and". An id may be followed by a remark in parentheses, as in ` F56
 /// (stdio), F41`.
 fn leading_ids(text: &str) -> (Vec<String>, &str) {
     let mut ids = Vec::new();
@@ -108,7 +110,7 @@ fn leading_ids(text: &str) -> (Vec<String>, &str) {
             None => after,
         };
         next = [", and ", ", ", " and "].iter().find_map(|separator| rest.strip_prefix(separator));
-        // The word may be repeated: `Behaviour T5, Behaviour B19: a sentence.`
+        // The word may be repeated, as in `Behaviour T5, Behaviour B19: a sentence.`
         next = next.map(|next| match next.strip_prefix(WORD) {
             Some(list) => without_plural(list).trim_start(),
             None => next,
@@ -121,15 +123,16 @@ fn without_plural(list: &str) -> &str {
     list.strip_prefix('s').unwrap_or(list)
 }
 
-/// Returns `true` if `after_ids`, the text after the ids, consists of a colon and a sentence.
+/// Returns `true` if `after_ids`, the text that follows the ids, starts with a colon and a
+/// sentence.
 fn starts_with_sentence(after_ids: &str) -> bool {
     let Some(text) = after_ids.strip_prefix(": ").map(str::trim) else { return false };
     let is_sentence = text.ends_with('.') || text.contains(". ");
     is_sentence && text.contains(char::is_alphabetic) && !text.starts_with(WORD)
 }
 
-/// Splits `text` into the id at its start (a capital letter and a number) and the remaining text.
-/// `None` if it does not start with an id.
+/// Splits `text` into an id at its start (a capital letter and a number) and the rest. `None` if it
+/// does not start with an id.
 pub(super) fn leading_id(text: &str) -> Option<(&str, &str)> {
     let digits = text.strip_prefix(|char: char| char.is_ascii_uppercase())?;
     let rest = digits.trim_start_matches(|char: char| char.is_ascii_digit());

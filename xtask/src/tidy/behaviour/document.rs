@@ -1,4 +1,5 @@
-//! Parses `docs/behaviour.md`, which has a list item for each promise, with its tests below it.
+//! Parses `docs/behaviour.md`. The document has a list item for each promise, and its tests are
+//! listed below it.
 //!
 //! ```text
 //! - **B12.** Invalid arguments are reported with all violations.
@@ -12,14 +13,14 @@ use super::citation::leading_id;
 const PLANNED: &str = "## Planned";
 const TEST: &str = "  - `";
 
-/// A promise in `docs/behaviour.md`, with the tests that it lists.
+/// A promise in `docs/behaviour.md`, and the tests that are listed below it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) line: usize,
     /// Set if the promise is in the section "Planned".
     pub(super) is_planned: bool,
-    /// The line number and the name of each listed test.
+    /// The tests that are listed below the promise, each with its line number.
     pub(super) tests: Vec<(usize, String)>,
 }
 
@@ -40,8 +41,8 @@ pub(super) fn entries(page: &str) -> Vec<Entry> {
     entries
 }
 
-/// Returns `page` with the list of tests below each promise replaced by its tests in `tests`.
-/// Planned promises list no tests.
+/// Returns `page` with new lists of tests below the promises. `tests` contains the tests of each
+/// promise. Planned promises get no list.
 pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut text = String::new();
     let mut is_planned = false;
@@ -62,8 +63,8 @@ pub(super) fn with_tests(page: &str, tests: &BTreeMap<String, BTreeSet<String>>)
     text
 }
 
-/// Returns the id at the start of a list item such as `- **B12.** …`. `None` if `line` is not such
-/// an item.
+/// Returns the id in a list item such as `- **B12.** …`. `None` if `line` is not the start of a
+/// promise.
 fn entry_id(line: &str) -> Option<&str> {
     let (id, rest) = leading_id(line.strip_prefix("- **")?)?;
     rest.starts_with(".**").then_some(id)
