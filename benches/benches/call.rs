@@ -1,5 +1,5 @@
-//! Benches of a tool call through the whole pipeline, from the text of the arguments to the
-//! recorded result.
+//! Benches of a tool call through the whole pipeline: parsing the text of the arguments, executing
+//! the call, and recording the result.
 
 use std::{
     hint::black_box,
@@ -140,8 +140,8 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures the same work without a tool: `text` is parsed as JSON, and the arguments are passed to
-/// `function`.
+/// Measures the same work without haft: parsing `text` as JSON, and calling `function` with the
+/// arguments.
 fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
     Box::new(move |rounds| {
         for _ in 0..rounds {
@@ -150,7 +150,7 @@ fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) ->
     })
 }
 
-/// Returns a list of `count` tools. Each tool adds two integers and has a different name.
+/// Returns a list of `count` tools with different names. Each of them adds two integers.
 fn many(count: usize) -> ToolList {
     let named =
         |number| Some(Add.definition().clone().with_name(ToolName::new(format!("tool_{number}")).ok()?));
@@ -165,7 +165,7 @@ fn many(count: usize) -> ToolList {
     )
 }
 
-/// Measures calls with `Pipeline::call`, as in a loop that awaits each call.
+/// Measures calls with `Pipeline::call`, in a loop that awaits each call.
 fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (call, run) = (ToolCall::new("call_1", name, arguments), Arc::new(RunContext::default()));
@@ -177,7 +177,7 @@ fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -
     })
 }
 
-/// Measures calls with `Pipeline::batch`, which runs each call on its own task, as in an agent.
+/// Measures calls with `Pipeline::batch`. Like in an agent, each call runs on its own task.
 fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));
@@ -191,7 +191,7 @@ fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -
     })
 }
 
-/// A minimal recorder. It counts the successful calls.
+/// A minimal recorder, which only counts the successful calls.
 #[derive(Default)]
 struct Tally(AtomicU64);
 

@@ -1,5 +1,5 @@
-//! Benches of the definitions of 1,000 tools: the snapshot of a toolset, and its format in a model
-//! request.
+//! Benches of the definitions of 1,000 tools: listing the tools of a toolset, and formatting their
+//! definitions for a model request.
 
 use std::{hint::black_box, process::ExitCode};
 
@@ -32,7 +32,8 @@ fn tools() -> Vec<DynamicTool> {
     (0..TOOLS).filter_map(tool).collect()
 }
 
-/// Creates a tool with common argument types. `number` makes its name and its schema unique.
+/// Creates a tool with common types of arguments. Its name and its schema contain `number`, so that
+/// they are unique.
 fn tool(number: usize) -> Option<DynamicTool> {
     let schema = Schema::arguments(json!({
         "properties": {
@@ -61,8 +62,8 @@ fn snapshot(tools: Toolset) -> Work {
     })
 }
 
-/// Measures the conversion of the tool definitions to the format of a model request, if nothing is
-/// cached.
+/// Measures the time to format the tool definitions for a model request if no formatted definition
+/// is cached.
 fn format_new() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
@@ -72,8 +73,8 @@ fn format_new() -> Work {
     })
 }
 
-/// Measures the conversion of the tool definitions to the format of a model request, if the result
-/// is cached.
+/// Measures the time to format the tool definitions for a model request if all formatted
+/// definitions are cached.
 fn format_cached() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {

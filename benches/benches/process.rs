@@ -1,6 +1,6 @@
-//! Measures the resources of a process: its peak memory with 512 concurrent runs, and the time from
-//! its start to its first model request. Each run has ten steps with two calls. The agent, the two
-//! loops by hand and the model server each run in a separate process.
+//! Measures the resources that a process needs: its peak memory with 512 concurrent runs, and the
+//! time from its start to its first model request. Each run has ten steps with two calls. The
+//! agent, the two loops by hand and the model server each run in their own process.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 #[path = "../src/by_hand.rs"]
@@ -25,16 +25,18 @@ use by_hand::{AsyncOpenAiLoop, ChatMessage, Failure, ReqwestLoop};
 /// The number of concurrent runs in the memory measurement.
 const RUNS: u64 = 512;
 
-/// The maximum peak memory in MiB. `--check` fails if a process uses more.
+/// The maximum peak memory of the agent's process, in MiB. `--check` fails if it is exceeded.
 const MAX_MEMORY_MIB: f64 = 64.0;
 
-/// The goal for the time from the start of a process to its first model request.
+/// The goal for the time from the start of a process to its first model request. It is printed, but
+/// not checked.
 const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 
-/// The number of times that the process is started. The median time is reported.
+/// The number of processes that are started to measure this time. The median is reported.
 const STARTS: usize = 41;
 
-/// The command line arguments that make this program serve the model or execute the runs.
+/// The command line argument that makes a child process serve the model. [`RUN`] makes it execute
+/// the runs.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 
@@ -46,7 +48,7 @@ async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// A second tool with the same work.
+/// Multiplies two integers. The tool is needed because each step has two different calls.
 #[tool]
 async fn multiply(x: i64, y: i64) -> i64 {
     x + y
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
         [SERVE] => in_runtime(async { Ok(mock::serve().await?) }),
         [RUN, name, base_url, runs] => in_runtime(run(name, base_url, runs)),
         _ if words.contains(&"--check") => check(),
-        // This bench records no values, so there is nothing to update.
+        // This bench has no recorded values, so there is nothing to update.
         _ if words.contains(&"--update") => Ok(()),
         _ => measure(),
     };
@@ -90,15 +92,15 @@ fn measure() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if the peak memory of the agent exceeds the limit.
+/// Returns an error if the peak memory of the agent exceeds [`MAX_MEMORY_MIB`].
 fn check() -> Result<(), Failure> {
     let memory = measure_memory("haft")?;
     println!("process: {RUNS} runs at a time: {memory:.1} MiB, at most {MAX_MEMORY_MIB:.1} MiB");
     if memory > MAX_MEMORY_MIB { Err("the runs use too much memory".into()) } else { Ok(()) }
 }
 
-/// Measures the peak memory, in MiB, of a process that executes all runs. `name` is one of
-/// [`LOOPS`].
+/// Measures the peak memory of a process that executes all runs with the loop `name`, an entry of
+/// [`LOOPS`]. Returns the memory in MiB.
 fn measure_memory(name: &str) -> Result<f64, Failure> {
     let mut server = spawn_self(&[SERVE])?;
     let base_url = format!("http://127.0.0.1:{}/v1", first_line(&mut server.0)?);
@@ -106,8 +108,8 @@ fn measure_memory(name: &str) -> Result<f64, Failure> {
     Ok(first_line(&mut runs.0)?.parse()?)
 }
 
-/// Measures the median time from the start of a process to its first model request. `name` is one
-/// of [`LOOPS`].
+/// Measures the time from the start of a process to its first model request, with the loop `name`,
+/// an entry of [`LOOPS`]. Returns the median.
 fn first_request(name: &str) -> Result<Duration, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let base_url = format!("http://{}/v1", listener.local_addr()?);
@@ -123,7 +125,8 @@ fn first_request(name: &str) -> Result<Duration, Failure> {
     times.get(STARTS / 2).copied().ok_or_else(|| "nothing was measured".into())
 }
 
-/// Executes `runs` runs concurrently, and prints the peak memory of this process.
+/// Executes the given number of runs concurrently, and prints the peak memory of this process in
+/// MiB.
 async fn run(name: &str, base_url: &str, runs: &str) -> Result<(), Failure> {
     let once = run_of(name, base_url)?;
     let runs: FuturesUnordered<_> = (0..runs.parse::<u64>()?)
@@ -173,7 +176,7 @@ fn run_of(name: &str, base_url: &str) -> Result<Run, Failure> {
     })
 }
 
-/// Returns the peak memory of this process in MiB, or `None` if the system does not report it.
+/// Returns the peak memory of this process in MiB. `None` if the system does not report it.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -181,7 +184,7 @@ fn peak_memory() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// A child process that runs this program. It is killed on drop.
+/// A child process that runs this program with other arguments. It is killed on drop.
 struct Process(Child);
 
 fn spawn_self(arguments: &[&str]) -> Result<Process, Failure> {

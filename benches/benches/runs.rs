@@ -1,6 +1,6 @@
-//! Measures the time and the memory of a thousand concurrent runs. Each run has ten steps with two
-//! calls, and the model has a latency of 50 ms. All answers are checked. The model server runs in a
-//! separate process, so its memory is not counted.
+//! Measures the time and the memory that a thousand concurrent runs need. Each run has ten steps
+//! with two calls, and the model has a latency of 50 ms. All answers are checked. The model server
+//! runs in a separate process, so its memory is not counted.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 use std::{
@@ -31,7 +31,7 @@ const CALLS: u64 = 2;
 /// The maximum peak memory of this process, in MiB. The bench fails if it is exceeded.
 const MAX_MEMORY_MIB: f64 = 256.0;
 
-/// The command line argument that starts this program as the model server.
+/// The command line argument that makes this program serve the model.
 const SERVE: &str = "--serve";
 
 /// Adds two numbers.
@@ -53,7 +53,8 @@ async fn main() -> ExitCode {
     let done = if has(SERVE) {
         mock::serve().await.map_err(Into::into)
     } else if has("--check") || has("--update") {
-        // The instruction count of this bench varies from run to run, so it is not recorded.
+        // The number of instructions varies from run to run, so there is nothing to check or to
+        // record.
         Ok(())
     } else {
         measure().await
@@ -79,7 +80,7 @@ async fn measure() -> Result<(), Box<dyn Error>> {
             tokio::spawn(async move { (run, agent.run(run.to_string()).await) })
         })
         .collect();
-    // The answers are kept in memory, as in a program that collects them.
+    // All answers are kept in memory until the end, as in a program that collects them.
     let ended: Vec<_> = runs.map(|joined| joined.map_err(|_| "a run panicked")).collect().await;
     let took = begun.elapsed();
     let memory = peak_memory();
@@ -118,7 +119,7 @@ fn report(
 
 fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
     let Some(answer) = ended.as_ref().ok().and_then(RunOutput::answer) else { return false };
-    // The question, the reply and the results of each step, and the answer.
+    // The question, then a reply and the results of its calls for each step, and the answer.
     let messages = 1 + STEPS * (1 + CALLS) + 1;
     answer.text == format!("{run} is done.")
         && answer.stop_reason == StopReason::Finished
@@ -127,7 +128,7 @@ fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
         && answer.usage.requests == STEPS + 1
 }
 
-/// Returns the number of calls with the right result in the right position.
+/// Returns the number of calls in `run` that have the right step, tool and result.
 fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     let steps = ended.as_ref().ok().and_then(RunOutput::answer).map_or(&[] as &[_], |answer| &answer.steps);
     let expected = (0..STEPS).flat_map(|step| [(step, "add", run + step), (step, "multiply", run * step)]);
@@ -139,7 +140,7 @@ fn right_results(run: u64, ended: &Result<RunOutput, AgentError>) -> u64 {
     right.count() as u64
 }
 
-/// Returns the peak memory of this process in MiB, or `None` if the system does not report it.
+/// Returns the peak memory of this process in MiB. `None` if the system does not report it.
 fn peak_memory() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -147,14 +148,15 @@ fn peak_memory() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// Raises the limit on open files of this process, because each run needs a connection.
+/// Raises the limit on open files of this process, because each concurrent run needs a connection.
 fn allow_connections() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, some runs get no connection. These runs fail and are reported.
+    // If the limit cannot be raised, the runs that get no connection fail, and their errors are
+    // reported.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The process of the model server. It is killed on drop.
+/// The process of the model server, which is killed on drop.
 struct Server {
     process: Child,
     base_url: String,

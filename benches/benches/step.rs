@@ -1,5 +1,5 @@
-//! Benches of one step of a run, which consists of a model request and a tool call. The agent with
-//! its default settings is compared with two loops by hand.
+//! Benches of a step of a run: a model request and a tool call. The agent with its default settings
+//! is compared with two loops that are written by hand.
 //!
 //! Bounds of `--check`:
 //!
@@ -7,7 +7,7 @@
 //! - a streamed step: 2 x a plain step
 //! - a step with 1,000 messages, or with 1,000 tools: the same step of the reqwest loop
 
-// Compiled as a module of this program, as it would be in a program without haft.
+// Compiled as a module of this program, as in a program that does not use haft.
 #[path = "../src/by_hand.rs"]
 mod by_hand;
 
@@ -39,12 +39,12 @@ struct Integers {
     y: i64,
 }
 
-/// The size of each model request.
+/// The size of the model requests in a case.
 #[derive(Clone, Copy, Default)]
 struct Load {
-    /// The number of messages in the conversation before the question.
+    /// The number of messages that precede the question.
     earlier: usize,
-    /// The number of tools in addition to the called tool.
+    /// The number of tools besides `add`. The model never calls them.
     tools: usize,
 }
 
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures complete runs. Each round calls `once`, which is a run of [`STEPS`] steps.
+/// Measures complete runs. In each round, `once` executes a run of [`STEPS`] steps.
 #[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {
@@ -95,7 +95,7 @@ fn base_url() -> String {
     ModelServer::start().expect("a port to listen on").base_url()
 }
 
-/// Returns the role and the text of each message before the question.
+/// Returns the role and the text of each message that precedes the question.
 fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     (0..load.earlier).map(|number| match number % 2 {
         0 => ("user", format!("What about number {number}, which came before?")),
@@ -103,7 +103,7 @@ fn earlier(load: Load) -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// Returns the names of the tools that the model never calls.
+/// Returns the names of the tools besides `add`, which the model never calls.
 fn others(load: Load) -> impl Iterator<Item = String> {
     (0..load.tools).map(|number| format!("tool_{number}"))
 }
@@ -118,7 +118,7 @@ fn agent(load: Load) -> Work {
     })
 }
 
-/// Measures the agent if its events are streamed.
+/// Measures the agent with streamed replies and events.
 fn streaming_agent(load: Load) -> Work {
     let agent = agent_of(load);
     let transcript = transcript(load);
@@ -155,7 +155,7 @@ fn transcript(load: Load) -> Transcript {
     messages.collect()
 }
 
-/// Measures the loop with reqwest.
+/// Measures the loop that uses reqwest.
 fn reqwest_loop(load: Load) -> Work {
     let by_hand = ReqwestLoop::new(&base_url(), tools(load));
     let earlier: Vec<_> = earlier(load).map(|(role, text)| ChatMessage::new(role, text)).collect();
@@ -166,7 +166,7 @@ fn reqwest_loop(load: Load) -> Work {
     })
 }
 
-/// Measures the loop with async-openai.
+/// Measures the loop that uses async-openai.
 fn async_openai_loop(load: Load) -> Work {
     let by_hand = AsyncOpenAiLoop::new(&base_url(), tools(load));
     let earlier: Vec<_> = earlier(load).map(|(role, text)| AsyncOpenAiLoop::message(role, text)).collect();

@@ -1,5 +1,5 @@
-//! Agent loops without haft, as baselines: one with reqwest and serde_json, and one with
-//! async-openai.
+//! Agent loops that do not use haft, as baselines. The first uses reqwest and serde_json, the
+//! second uses async-openai.
 
 use std::{error::Error, sync::Arc};
 
@@ -25,18 +25,18 @@ struct Integers {
     y: i64,
 }
 
-/// Installs the TLS provider for `reqwest::Client::new()`, which panics if none is installed.
+/// Installs a TLS provider for `reqwest::Client::new()`, which panics if there is none.
 fn install_tls() {
-    // `install_default` fails only if a TLS provider is installed already.
+    // `install_default` fails only if a TLS provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// Adds two integers. All tools in the benches do this work.
+/// Adds two integers. All tools of the loops call this function.
 async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// An agent loop with reqwest and serde_json. Cheap to clone.
+/// An agent loop that uses reqwest and serde_json. It is cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ReqwestLoop {
     client: reqwest::Client,
@@ -45,7 +45,7 @@ pub(crate) struct ReqwestLoop {
 }
 
 impl ReqwestLoop {
-    /// Creates a loop with one tool for each name in `tools`.
+    /// Creates a loop with a tool for each name in `tools`. All of these tools add two integers.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         let tool = |name: String| {
             json!({"type": "function", "function": {
@@ -102,7 +102,7 @@ struct Choice {
     message: ChatMessage,
 }
 
-/// A message in the format of the Chat Completions API.
+/// A message in the format of OpenAI's Chat Completions API.
 #[derive(Clone, Deserialize, Serialize)]
 pub(crate) struct ChatMessage {
     role: String,
@@ -134,7 +134,7 @@ impl ChatMessage {
     }
 }
 
-/// An agent loop with the client and types of async-openai.
+/// An agent loop that uses the client and the types of async-openai.
 #[derive(Clone)]
 pub(crate) struct AsyncOpenAiLoop {
     client: Client<OpenAIConfig>,
@@ -142,7 +142,7 @@ pub(crate) struct AsyncOpenAiLoop {
 }
 
 impl AsyncOpenAiLoop {
-    /// Creates a loop with one tool for each name in `tools`.
+    /// Creates a loop with a tool for each name in `tools`. All of these tools add two integers.
     pub(crate) fn new(base_url: &str, tools: impl IntoIterator<Item = String>) -> Self {
         install_tls();
         let config = OpenAIConfig::new().with_api_base(base_url).with_api_key("none");
@@ -154,7 +154,7 @@ impl AsyncOpenAiLoop {
         Self { client: Client::with_config(config), tools: tools.into_iter().map(tool).collect() }
     }
 
-    /// Creates a user message, or an assistant message if `role` is not `user`.
+    /// Creates a user message if `role` is `user`, or an assistant message if it is not.
     pub(crate) fn message(role: &str, text: String) -> ChatCompletionRequestMessage {
         match role {
             "user" => ChatCompletionRequestUserMessage::from(text).into(),

@@ -2,26 +2,28 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// A measured function. Its parameter is the number of rounds that it executes.
+/// A function to measure. It executes the work as many times as its argument specifies: these
+/// repetitions are called rounds.
 pub type Work = Box<dyn FnMut(u32)>;
 
-/// Converts an asynchronous function to a [`Work`] that runs it on a single-threaded tokio runtime.
+/// Converts an asynchronous function to [`Work`]. The function runs on a single-threaded tokio
+/// runtime.
 #[allow(clippy::expect_used, reason = "a benchmark needs a runtime")]
 pub fn asynchronous(mut work: impl AsyncFnMut(u32) + 'static) -> Work {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     Box::new(move |rounds| runtime.block_on(work(rounds)))
 }
 
-/// A case of a bench: a function to measure, with the settings for its measurement.
+/// A case of a bench: a function to measure, and the settings for the measurement.
 pub struct Case {
     pub(crate) name: &'static str,
     pub(crate) rounds: u32,
-    /// The number of equal parts in a round, such as the steps of a run. Results are reported per
-    /// part.
+    /// The number of equal parts in a round, such as the steps of a run. Times and instruction
+    /// counts are reported per part.
     pub(crate) parts: u32,
     pub(crate) goal: Option<Duration>,
     pub(crate) floor: Option<&'static str>,
-    /// The maximum ratio of the instruction count to the instruction count of the floor.
+    /// The maximum ratio of this case's instruction count to the instruction count of its floor.
     pub(crate) bound: Option<f64>,
     /// Set if the case is a baseline without haft.
     pub(crate) is_by_hand: bool,
@@ -29,8 +31,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Creates a case. `prepare` returns the measured function. The time of `prepare` itself is not
-    /// measured.
+    /// Creates a case. `prepare` returns the function to measure. Neither the time nor the
+    /// instructions of `prepare` itself are measured.
     pub fn new(name: &'static str, prepare: impl Fn() -> Work + 'static) -> Self {
         Self {
             name,
@@ -44,22 +46,23 @@ impl Case {
         }
     }
 
-    /// Sets the goal for the duration of a round on a current machine. The goal is printed, but not
-    /// checked.
+    /// Sets the goal for the duration of a round on a current machine, or of a part if a round has
+    /// [parts](Self::in_parts). The goal is printed, but not checked.
     #[must_use]
     pub fn with_goal(mut self, goal: Duration) -> Self {
         self.goal = Some(goal);
         self
     }
 
-    /// Sets the floor: the name of a case that does the same work with minimal code.
+    /// Sets the floor of this case: the name of another case, which does the same work with minimal
+    /// code.
     #[must_use]
     pub fn with_floor(mut self, floor: &'static str) -> Self {
         self.floor = Some(floor);
         self
     }
 
-    /// Sets the maximum ratio of the instruction count to the instruction count of the
+    /// Sets the maximum ratio of this case's instruction count to the instruction count of its
     /// [floor](Self::with_floor). `--check` fails if the ratio is exceeded.
     #[must_use]
     pub fn with_max_ratio(mut self, ratio: f64) -> Self {
@@ -74,35 +77,36 @@ impl Case {
         self
     }
 
-    /// Sets the number of rounds for counting instructions. Default: 100.
+    /// Sets the number of rounds that are executed to count instructions. Default: 100.
     #[must_use]
     pub fn with_rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds;
         self
     }
 
-    /// Sets the number of equal parts in a round, for example the steps of a run. Results are
-    /// reported per part. Default: 1.
+    /// Sets the number of equal parts in a round, for example the steps of a run. Times and
+    /// instruction counts are reported per part. Default: 1.
     #[must_use]
     pub fn in_parts(mut self, parts: u32) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Prepares the work and runs one round, so that lazy values are initialised. Returns the work.
+    /// Prepares the function to measure and returns it. Executes one round first, so that lazy
+    /// values are initialised.
     pub(crate) fn warm(&self) -> Work {
         let mut work = (self.prepare)();
         work(1);
         work
     }
 
-    /// Runs the work in [`counted`], the function whose instructions callgrind counts.
+    /// Executes the rounds in [`counted`], the only function whose instructions callgrind counts.
     pub(crate) fn run_for_callgrind(&self) {
         counted(&mut self.warm(), self.rounds);
     }
 }
 
-/// Calls `work`. Callgrind finds this function by its name and counts only its instructions.
+/// Calls `work`. Callgrind finds this function by its name, so it must not be inlined.
 #[inline(never)]
 pub(crate) fn counted(work: &mut Work, rounds: u32) {
     work(rounds);

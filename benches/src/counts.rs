@@ -2,24 +2,27 @@ use std::{collections::BTreeMap, fs};
 
 use crate::{Case, instructions};
 
-/// The path of the file with the recorded instruction counts.
+/// The path of the file that contains the recorded instruction counts.
 const COUNTS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
-/// The maximum growth of the instruction count, as a fraction, for cases without a bound.
+/// The maximum growth of an instruction count since it was recorded, as a fraction. Applies to
+/// cases without a bound.
 const MAX_GROWTH: f64 = 0.03;
 
-/// The maximum number of times that a case over its limit is counted again. The lowest count is
-/// used, because the number of bytes that a socket accepts at once varies.
+/// The maximum number of times that a case is counted again if it exceeds its limit. The lowest
+/// count is used. Counts vary, for example because a socket does not always accept the same number
+/// of bytes.
 const RETRIES: u32 = 3;
 
-/// The instructions per round, by bench and by case.
+/// Instruction counts, by the name of the bench and the name of the case. They are counts per
+/// round, or per part if a round has parts.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Counts the instructions of `cases` and compares the counts with their limits.
 ///
-/// If a case has a bound, its ratio to the floor is checked. Without a bound, its count is compared
-/// with the recorded count. Another compiler, C library or processor changes all counts, so the
-/// count may also grow as much as the count of the floor.
+/// If a case has a bound, the ratio of its count to the count of its floor is checked. Otherwise
+/// the growth since the recorded count is checked. Growth is accepted if the count of the floor has
+/// grown as much, because another compiler, C library or processor changes all counts.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();
@@ -50,7 +53,7 @@ pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     }
 }
 
-/// The result of checking one case.
+/// The result of comparing the count of a case with its limit.
 struct Verdict {
     is_exceeded: bool,
     text: String,
@@ -75,7 +78,7 @@ impl Verdict {
     }
 }
 
-/// Counts the instructions of `cases` and writes the counts to `counts.json`.
+/// Counts the instructions of `cases` and records the counts in `counts.json`.
 pub(crate) fn update(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let mut all = read()?;
     let known = all.entry(bench.to_owned()).or_default();

@@ -6,10 +6,10 @@ use std::{
 
 use crate::Case;
 
-/// The command line argument that makes a bench run one case under callgrind.
+/// The command line argument that makes a bench execute one case under callgrind.
 pub(crate) const COUNT: &str = "--count";
 
-/// The message that is printed if valgrind is not installed.
+/// The message to print if valgrind is not installed.
 pub(crate) const MISSING: &str =
     "instructions are not counted: install valgrind (`apt-get install valgrind`)";
 
@@ -19,8 +19,8 @@ pub(crate) fn can_be_counted() -> bool {
     valgrind.is_ok_and(|status| status.success())
 }
 
-/// Returns the number of instructions per round of `case`, or per part of a round. They are counted
-/// in a separate process.
+/// Counts the instructions of `case` in a separate process. Returns the number of instructions per
+/// round, or per part if a round has parts.
 pub(crate) fn count(case: &Case) -> Result<u64, String> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = valgrind()
@@ -40,8 +40,8 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
 
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
-    // glibc selects its copy functions by the features of the processor. If these features are
-    // disabled, most processors use the same functions, and the counts are comparable.
+    // glibc selects its functions for copying memory by the features of the processor. Without
+    // these features, most processors use the same functions, so the counts are comparable.
     valgrind.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM");
     valgrind
 }

@@ -1,9 +1,9 @@
-//! A harness for benches. It measures time and counts instructions.
+//! A harness for benches, which measures times and counts instructions.
 //!
-//! A bench is a list of [`Case`]s. The time of a case is compared with its floor, a case that does
-//! the same work by hand in the same run, so a slow or busy machine affects both. Instructions are
-//! counted by callgrind. Their counts vary little between runs, and are compared with
-//! `counts.json`.
+//! A bench is a list of [`Case`]s. A case can have a floor: another case, which does the same work
+//! by hand. Both are measured in the same run, so a slow or busy machine affects both. Instructions
+//! are counted by callgrind. The counts vary little between runs, and are compared with the
+//! recorded counts in `counts.json`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a benchmark program")]
 
 mod case;
@@ -21,24 +21,24 @@ pub use model_server::{ModelServer, STEPS};
 
 /// The parsed command line of a bench.
 struct Options {
-    /// The bench uses only the cases whose names contain this text.
+    /// A part of the names of the cases to use. An empty text selects all cases.
     filter: String,
     task: Task,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// Measures times and instructions, and prints them.
+    /// Measure the times and count the instructions of the cases, and print a table.
     Show,
-    /// Compares the instruction counts with the bounds and the recorded counts.
+    /// Compare the instruction counts with their bounds and with the recorded counts.
     Check,
-    /// Records the instruction counts in `counts.json`.
+    /// Record the instruction counts in `counts.json`.
     Update,
-    /// Runs one case under callgrind.
+    /// Execute one case under callgrind.
     Count,
 }
 
-/// Runs the bench named `bench` as specified by the command line.
+/// Executes the task on the command line with the cases of the bench named `bench`.
 pub fn run(bench: &str, cases: &[Case]) -> ExitCode {
     match options(env::args().skip(1)).and_then(|options| execute(bench, cases, &options)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,7 +53,7 @@ fn options(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options { filter: String::new(), task: Task::Show };
     for argument in arguments {
         match argument.as_str() {
-            // Cargo passes `--bench` to every bench.
+            // Cargo passes `--bench` to every bench, so it is ignored.
             "--bench" => {}
             "--check" => options.task = Task::Check,
             "--update" => options.task = Task::Update,

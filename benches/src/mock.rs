@@ -1,5 +1,5 @@
-//! A model server on the loopback interface. It replies with tool calls in each step, and then with
-//! an answer.
+//! A model server on the loopback interface. In each run, its first [`STEPS`] replies contain tool
+//! calls, and the last reply is an answer.
 
 use std::{io, time::Duration};
 
@@ -10,13 +10,14 @@ use tokio::{
     time::sleep,
 };
 
-/// The number of replies with tool calls before the answer.
+/// The number of replies with tool calls in a run. The answer follows them.
 pub const STEPS: u64 = 10;
 
 /// The delay before each reply.
 pub const LATENCY: Duration = Duration::from_millis(50);
 
-/// Starts a model server and prints its port. Returns only if an error occurs.
+/// Starts a model server and prints its port to standard output. The function returns only if an
+/// error occurs.
 ///
 /// # Errors
 ///
@@ -60,8 +61,8 @@ async fn converse(stream: TcpStream) -> io::Result<()> {
 
 /// Returns the media type and the body of the reply to a model request.
 ///
-/// The body contains two tool calls or the answer. The arguments of each call are the number of the
-/// run and the number of the step. The number of the run is the text of the question.
+/// The body contains two tool calls, or the answer after the last step. The arguments of the calls
+/// are the number of the run, which is the text of the question, and the number of the step.
 fn reply(request: &Value) -> (&'static str, String) {
     let messages = request["messages"].as_array().map_or(&[] as &[_], Vec::as_slice);
     let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);

@@ -10,22 +10,24 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The number of steps in a run with a [`ModelServer`]: nine calls of `add`, then an answer.
+/// The number of replies in the sequence of a [`ModelServer`]: nine calls to `add`, and then an
+/// answer.
 pub const STEPS: u32 = 10;
 
-/// A server of the Chat Completions API with fixed replies: nine replies with one tool call each,
-/// then an answer.
+/// A server of the Chat Completions API that repeats a sequence of ten replies. Each of the first
+/// nine replies contains a call to `add`, and the last reply is an answer.
 ///
-/// It runs on separate threads until the process ends. Callgrind does not count the instructions of
-/// these threads.
+/// The server runs on separate threads until the process ends. Callgrind does not count the
+/// instructions of these threads.
 #[derive(Debug)]
 pub struct ModelServer(SocketAddr);
 
-/// The replies of a run, in two forms: as complete responses and as streams.
+/// The HTTP responses with the replies of a run. Each reply exists as a complete response and as a
+/// stream.
 struct Script {
     whole: Vec<String>,
     streamed: Vec<String>,
-    /// The number of HTTP requests received so far.
+    /// The number of HTTP requests received so far. It determines the next reply.
     requests: AtomicUsize,
 }
 
@@ -65,7 +67,7 @@ fn converse(mut stream: &TcpStream, script: &Script) -> io::Result<()> {
     }
 }
 
-/// Reads an HTTP request. Returns `true` if the reply must be streamed.
+/// Reads an HTTP request. Returns `true` if its body contains `"stream":true`.
 fn read_request(reader: &mut impl io::BufRead) -> io::Result<bool> {
     let mut length = 0;
     loop {
@@ -93,7 +95,8 @@ impl Script {
         Self { whole, streamed, requests: AtomicUsize::new(0) }
     }
 
-    /// Returns the reply to the next HTTP request, as a stream if `is_streamed` is `true`.
+    /// Returns the response to the next HTTP request. The reply is streamed if `is_streamed` is
+    /// `true`.
     fn next(&self, is_streamed: bool) -> &str {
         let replies = if is_streamed { &self.streamed } else { &self.whole };
         let step = self.requests.fetch_add(1, Ordering::Relaxed) % replies.len().max(1);
@@ -119,8 +122,8 @@ fn whole(step: u32) -> String {
     reply("application/json", &body.to_string())
 }
 
-/// Returns the streamed reply of a step: a tool call with its arguments in pieces, or the answer
-/// word by word.
+/// Returns the streamed reply of a step. It contains a tool call whose arguments are split into
+/// pieces, or the answer, which is split into words.
 fn streamed(step: u32) -> String {
     let mut deltas = vec![json!({"role": "assistant", "content": null})];
     if is_last(step) {

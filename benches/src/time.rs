@@ -2,24 +2,24 @@ use std::time::{Duration, Instant};
 
 use crate::{Case, Work};
 
-/// The minimum duration of a batch. It is long compared with the time for reading the clock.
+/// The minimum duration of a batch of rounds. It is much longer than the time to read the clock.
 const MIN_BATCH_TIME: Duration = Duration::from_micros(500);
-/// The maximum number of batches in a measurement. With so many batches, a busy machine has little
-/// effect on the median.
+/// The maximum number of batches in a measurement. A busy machine has little effect on the median
+/// of so many batches.
 const MAX_BATCHES: usize = 201;
-/// The maximum duration of all batches in a measurement.
+/// The duration after which no more batches are started in a measurement.
 const MAX_TIME: Duration = Duration::from_secs(3);
 
-/// The duration of one round of a case, or of one part of a round, in nanoseconds.
+/// The duration of a round in nanoseconds, or of a part if a round has parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     pub(crate) median: f64,
-    /// The duration in the fastest batch, which has the least interference from other processes.
+    /// The duration in the fastest batch, in which other processes interfered least.
     pub(crate) fastest: f64,
 }
 
 /// Measures several cases alternately, so that a temporary slowdown of the machine affects all of
-/// them. Returns the duration for each case.
+/// them. Returns the durations in the order of `cases`.
 pub(crate) fn measure<const N: usize>(cases: [&Case; N]) -> [Time; N] {
     let mut series = cases.map(Series::new);
     let begun = Instant::now();

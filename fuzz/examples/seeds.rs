@@ -1,5 +1,5 @@
-//! Writes the seed corpus to a folder, with one file for each schema of the official JSON Schema
-//! test suite.
+//! Writes the seed corpus to a folder. Each file contains a schema of the official JSON Schema test
+//! suite and the values of its tests.
 
 use std::path::PathBuf;
 use std::{env, error::Error, fs};

@@ -1,24 +1,24 @@
-//! The input format of most [laws](crate::laws).
+//! The input format of the [laws](crate::laws), except for the law about tool names.
 
 use serde_json::{Deserializer, Value};
 
-/// The input of a [law](crate::laws): a JSON schema, and values that are checked against it.
+/// The input of a [law](crate::laws): a JSON schema, and values to check against it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The JSON schema. It may be invalid.
+    /// The JSON schema. It may be an invalid schema.
     pub schema: Value,
-    /// The text that follows the schema: JSON values, or any text for laws about text.
+    /// The text after the schema. It contains JSON values, or any text if the law checks text.
     pub rest: String,
 }
 
 impl Case {
-    /// Creates a case from a JSON schema and values.
+    /// Creates a case from a JSON schema and the values to check against it.
     pub fn new<'v>(schema: Value, values: impl IntoIterator<Item = &'v Value>) -> Self {
         let lines: Vec<_> = values.into_iter().map(Value::to_string).collect();
         Self { schema, rest: lines.join("\n") }
     }
 
-    /// Parses a fuzz input. Returns `None` if `input` does not start with JSON.
+    /// Parses a fuzz input. Returns `None` if `input` does not start with a JSON value.
     pub fn read(input: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(input);
         let mut values = Deserializer::from_str(&text).into_iter();
@@ -32,12 +32,12 @@ impl Case {
         format!("{}\n{}", self.schema, self.rest).into_bytes()
     }
 
-    /// Parses the values in `rest`, up to the first text that is not JSON.
+    /// Parses the values in `rest`. Stops at the first text that is not JSON.
     pub fn values(&self) -> Vec<Value> {
         Deserializer::from_str(&self.rest).into_iter().map_while(Result::ok).collect()
     }
 
-    /// Returns `true` if `rest` consists of JSON values only.
+    /// Returns `true` if `rest` contains only JSON values.
     pub fn is_json(&self) -> bool {
         Deserializer::from_str(&self.rest).into_iter::<Value>().all(|value| value.is_ok())
     }

@@ -1,4 +1,5 @@
-//! The laws: functions that panic if an input violates a property. Each law has a fuzz target.
+//! The laws. A law is a function that panics if an input violates a property. Each law has a fuzz
+//! target.
 
 mod arguments;
 mod name;
@@ -15,10 +16,12 @@ pub use self::provider::provider;
 pub use self::repair::repair;
 pub use self::schema::schema;
 
-/// The default stack size of Rust threads, 2 MiB. No input may overflow a stack of this size.
+/// The default stack size of Rust threads, 2 MiB. No input may cause a stack overflow on such a
+/// thread.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Checks `law` with `input`, on a thread with the default stack size.
+/// Checks `law` with `input`. The law runs on a thread with the default stack size, so that a deep
+/// recursion is detected.
 ///
 /// # Panics
 ///

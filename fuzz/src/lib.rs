@@ -1,12 +1,12 @@
-//! Properties that must hold for untrusted schemas, values, names and arguments.
+//! Properties that must hold for all untrusted schemas, values, tool names and arguments.
 //!
 //! A [law](laws) is a function that panics if an input violates a property. Each program in
 //! `fuzz_targets` checks one law with inputs from libFuzzer (`cargo xtask fuzz`). The tests of this
-//! package check all laws with the official test suite of JSON Schema and some thousand
-//! [mutations](mutation) of it.
+//! package check all laws with the official JSON Schema test suite and several thousand
+//! [mutations](mutation) of its schemas and values.
 //!
-//! Inputs are readable text. A [`Case`] is a schema followed by values, as JSON. The input of the
-//! law about tool names has one name per line.
+//! Inputs are readable text. A [`Case`] is a schema followed by values, both as JSON. The input of
+//! the law about tool names contains one name per line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a violated law panics")]
 
 mod case;

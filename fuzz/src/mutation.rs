@@ -1,8 +1,8 @@
-//! Mutations of inputs that keep the structure of JSON.
+//! Mutations of fuzz inputs that preserve valid JSON.
 //!
-//! If libFuzzer mutates the bytes of an input, the result is rarely JSON, and even more rarely a
-//! schema. These mutations change the JSON tree instead: they add a keyword, insert a reference,
-//! copy a subtree, or change a part of a valid value.
+//! If libFuzzer changes the bytes of an input, the result is rarely valid JSON, and even more
+//! rarely a schema. The mutations in this module change the JSON tree instead. For example, they
+//! add a keyword, insert a reference, copy a subtree, or change a part of a value.
 
 mod parts;
 mod random;
@@ -15,8 +15,9 @@ use self::parts::{random_part, random_part_mut, reference};
 use self::value_writer::Writer;
 use crate::Case;
 
-/// Mutates the first `size` bytes of `data` in place, for libFuzzer. Returns the new length, or
-/// `None` if libFuzzer should mutate the bytes instead.
+/// Mutates the fuzz input in the first `size` bytes of `data` in place. Returns the new length, at
+/// most `max_size`. Returns `None` if libFuzzer should mutate the bytes instead, which is also the
+/// case for one input in ten.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {
@@ -26,8 +27,8 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Optio
     fill(data.get_mut(..max_size)?, &case.write())
 }
 
-/// Combines two inputs, for libFuzzer. Writes the result to `out` and returns its length, or 0 if
-/// an input is not JSON.
+/// Combines two fuzz inputs and writes the result to `out`. Returns the length of the result.
+/// Returns 0 if an input does not start with JSON, or if the result is longer than `out`.
 pub fn cross(first: &[u8], second: &[u8], out: &mut [u8], seed: u32) -> usize {
     let mut rng = Rng::with_seed(seed.into());
     let (Some(first), Some(second)) = (Case::read(first), Case::read(second)) else { return 0 };
@@ -48,8 +49,8 @@ pub fn mutated(mut case: Case, rng: &mut Rng) -> Case {
     case
 }
 
-/// Replaces a random part of the schema in `case` with a random part of the schema in `other`, or
-/// replaces all values in `case` with the values in `other`.
+/// Replaces a random part of the schema in `case` by a random part of the schema in `other`, or
+/// replaces the values in `case` by the values in `other`.
 pub fn crossed(mut case: Case, other: &Case, rng: &mut Rng) -> Case {
     if rng.bool() {
         let part = random_part(&other.schema, rng).clone();
@@ -154,7 +155,7 @@ fn remove(target: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Changes `target` slightly, for example by adding 1 to an integer.
+/// Makes a small change to `target`, such as adding 1 to an integer.
 fn tweak(target: &mut Value, rng: &mut Rng) {
     *target = match target.take() {
         Value::Null => json!("null"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// Returns one case for each schema of the test suite, with the values of its tests.
+/// Returns a case for each schema of the test suite, with the values of its tests.
 ///
 /// # Errors
 ///

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::replay::replayed;
 use crate::Case;
 
-/// Checks the execution of a tool call with arbitrary argument text:
+/// Checks the execution of a tool call whose arguments are arbitrary text:
 ///
-/// - If the arguments are valid, the tool runs once. If they are not, it does not run, and the
-///   model receives an error.
-/// - The tool receives the arguments that the model wrote. Only the recorded repairs change them.
+/// - If the arguments are valid, the tool is called once. If they are invalid, the tool is not
+///   called, and the model receives an error.
+/// - The tool receives the arguments that the model wrote, changed only by the recorded repairs.
 ///
 /// # Panics
 ///

@@ -2,11 +2,11 @@ use std::collections::{HashMap, HashSet};
 
 use haft_core::ToolName;
 
-/// Checks the mapping of untrusted names to tool names. The input has one name per line.
+/// Checks the conversion of untrusted names to tool names. The input contains one name per line.
 ///
-/// - Each name is mapped to a valid tool name.
-/// - The mapping is deterministic and injective.
-/// - A valid name is unchanged, unless it looks like the result of a mapping.
+/// - Each name is converted to a valid tool name.
+/// - The conversion is deterministic, and different names give different tool names.
+/// - A valid name does not change, unless it looks like a converted name.
 ///
 /// # Panics
 ///
@@ -27,8 +27,8 @@ pub fn name(input: &[u8]) {
             is_valid(foreign) && !ends_like_a_mapped_name(foreign),
             "{foreign:?} became {name}"
         );
-        // If such a name were unchanged, a server could list it and collide with the tool of
-        // another server.
+        // A server could list a name that looks like a converted name. If it did not change, it
+        // could collide with the tool of another server.
         assert!(stays || ToolName::sanitize(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {
             panic!("{foreign:?} and {other:?} became {name}");

@@ -9,12 +9,12 @@ use crate::Case;
 const TARGETS: [SchemaTarget; 4] =
     [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
-/// Checks the schemas that are derived for providers:
+/// Checks the conversion of schemas to provider schemas:
 ///
-/// - A derived schema compiles, and the derivation is deterministic.
-/// - If no changes are reported, a value that is valid for the derived schema is valid for the
-///   original schema.
-/// - If the original schema describes tool arguments, the derived schema describes an object.
+/// - A provider schema compiles, and the conversion is deterministic.
+/// - If no changes are reported, a value that is valid for the provider schema is also valid for
+///   the original schema.
+/// - If the original schema describes tool arguments, the provider schema describes an object.
 ///
 /// # Panics
 ///
@@ -51,11 +51,11 @@ fn check_derivation(schema: &Schema, target: SchemaTarget, values: &[Value]) -> 
     derived.value
 }
 
-/// Compiles a schema that was derived for a provider, with increased limits. It may be larger than
-/// the original schema, for example because optional properties become nullable.
+/// Compiles a provider schema, with higher limits than for the original schema. It may be larger
+/// than the original, for example because optional properties become nullable.
 ///
-/// Returns `None` if the derived schema has a duplicate anchor. Inlining copies data, such as an
-/// `enum`, and the data may contain an `$anchor`.
+/// Returns `None` if the provider schema contains an anchor twice. Inlining a reference copies data
+/// such as an `enum`, and this data may contain an `$anchor`.
 fn compile(derived: &ProviderSchema) -> Option<Schema> {
     let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
     let limits = SchemaLimits {

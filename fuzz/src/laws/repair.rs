@@ -9,9 +9,9 @@ use crate::Case;
 
 /// Checks the repair of arguments:
 ///
-/// - A valid value is unchanged. With the strict policy, every value is unchanged.
-/// - An invalid value is unchanged, or the recorded repairs make it valid.
-/// - A repaired value is not repaired again.
+/// - A valid value does not change. With the strict policy, no value changes.
+/// - An invalid value does not change, or the recorded repairs make it valid.
+/// - A repaired value is not repaired a second time.
 ///
 /// # Panics
 ///

@@ -1,9 +1,10 @@
-//! Applies recorded repairs again, to check that the records are complete and correct.
+//! Applies recorded repairs to the original value, to check that the records are complete and
+//! correct.
 
 use haft_core::schema::{Repair, RepairKind};
 use serde_json::{Value, json};
 
-/// Applies the recorded `repairs` to the original `value`. Returns the repaired value.
+/// Applies the recorded `repairs` to `value`, the original value. Returns the repaired value.
 ///
 /// # Panics
 ///

@@ -3,11 +3,12 @@ use serde_json::Value;
 
 use crate::Case;
 
-/// Checks the preflight, the compiler and the validation of schemas:
+/// Checks the preflight, the compilation and the validation of schemas:
 ///
-/// - Any JSON value is compiled as a schema or rejected.
-/// - A compiled schema keeps its JSON value, and survives a JSON round trip.
-/// - Any value is valid, or has violations with existing pointers and bounded text.
+/// - Any JSON value is either compiled as a schema or rejected with an error.
+/// - A compiled schema contains the original JSON value, and does not change in a JSON round trip.
+/// - Any value is either valid, or has violations whose text is bounded and whose pointers exist in
+///   the value.
 ///
 /// # Panics
 ///
@@ -33,8 +34,8 @@ pub fn schema(input: &[u8]) {
     }
 }
 
-/// Checks that the canonical text of `value` parses to the same value, and that the parsed value
-/// has the same canonical text.
+/// Checks that parsing the canonical text of `value` gives an equal value, which has the same
+/// canonical text.
 fn check_canonical_text(value: &Value) {
     let text = canonical(value);
     let read: Value = serde_json::from_str(&text).unwrap();
@@ -42,7 +43,8 @@ fn check_canonical_text(value: &Value) {
     assert_eq!(canonical(&read), text);
 }
 
-/// Checks that `value` is valid, or has violations that point to existing parts of the value.
+/// Checks that `value` is valid for `schema`, or that its violations point to existing parts of
+/// `value`.
 fn check_violations(schema: &Schema, value: &Value) {
     let Err(violations) = schema.validate(value) else {
         assert!(schema.is_valid(value));

@@ -1,4 +1,4 @@
-//! Random JSON values and schemas, built from a small vocabulary of names and texts.
+//! Generates random JSON values and schemas from a small vocabulary of names and texts.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
@@ -86,8 +86,8 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-04/schema#",
 ];
-/// JSON Schema keywords. The letter before each keyword specifies the type of its value (see
-/// [`keyword`]).
+/// JSON Schema keywords. The letter before each keyword specifies the type of its value, as listed
+/// in [`keyword`].
 const KEYWORDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \
@@ -111,8 +111,8 @@ pub(super) fn number(rng: &mut Rng) -> Value {
     }
 }
 
-/// Returns a random variation of `text`: an unrelated text, the start or the end of `text`, `text`
-/// repeated several times, or `text` with an inserted piece.
+/// Returns a random text: a variation of `text` (its start, its end, a repetition of it, or `text`
+/// with an insertion), or an unrelated text.
 pub(super) fn text_like(text: &str, rng: &mut Rng) -> String {
     let piece = pick(&TEXTS, rng);
     let at = text.char_indices().nth(rng.usize(..=text.len().min(200))).map_or(text.len(), |(at, _)| at);
@@ -136,7 +136,7 @@ pub(super) fn value(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Returns a random schema, which may be invalid. `depth` is the maximum nesting depth of
+/// Returns a random schema, which may be invalid. `depth` limits the nesting depth of its
 /// subschemas.
 pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     match rng.u8(..12) {
@@ -153,8 +153,8 @@ pub(super) fn schema(rng: &mut Rng, depth: u8) -> Value {
     }
 }
 
-/// Returns a random JSON Schema keyword and a value for it. The value usually has the right type
-/// for the keyword.
+/// Returns a random JSON Schema keyword and a value for it. The value usually has a type that the
+/// keyword allows.
 pub(super) fn keyword(rng: &mut Rng, depth: u8) -> (String, Value) {
     let all: Vec<_> = KEYWORDS.split_whitespace().collect();
     let (kind, keyword) = all[rng.usize(..all.len())].split_once(':').expect("a letter before each keyword");

@@ -1,12 +1,13 @@
-//! Generates values for a schema, as a model would write them. Most of the values are valid.
+//! Generates values for a schema, similar to values that a model writes. Most of the values are
+//! valid.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
 
 use super::random;
 
-/// The maximum number of subschemas that are used for one value. Without this limit, a recursive
-/// schema could lead to an endless value.
+/// The maximum number of subschemas that are visited for one value. The limit ends the generation
+/// of a value for a recursive schema.
 const MAX_STEPS: u32 = 60;
 
 pub(super) struct Writer<'s> {
@@ -50,7 +51,8 @@ impl<'s> Writer<'s> {
         })
     }
 
-    /// Returns the subschemas in `allOf`, and a random alternative of `anyOf` and of `oneOf`.
+    /// Returns the subschemas in `allOf`, and a random alternative from each of `anyOf` and
+    /// `oneOf`.
     fn parts(&mut self, schema: &'s Value) -> Vec<&'s Value> {
         let mut parts: Vec<_> = schema["allOf"].as_array().into_iter().flatten().collect();
         for keyword in ["anyOf", "oneOf"] {

@@ -1,5 +1,5 @@
-//! Checks every law with the official test suite of JSON Schema and mutations of it. The seeds of
-//! the random number generators are fixed.
+//! Checks every law with the official JSON Schema test suite and with mutations of it. The random
+//! number generators have fixed seeds, so the inputs are the same in each run.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a panic fails the test")]
 
 use std::thread;
@@ -7,10 +7,10 @@ use std::thread;
 use fastrand::Rng;
 use haft_fuzz::{Case, laws, mutation, seeds};
 
-/// The number of mutations of each schema in the test suite.
+/// The number of mutated inputs for each schema of the test suite.
 const MUTATIONS: u64 = 3;
 
-/// A guard that prints the input if a law panics.
+/// A guard that prints the input of a law if the law panics.
 struct PrintOnPanic<'i>(&'i [u8]);
 
 impl Drop for PrintOnPanic<'_> {
