@@ -28,13 +28,13 @@ struct Options {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// Measure the times and count the instructions of the cases, and print a table.
+    /// Measures the times and counts the instructions of the cases, and prints a table.
     Show,
-    /// Compare the instruction counts with their bounds and with the recorded counts.
+    /// Compares the instruction counts with their bounds and with the recorded counts.
     Check,
-    /// Record the instruction counts in `counts.json`.
+    /// Records the instruction counts in `counts.json`.
     Update,
-    /// Execute one case under callgrind.
+    /// Executes one case under callgrind.
     Count,
 }
 

@@ -7,10 +7,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// A scripted server of the Chat Completions API on the loopback interface.
+/// A scripted model server on the loopback interface, with the Chat Completions API.
 ///
-/// If an HTTP request has `stream: true`, the reply is streamed. Each chunk contains one character
-/// of the text or of the arguments.
+/// A reply is streamed if the HTTP request contains `stream: true`. Each chunk of the stream
+/// contains one character of the text or of the arguments.
 pub struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -23,9 +23,10 @@ pub struct ModelServer {
 pub enum Reply {
     /// A text answer.
     Text(&'static str),
-    /// Tool calls. Each has an id, a tool name and arguments.
+    /// A reply with tool calls. Each call is a tuple of its id, the tool name, and the arguments as
+    /// JSON text.
     Calls(Vec<(&'static str, &'static str, &'static str)>),
-    /// An error response with this status code and body.
+    /// An HTTP response with this status code and body, for an error.
     Status(u16, &'static str),
     /// No response. The connection stays open until the client closes it.
     Silence,
@@ -50,7 +51,8 @@ struct Request {
 }
 
 impl ModelServer {
-    /// Starts a server that sends `replies` in order. Any further HTTP request receives status 500.
+    /// Starts a server that sends `replies` in order. When all of them were sent, each HTTP request
+    /// receives status 500.
     ///
     /// # Errors
     ///
@@ -77,12 +79,14 @@ impl ModelServer {
         self.shared.lock().requests.iter().map(|request| request.body.clone()).collect()
     }
 
-    /// Returns the request line and headers of each HTTP request received so far, in lower case.
+    /// Returns the request line and the headers of each HTTP request received so far. Letters are
+    /// in lower case.
     pub fn heads(&self) -> Vec<String> {
         self.shared.lock().requests.iter().map(|request| request.head.clone()).collect()
     }
 
-    /// Blocks until the first HTTP request arrives.
+    /// Blocks until the server has received an HTTP request. Returns immediately if it has already
+    /// received one.
     pub fn wait_for_request(&self) {
         let state = self.shared.lock();
         drop(self.shared.changed.wait_while(state, |state| state.requests.is_empty()));
@@ -92,7 +96,7 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
-        // The connection wakes the accept loop, which then reads `is_closed`.
+        // The new connection wakes the accept loop, which then reads `is_closed` and ends.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -105,7 +109,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records `request` and returns the reply to it.
+    /// Records `request` and returns the reply at the same position of the script.
     fn answer(&self, request: Request) -> Reply {
         let mut state = self.lock();
         let reply = state.replies.get(state.requests.len()).cloned();

@@ -1,7 +1,7 @@
-//! Checks the tools of real MCP servers. Each tool is built, converted for each provider, and
-//! served again.
+//! Checks haft with the tools of real MCP servers. Each tool is built, converted for each provider,
+//! and served again over MCP.
 //!
-//! `tests/catalogues/README.md` describes the collection of tools.
+//! `tests/catalogues/README.md` describes where the tools come from.
 
 mod changes;
 mod fixture;
@@ -29,9 +29,9 @@ use self::writer::{Texts, Writer};
 const TARGETS: [SchemaTarget; 4] =
     [SchemaTarget::OpenAi, SchemaTarget::OpenAiStrict, SchemaTarget::Gemini, SchemaTarget::Small];
 
-/// The variants of the arguments that are generated for each schema. Variant 0 contains the
-/// required properties and uses the first alternatives. Variant 3 contains all properties and uses
-/// other alternatives.
+/// The variants of arguments to generate for each schema, as defined by [`Writer`]. Variant 0 has
+/// the required properties and uses the first alternatives. Variant 3 has all properties and uses
+/// the second alternatives.
 const VARIANTS: [usize; 2] = [0, 3];
 
 #[test]
@@ -53,8 +53,8 @@ fn every_tool_builds_converts_and_round_trips() {
     expect_file!["../../catalogues/not-strict.txt"].assert_eq(&lines(&report.not_strict));
 }
 
-/// [`TestModel`](haft_testing::TestModel) calls tools with generated examples. Every schema must
-/// therefore have a valid example.
+/// [`TestModel`](haft_testing::TestModel) calls tools with generated examples, so an example must
+/// be found for every schema.
 #[test]
 fn every_schema_has_a_valid_example() {
     let (mut made, mut missing) = (0, Vec::new());
@@ -75,12 +75,13 @@ fn every_schema_has_a_valid_example() {
     assert_eq!(made, 2230 + 866);
 }
 
-/// Examines the catalogues in parallel, with one thread per core. Returns the merged report.
+/// Checks the tools of `catalogues` in parallel, with one thread per core. Returns a report of all
+/// results.
 fn examine(mut catalogues: Vec<Catalogue>) -> Report {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Catalogue>> = Vec::new();
     parts.resize_with(threads, Vec::new);
-    // The largest catalogues are distributed first, so that all threads get a similar load.
+    // Distribute the largest catalogues first, so that all threads have a similar amount of work.
     catalogues.sort_by_key(|it| std::cmp::Reverse(it.tools.len()));
     for (index, catalogue) in catalogues.into_iter().enumerate() {
         parts[index % threads].push(catalogue);
@@ -130,8 +131,8 @@ async fn examine_one(catalogue: &Catalogue, report: &mut Report, texts: &mut Tex
     }
 }
 
-/// Returns the names of the fields that differ between the definition `listed` by the original
-/// server and the definition `served` by haft.
+/// Compares two definitions of a tool: `listed` from the original server, and `served` by haft.
+/// Returns the names of the fields that differ.
 fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     let mut root = json!({"type": "object", "properties": {}});
     root.as_object_mut().unwrap().extend(listed["inputSchema"].as_object().unwrap().clone());
@@ -158,8 +159,7 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
         .map(|(field, _)| field)
         .collect();
     let output = &listed["outputSchema"];
-    // If the root type of an output schema is not `object`, haft serves the schema inside an
-    // object.
+    // haft serves an output schema inside an object schema if its root type is not `object`.
     let wrapped = &served["outputSchema"]["properties"]["result"];
     if !is_same("outputSchema", output) && (output["type"] == "object" || !wrapped.is_object()) {
         changed.push("outputSchema");
@@ -167,8 +167,8 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     changed
 }
 
-/// Converts the schema of a tool for `target`, and adds the results to `report`. Returns
-/// descriptions of the mistakes in the conversion.
+/// Converts the input schema of a tool for `target`, checks the conversion, and adds the results to
+/// `report`. Returns a description of each mistake in the conversion.
 fn convert(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -214,8 +214,8 @@ fn convert(
     broken.into_iter().map(|problem| format!("{target:?}: {problem}")).collect()
 }
 
-/// Returns a converted schema as JSON Schema: Gemini's `nullable` becomes an alternative with
-/// `null`.
+/// Returns a converted schema as JSON Schema. Gemini's keyword `nullable` is replaced by an `anyOf`
+/// with the type `null`.
 fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     if target != SchemaTarget::Gemini {
@@ -232,9 +232,9 @@ fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     }
 }
 
-/// Returns an error text if `arguments`, which are valid for the converted schema, are invalid for
-/// the original schema even after repairs. Returns `None` if they are valid for both, or if the
-/// conversion reported a change.
+/// Checks that `arguments`, which are valid for the converted schema, are valid for the original
+/// schema, possibly after repairs. If they are not, returns a description of the problem. Also
+/// returns `None` if the conversion reported a change, because a change may cause the difference.
 fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !converted.changes.is_empty() {
@@ -243,11 +243,11 @@ fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &V
     Some(format!("no change is reported, and {arguments} is invalid"))
 }
 
-/// Returns `true` if `arguments`, which are valid for the original schema, are also valid for the
-/// converted schema. If the converted schema is not strict, also returns `true` if the conversion
-/// reported that it excludes values.
+/// Returns `true` if a model that follows the converted schema can send `arguments`, which are
+/// valid for the original schema. For a strict schema, absent properties may be sent as `null`. For
+/// other schemas, also returns `true` if the conversion reported that it excludes values.
 fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
-    // The kinds of changes that exclude values.
+    // These kinds of changes exclude values.
     let is_narrower = |kind: &SchemaChangeKind| {
         matches!(
             kind,

@@ -30,14 +30,15 @@ fn fail() -> Result<(), &'static str> {
     Err("the disk is full")
 }
 
-/// The entry point of the child process. In a normal test run it does nothing.
+/// The entry point of the child process, which runs the MCP server. In a normal test run, it does
+/// nothing.
 #[test]
 fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
-    // The test harness has printed the beginning of a line. The first message must start on a new
-    // line.
+    // The test harness has printed the name of this test without a line break. End that line, so
+    // that the first MCP message starts on a new line.
     println!();
     let tools = Toolset::new().with_tool(GetCurrentDatetime).with_tool(Environment).with_tool(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -1,4 +1,4 @@
-//! Applies the conformance kit of `haft-testing` to the tools, tool sources, models and agents of
+//! Runs the conformance checks of `haft-testing` on the tools, tool sources, models and agents of
 //! haft.
 
 use std::time::Duration;

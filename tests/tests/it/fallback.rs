@@ -25,7 +25,7 @@ fn agent(first: &ModelServer, second: &ModelServer) -> ReactAgent {
     ReactAgent::new(model, Toolset::new().with_tool(Add)).unwrap()
 }
 
-/// Returns two facts about a model request: `true` if its tools are strict, and the roles of its
+/// Describes a model request. Returns `true` if its tools are strict, and the roles of its
 /// messages.
 fn shape(request: &Value) -> (bool, Vec<&str>) {
     let is_strict = request["tools"][0]["function"]["strict"] == true;
@@ -33,8 +33,8 @@ fn shape(request: &Value) -> (bool, Vec<&str>) {
     (is_strict, messages.iter().map(|message| message["role"].as_str().unwrap()).collect())
 }
 
-/// A conversation moves from one server to another and back. Each server must receive the whole
-/// conversation in its own format.
+/// The conversation moves from the first server to the second server and back. Each server must
+/// receive the whole conversation in its own format.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_server_receives_its_own_request_format() {
     for is_streamed in [false, true] {

@@ -1,4 +1,4 @@
-//! Tests of HTTP models with third-party servers, which `cargo xtask setup` installs.
+//! Tests of HTTP models with third-party servers. `cargo xtask setup` installs the servers.
 
 mod aimock;
 mod llama;
@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use crate::Add;
 
-/// Returns the installation folder of the third-party server `name`, or `None` if it is not
-/// installed. Panics if it is required but not installed.
+/// Returns the folder in which the third-party server `name` is installed. If it is not installed,
+/// returns `None`, or panics if `HAFT_JUDGES` lists the server.
 fn installed_folder(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let place = target.join("judges").join(name);
@@ -38,15 +38,15 @@ fn is_required(name: &str) -> bool {
     env::var("HAFT_JUDGES").is_ok_and(|required| required.split(',').any(|it| it == name))
 }
 
-/// The process of a third-party server. It is killed on drop.
+/// The process of a third-party server, which is killed on drop.
 struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts a server on a free port, and waits until its health check at the path `health`
-    /// succeeds. `command` returns the command for a port.
+    /// Starts a server on a free port and waits until a request to the path `health` succeeds.
+    /// `command` returns the command that starts the server on the given port.
     fn start(command: impl FnOnce(u16) -> Command, health: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = command(port);
@@ -87,7 +87,7 @@ impl Drop for Server {
 }
 
 /// Sends a request to the control API of a server. Returns the status code and the body of the
-/// response. With HTTP/1.0, the body ends when the connection is closed.
+/// response. The request uses HTTP/1.0, so the body ends when the server closes the connection.
 fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<(u16, String)> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let length = body.len();
@@ -102,7 +102,8 @@ fn exchange(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<
     Ok((status, body.to_owned()))
 }
 
-/// Creates two agents, one for each of OpenAI's APIs. Both have the tool `add`.
+/// Creates two agents with the tool `add`. The first uses OpenAI's Chat Completions API, and the
+/// second uses its Responses API.
 fn agents(server: &Server) -> [ReactAgent; 2] {
     let tools = || Toolset::new().with_tool(Add);
     let (chat, responses) = (ChatCompletions::builder("gpt-4o"), Responses::builder("gpt-4o"));
@@ -116,8 +117,8 @@ fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
     builder.base_url(server.base_url()).api_key("sk-test").retry_wait(Duration::from_millis(100))
 }
 
-/// Runs an agent with `question` and returns its answer. If the answer is streamed, it is compared
-/// with the text deltas.
+/// Runs an agent with `question` and returns its answer. If `is_streamed` is `true`, asserts that
+/// the text of all deltas ends with the answer.
 async fn answer(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
     use futures::TryStreamExt as _;
     if !is_streamed {

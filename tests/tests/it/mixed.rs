@@ -1,4 +1,5 @@
-//! Tests of an agent with tools from Rust functions, from haft-tools, and from a child process.
+//! Tests of an agent with Rust functions, the tools of haft-tools, and the tools of a child
+//! process.
 
 use expect_test::expect;
 use haft_core::{Toolset, call::FailureKind};

@@ -1,4 +1,4 @@
-//! Tests of the permissions of tool calls in a run.
+//! Tests of the permission to call tools in a run.
 
 use std::sync::{
     Arc,

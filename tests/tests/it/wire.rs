@@ -17,7 +17,7 @@ fn agent(server: &ModelServer) -> ReactAgent {
     ReactAgent::new(model(server), Toolset::new().with_tool(Add)).unwrap()
 }
 
-/// Compares the messages of a model request with a snapshot. The system message is omitted.
+/// Compares the messages in a model request with a snapshot, except for the system message.
 #[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_messages(request: &Value, expected: Expect) {
     let messages = request["messages"].as_array().unwrap();
@@ -155,7 +155,7 @@ async fn follow_up_question_continues_the_conversation() {
     );
 }
 
-/// In the JSON dialect, the model request must contain a response schema instead of functions.
+/// In the JSON dialect, the model request must contain a response schema and no functions.
 #[tokio::test(flavor = "multi_thread")]
 async fn model_without_function_calls_is_constrained_to_json() {
     let server = ModelServer::start([

@@ -1,4 +1,4 @@
-//! Compares the reported changes of a converted schema with the actual changes.
+//! Compares the changes that a schema conversion reports with the changes that it made.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::subschemas::{Document, Part, Parts};
 
-/// Returns descriptions of all changes that were not reported, and of all reports without a change.
+/// Returns a description of each change that was not reported, and of each reported change that
+/// cannot apply to the original schema.
 pub(super) fn find_mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
     if &converted.value == original {
         let only_obstacle =
@@ -31,7 +32,8 @@ pub(super) fn find_mistakes(original: &Value, converted: &ProviderSchema) -> Vec
     comparison.wrong
 }
 
-/// Returns `true` if the schema `original` contains the keyword of the reported `change`.
+/// Returns `true` if the reported `change` can apply to the schema `original`: the part at its
+/// pointer exists and, if the report requires it, contains the keyword.
 fn has_reported_keyword(original: &Value, change: &SchemaChange) -> bool {
     let Some(place) = original.pointer(&change.pointer) else { return false };
     match change.kind {
@@ -43,7 +45,7 @@ fn has_reported_keyword(original: &Value, change: &SchemaChange) -> bool {
     }
 }
 
-/// A comparison of a schema with its conversion. It visits all subschemas of both schemas.
+/// Compares the subschemas of a schema with those of the converted schema.
 struct Comparison<'v> {
     original: Document<'v>,
     sent: Document<'v>,
@@ -67,7 +69,7 @@ impl<'v> Comparison<'v> {
                 }
             }
         }
-        // The target of an unexpanded reference is not sent, so there is nothing to compare.
+        // Stop at an unexpanded reference. Its target is not sent, so it cannot be compared.
         let is_cut = |change: &SchemaChange| {
             change.kind == SchemaChangeKind::Unexpanded
                 && original.0.iter().any(|part| part.pointer == change.pointer)
@@ -80,15 +82,16 @@ impl<'v> Comparison<'v> {
         }
         for keyword in ["items", "additionalProperties"] {
             let below = self.sent.below(sent, keyword);
-            // An omitted keyword is reported once. The contents of its value are not reported.
+            // If a keyword was omitted, only the keyword itself is reported, and not the contents
+            // of its value.
             if !below.0.is_empty() {
                 self.compare(&self.original.below(original, keyword), &below);
             }
         }
     }
 
-    /// Returns `true` if `keyword` was changed only by removing `null`, and another report covers
-    /// this change.
+    /// Returns `true` if the conversion removed at most `null` from the value of `keyword`, and
+    /// `nullable` or another reported change accounts for it.
     fn is_null_alone(&self, original: &Parts<'v>, keyword: &str, value: &Value, sent: &Parts<'v>) -> bool {
         let is_nullable = sent.all("nullable").next().is_some();
         let is_reported = |change: &SchemaChange| {
@@ -118,8 +121,8 @@ impl<'v> Comparison<'v> {
     }
 }
 
-/// Returns `true` if the converted schema `sent` still has the constraint that `keyword` with
-/// `value` sets in `part`.
+/// Returns `true` if the converted schema `sent` has the same constraint as `keyword` with the
+/// value `value` in `part`.
 fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> bool {
     let types = sent.items("type");
     let has_type = |name: &str| types.iter().any(|it| *it == name);
@@ -127,7 +130,8 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
     match keyword {
         "type" => {
             let names = value.as_array().map_or_else(|| vec![value], |names| names.iter().collect());
-            // The values of an `enum` imply its types.
+            // The type may be omitted if there is an `enum`, because the values of the `enum` imply
+            // it.
             !types.is_empty()
                 && (names.iter().all(|name| types.contains(name)) || part.schema.get("enum").is_some())
         }
@@ -144,7 +148,7 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
             sent.all("additionalProperties").any(|it| it == value)
         }
         "items" if !types.is_empty() && !has_type("array") => true,
-        // A schema that accepts any value can be omitted.
+        // Such a schema accepts any value, so it can be omitted.
         "additionalProperties" | "items" if value == &json!({}) || value == &json!(true) => true,
         "additionalProperties" | "items" => sent.all(keyword).next().is_some(),
         "anyOf" | "oneOf" => sent.all(keyword).next().is_some(),
@@ -156,8 +160,8 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
     }
 }
 
-/// Returns the JSON type that `keyword` constrains, or `None` if it constrains values of several
-/// types. Values of other types are always valid.
+/// Returns the JSON type to which `keyword` applies. Values of other types are always valid. `None`
+/// if the keyword applies to several types.
 fn subject(keyword: &str) -> Option<&'static str> {
     Some(match keyword {
         "minLength" | "maxLength" | "pattern" | "format" => "string",

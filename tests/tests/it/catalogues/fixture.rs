@@ -1,4 +1,4 @@
-//! Loads the catalogues in `tests/catalogues`, and transfers their tools over MCP.
+//! Loads the catalogues in `tests/catalogues` and sends their tools over MCP.
 
 use std::{fs, path::Path};
 
@@ -33,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// The client or server side of a connection that transfers messages as JSON lines.
+/// One side of an MCP connection, client or server, that sends and receives messages as JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -55,8 +55,8 @@ impl Peer {
     }
 }
 
-/// Serves `tools` over MCP without changes, connects haft to this server, and returns the source
-/// and its tool list. The source owns the connection.
+/// Serves `tools` over MCP without changes, and connects haft to this server. Returns the tool
+/// source, which owns the connection, and its list of tools.
 pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     let (client, server) = duplex(1 << 20);
     tokio::spawn(answer(Peer::new(server), tools));
@@ -65,7 +65,7 @@ pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     (source, list)
 }
 
-/// Serves `tools` without changes, like a minimal MCP server.
+/// Responds to `client` as a minimal MCP server that serves `tools` without changes.
 async fn answer(mut client: Peer, tools: Vec<Value>) {
     let info = json!({"name": "catalogue", "version": "1"});
     let greeting =
@@ -80,7 +80,7 @@ async fn answer(mut client: Peer, tools: Vec<Value>) {
     }
 }
 
-/// Serves `tools` over MCP with haft, and returns their definitions as a client receives them.
+/// Serves `tools` over MCP with haft. Returns the tool definitions that a client receives.
 pub(super) async fn serve_over_mcp(tools: Toolset) -> Vec<Value> {
     let (client, server) = duplex(1 << 20);
     let (reader, writer) = split(server);

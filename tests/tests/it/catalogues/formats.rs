@@ -1,4 +1,4 @@
-//! Checks that tool definitions and calls have the format of each provider.
+//! Checks that tool definitions and calls are in the format of each provider.
 
 use haft_core::{
     Schema, ToolCall, ToolDefinition,
@@ -7,8 +7,8 @@ use haft_core::{
 use haft_openai::{anthropic, gemini, responses, strict_tool, tool, tool_for_target};
 use serde_json::{Value, json};
 
-/// Checks the format of a tool definition for each provider that uses `target`. Returns a
-/// description of each wrong format.
+/// Checks the format of a tool definition for each API that uses `target`. Returns a description of
+/// each wrong format.
 pub(super) fn find_mistakes(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -22,7 +22,7 @@ pub(super) fn find_mistakes(
     }
     let response = json!({"type": "function", "parameters": converted.value, "strict": converted.is_strict});
     let response = described(definition, response);
-    // A definition made from the converted schema must have the same format.
+    // If a definition is created from the converted schema, its format must be the same.
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
     let back = back.with_description(definition.description());
     let checks = match target {
@@ -63,8 +63,8 @@ pub(super) fn find_mistakes(
     wrong.map(|(name, _)| format!("the format of {name} differs")).collect()
 }
 
-/// Returns a function declaration for Gemini with `schema` under `key`. If the tool has no
-/// parameters, the declaration contains no schema.
+/// Returns the expected function declaration for Gemini. It contains `schema` under `key`, unless
+/// the tool has no parameters.
 fn with_schema(definition: &ToolDefinition, key: &str, schema: &Value) -> Value {
     let is_empty_object = ["properties", "required"]
         .iter()
@@ -88,8 +88,8 @@ fn described(definition: &ToolDefinition, mut rest: Value) -> Value {
     rest
 }
 
-/// Returns `true` if a call with `arguments`, written in the reply format of each provider, is
-/// parsed without changes.
+/// Writes a call with `arguments` in the reply format of each provider. Returns `true` if all of
+/// these calls are parsed without changes.
 pub(super) fn calls_round_trip(definition: &ToolDefinition, arguments: &Value) -> bool {
     let (name, text) = (definition.name(), arguments.to_string());
     let call = ToolCall::new("call_1", name.as_str(), text.clone());

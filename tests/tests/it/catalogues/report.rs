@@ -1,10 +1,11 @@
-//! The results of checking the catalogues.
+//! The results of checking the tools in the catalogues.
 
 use std::collections::BTreeSet;
 
 use haft_core::schema::{ProviderSchema, SchemaChangeKind};
 
-/// The results of checking one or more catalogues. Tools are named `package tool`.
+/// The results of checking one or more catalogues. A tool is named by its package and its name,
+/// separated by a space.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) servers: usize,
@@ -13,9 +14,9 @@ pub(super) struct Report {
     pub(super) rejected: BTreeSet<String>,
     /// The tools that OpenAI's strict mode cannot express, each with the reason.
     pub(super) not_strict: BTreeSet<String>,
-    /// The tools without valid generated arguments, for at least one converted schema.
+    /// The tools with a converted schema for which no valid arguments were generated.
     pub(super) without_arguments: BTreeSet<String>,
-    /// Violations of the tested rules, each with the tool or the catalogue.
+    /// Violations of the tested rules. Each text starts with the tool or the package.
     pub(super) broken: BTreeSet<String>,
 }
 
@@ -38,7 +39,7 @@ impl Report {
     }
 }
 
-/// Formats the entries of `list`, one per line.
+/// Formats `list` as text, with one entry per line.
 pub(super) fn lines(list: &BTreeSet<String>) -> String {
     list.iter().map(|entry| format!("{entry}\n")).collect()
 }

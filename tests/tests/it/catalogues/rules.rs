@@ -1,10 +1,10 @@
-//! The rules that a converted schema must follow for each target, according to the documentation of
-//! the providers.
+//! The rules that a converted schema must follow for its target. They come from the documentation
+//! of the providers.
 
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The JSON Schema keywords accepted by OpenAI's strict mode.
+/// The JSON Schema keywords that OpenAI's strict mode accepts.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -29,7 +29,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The JSON Schema keywords accepted by Gemini, except `title` and `type`.
+/// The JSON Schema keywords that Gemini accepts. `title` and `type` are not listed.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",
@@ -52,10 +52,10 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// JSON Schema keywords not allowed in schemas for small models.
+/// The JSON Schema keywords that a schema for small models must not contain.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
-/// Returns descriptions of all violations of the rules for `target` in the converted schema.
+/// Returns a description of each violation of the rules for `target` in the converted schema.
 pub(super) fn broken_rules(target: SchemaTarget, converted: &ProviderSchema) -> Vec<String> {
     let mut broken = Vec::new();
     if converted.value["type"] != "object" {
@@ -77,8 +77,8 @@ pub(super) fn broken_rules(target: SchemaTarget, converted: &ProviderSchema) -> 
     broken
 }
 
-/// Applies `rule` to `schema` and each of its subschemas. Adds the violations to `broken`, with
-/// their JSON pointers.
+/// Applies `rule` to `schema` and to each of its subschemas. Adds each violation to `broken`, with
+/// the JSON pointer of the subschema.
 fn each(at: &str, schema: &Value, broken: &mut Vec<String>, rule: &impl Fn(&Value) -> Vec<String>) {
     broken.extend(rule(schema).into_iter().map(|problem| format!("{at}: {problem}")));
     for holder in ["properties", "$defs"] {

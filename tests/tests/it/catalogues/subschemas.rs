@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// The keywords that constrain a value. Keywords that only contain other subschemas, such as
-/// `allOf`, are not listed.
+/// The keywords that constrain a value. `allOf` and `$ref` are not listed, because they only apply
+/// other subschemas.
 const ASSERTIONS: [&str; 38] = [
     "additionalItems",
     "additionalProperties",
@@ -45,22 +45,22 @@ const ASSERTIONS: [&str; 38] = [
     "unevaluatedProperties",
 ];
 
-/// A JSON Schema document, given by its root.
+/// A JSON Schema document, represented by its root.
 #[derive(Clone, Copy)]
 pub(super) struct Document<'v> {
     root: &'v Value,
-    /// Set for draft 7, in which keywords beside `$ref` are ignored.
+    /// Set for draft 7, which ignores the keywords beside `$ref`.
     is_draft_7: bool,
 }
 
-/// A subschema with its JSON pointer in the document.
+/// A subschema, with its JSON pointer in the document.
 #[derive(Clone)]
 pub(super) struct Part<'v> {
     pub(super) pointer: String,
     pub(super) schema: &'v Value,
 }
 
-/// The subschemas that apply to the same value, including alternatives.
+/// The subschemas that apply to the same value, including all alternatives of `anyOf` and `oneOf`.
 #[derive(Clone, Default)]
 pub(super) struct Parts<'v>(pub(super) Vec<Part<'v>>);
 
@@ -76,8 +76,8 @@ impl<'v> Document<'v> {
         parts
     }
 
-    /// Adds `schema` to `parts`, together with the target of its `$ref` and its subschemas in
-    /// `allOf`, `anyOf` and `oneOf`.
+    /// Adds `schema` to `parts`. Also adds the target of its `$ref`, and its subschemas in `allOf`,
+    /// `anyOf` and `oneOf`.
     fn add(self, pointer: String, schema: &'v Value, parts: &mut Parts<'v>) {
         if parts.0.iter().any(|known| std::ptr::eq(known.schema, schema)) {
             return;
@@ -99,7 +99,7 @@ impl<'v> Document<'v> {
         }
     }
 
-    /// Returns the subschemas that are the value of `keyword` in one of `parts`.
+    /// Returns the subschemas that are values of `keyword` in any of `parts`.
     pub(super) fn below(self, parts: &Parts<'v>, keyword: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -110,7 +110,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// Returns the subschemas of the property `name` in `parts`.
+    /// Returns the subschemas that any of `parts` has for the property `name`.
     pub(super) fn property(self, parts: &Parts<'v>, name: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -122,7 +122,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// Returns the keywords of `part` that constrain a value, each with its value.
+    /// Returns the keywords of `part` that constrain a value, together with their values.
     pub(super) fn assertions(self, part: &Part<'v>) -> impl Iterator<Item = (&'v str, &'v Value)> {
         let counts = !(self.is_draft_7 && part.schema.get("$ref").is_some());
         let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);
@@ -133,13 +133,13 @@ impl<'v> Document<'v> {
 }
 
 impl<'v> Parts<'v> {
-    /// Returns the values of `keyword` in all subschemas.
+    /// Returns the values that `keyword` has in these subschemas.
     pub(super) fn all(&self, keyword: &str) -> impl Iterator<Item = &'v Value> {
         self.0.iter().filter_map(move |part| part.schema.get(keyword))
     }
 
-    /// Returns the values of `keyword` in all subschemas. If a value is a list, returns its items
-    /// instead.
+    /// Returns the values that `keyword` has in these subschemas. A value that is an array is
+    /// replaced by its items.
     pub(super) fn items(&self, keyword: &str) -> Vec<&'v Value> {
         let each = |value: &'v Value| match value {
             Value::Array(items) => items.iter().collect(),
@@ -148,7 +148,7 @@ impl<'v> Parts<'v> {
         self.all(keyword).flat_map(each).collect()
     }
 
-    /// Returns the names of all properties, sorted and without duplicates.
+    /// Returns the names of all properties in these subschemas, sorted and without duplicates.
     pub(super) fn names(&self) -> Vec<&'v str> {
         let mut names: Vec<&str> = self
             .all("properties")

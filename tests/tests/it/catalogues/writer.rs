@@ -1,11 +1,12 @@
-//! Generates arguments from schemas, and rewrites them for strict schemas.
+//! Generates arguments for schemas, and converts arguments to the form that a strict schema
+//! requires.
 
 use std::collections::HashMap;
 
 use haft_core::Schema;
 use serde_json::{Map, Number, Value, json};
 
-/// Candidate texts that match common formats, patterns and lengths.
+/// The texts to try if a schema has a `pattern`, a `format`, or a minimum or maximum length.
 const TEXTS: [&str; 22] = [
     "a",
     "text",
@@ -31,20 +32,20 @@ const TEXTS: [&str; 22] = [
     "a_b-c.d",
 ];
 
-/// The nesting depth from which on optional values are omitted.
+/// The nesting depth at which optional properties and array items are no longer generated.
 const MAX_DEPTH: usize = 8;
 
-/// A generator of values for a schema.
+/// Generates values for a schema.
 pub(super) struct Writer<'s> {
     root: &'s Value,
-    /// Selects one of several alternatives, for example of `anyOf`. If it is even, only required
-    /// properties are generated.
+    /// Selects between alternatives, for example of an `anyOf`. Optional properties are generated
+    /// only if the number is odd.
     variant: usize,
     texts: &'s mut Texts,
 }
 
-/// A cache of valid texts. The key is the JSON of a string schema, and the value is `None` if no
-/// candidate text is valid.
+/// A cache of the texts in [`TEXTS`] that are valid for a schema. The key is the JSON of the rules
+/// for the text. The value is `None` if none of the texts is valid.
 pub(super) type Texts = HashMap<String, Option<&'static str>>;
 
 impl<'s> Writer<'s> {
@@ -74,8 +75,8 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Returns `schema` merged with the target of its `$ref`, the subschemas in `allOf`, and one
-    /// alternative of `anyOf` and of `oneOf`.
+    /// Merges `schema` with the target of its `$ref`, its subschemas in `allOf`, and one
+    /// alternative from each of `anyOf` and `oneOf`. Returns the merged schema.
     fn merged(&mut self, schema: &Value, depth: usize) -> Value {
         let mut whole = schema.clone();
         let mut parts = Vec::new();
@@ -157,7 +158,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Merges the schema `part` into the schema `whole`. Both schemas apply to the same value.
+/// Merges the schema `part` into the schema `whole`, which applies to the same value.
 fn merge(whole: &mut Value, part: &Value) {
     let (Value::Object(whole), Value::Object(part)) = (whole, part) else { return };
     for (keyword, value) in part {
@@ -169,7 +170,7 @@ fn merge(whole: &mut Value, part: &Value) {
                 }
             }
             ("required", Some(Value::Array(known)), Value::Array(more)) => known.extend(more.iter().cloned()),
-            // If a part allows only one type, the merged schema allows only that type.
+            // If one of the schemas allows only one type, the merged schema allows only this type.
             ("type", Some(known), Value::String(_)) => *known = value.clone(),
             _ => {}
         }
@@ -189,8 +190,9 @@ fn number(schema: &Value) -> Value {
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// Returns the forms that `value` can have in a strict schema, where absent properties are `null`.
-/// If the schema has alternatives, there may be several forms or none.
+/// Returns the forms of `value` that a strict schema may accept. In a strict schema, an absent
+/// property is `null`. Because of alternatives, there can be several forms. There is no form if
+/// `value` has a property that the schema does not list.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -222,11 +224,11 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
     }
 }
 
-/// The maximum number of forms of a value.
+/// The maximum number of forms that are returned for a value.
 const MAX_FORMS: usize = 50;
 
-/// Combines each value in `values` with each form in `ways`, by calling `add`. Returns at most
-/// [`MAX_FORMS`] results.
+/// Combines each value in `values` with each form in `ways` by calling `add`. Returns at most
+/// [`MAX_FORMS`] combinations.
 fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, way) in

@@ -1,4 +1,4 @@
-//! Tests with `xllamacpp`, the llama.cpp server with a real model.
+//! Tests with `xllamacpp`, the llama.cpp server. It runs a real model.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::{Server, at, installed_folder, is_required};
 use crate::Add;
 
-/// A Python program that serves a model to one client. The context has only 2,048 tokens, so that a
-/// test can overflow it.
+/// A Python program that serves a model. It handles one request at a time. The context is limited
+/// to 2,048 tokens, so that a test can exceed it.
 const SERVE: &str = "
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
@@ -43,8 +43,8 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// Returns the path of the model file in `HAFT_MODEL`, or of the model that
-/// `cargo xtask setup --judges` downloads. Returns `None` if neither is available.
+/// Returns the path of the model file in `HAFT_MODEL`. If the variable is not set, returns the
+/// model that `cargo xtask setup --judges` downloads. `None` if neither is available.
 fn model() -> Option<PathBuf> {
     if let Some(file) = env::var_os("HAFT_MODEL") {
         return Some(file.into());
@@ -53,8 +53,8 @@ fn model() -> Option<PathBuf> {
     ModelStore::new().ok()?.get(known)
 }
 
-/// The test has several parts, because the server has only one slot. It checks the transfer of
-/// replies and not their content, because the model is small.
+/// All parts are in one test, because the server handles only one request at a time. They check that
+/// replies are transferred correctly, but not their content, because the model is small.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_errors_and_schemas_are_read() {
     let Some(server) = start() else { return };
@@ -74,7 +74,7 @@ async fn replies_errors_and_schemas_are_read() {
         assert_eq!(streamed.usage.output_tokens, whole.usage.output_tokens);
         assert!(whole.usage.input_tokens > 0);
 
-        // The error codes of llama.cpp are numbers, unlike those of OpenAI.
+        // llama.cpp sends numbers as error codes, unlike OpenAI.
         let long = ask(&"word ".repeat(4000));
         let whole = model.chat(&long).await.unwrap_err();
         let streamed = model.stream(&long).try_collect::<Vec<_>>().await.unwrap_err();
@@ -92,7 +92,8 @@ async fn replies_errors_and_schemas_are_read() {
     let fitting: Value = serde_json::from_str(&reply.message.text()).unwrap();
     assert!(fitting["city"].is_string(), "{fitting}");
 
-    // llama.cpp ignores the name in `tool_choice`, so only the required tool is sent.
+    // llama.cpp ignores the tool name in `tool_choice`. haft therefore sends only the required
+    // tool.
     let tools = Toolset::new().with_tool(Add).list(&ListContext::default()).await;
     let tool_choice = ToolChoice::Tool(ToolName::new("add").unwrap());
     let request = ChatRequest { tool_choice, ..ask("What is 17 plus 25?").with_tools(tools) };

@@ -1,4 +1,4 @@
-//! Tests with `llmock`, a server that injects failures and reports protocol violations by its
+//! Tests with `llmock`, a server that injects failures and reports protocol violations of the
 //! client.
 
 use std::{process::Command, sync::Arc, time::Duration};
@@ -23,19 +23,20 @@ fn start() -> Option<Server> {
     Some(Server::start(serve, "/health"))
 }
 
-/// Sets the behaviour of the server for the following HTTP requests.
+/// Sets the behaviour of the server for the HTTP requests that follow.
 fn set_behaviour(server: &Server, behaviors: &Value) {
     server.post("/_llmock/scenario", &json!({"behaviors": behaviors}));
 }
 
-/// Asserts that the server received `attempts` HTTP requests and reports no violation by the
-/// client. Then resets the server.
+/// Asserts that the server received `attempts` HTTP requests and reports no protocol violation of
+/// the client. Then resets the server.
 #[track_caller]
 fn assert_no_violations(server: &Server, attempts: u64) {
     let verdict = server.get("/_llmock/verdict");
     let findings = verdict["findings"].as_array().unwrap();
-    // llmock detects a closed connection only when it sends the next chunk. Until then it reports
-    // this code. The tests check the error of the client themselves.
+    // llmock reports `malformed_chunk_ignored` until it notices that the client has closed the
+    // connection, which happens when it sends the next chunk. Ignore this code, because the tests
+    // check the error of the client themselves.
     let is_violation = |finding: &&Value| finding["code"] != "malformed_chunk_ignored";
     assert_eq!(findings.iter().find(is_violation), None, "{verdict:#}");
     assert_eq!(verdict["attempts"], attempts, "{verdict:#}");
@@ -83,8 +84,8 @@ async fn only_transient_failures_are_retried() {
     }
 }
 
-/// Each kind of broken stream must result in an error. A second request must then receive the
-/// complete reply.
+/// Each kind of broken stream must cause an error. The next request must then receive the complete
+/// reply.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_stream_is_an_error() {
     let Some(server) = start() else { return };
@@ -115,8 +116,8 @@ fn is_truncated(error: &ModelError) -> bool {
     matches!(error, ModelError::Truncated { partial, .. } if partial.tool_calls.is_empty())
 }
 
-/// The server injects rate limits, calls of unknown tools, and arguments that are not JSON. The
-/// agent must recover from each of them.
+/// The server injects rate limits, calls to unknown tools, and arguments that are not JSON. The
+/// agent must recover from all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_recovers_from_rate_limits_and_invalid_calls() {
     let Some(server) = start() else { return };
