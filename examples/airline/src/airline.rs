@@ -1,4 +1,4 @@
-//! The airline: its flights, customers and bookings, and the tools for them.
+//! The flights, customers and bookings of an airline, and the tools that work with them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +55,7 @@ pub struct Airline {
 struct Desk {
     itineraries: Vec<Itinerary>,
     tickets: Vec<Ticket>,
-    /// The number that was issued last, for a booking or a ticket.
+    /// The number in the id that was issued last. Bookings and tickets share the numbers.
     numbers: u32,
 }
 
@@ -170,7 +170,7 @@ impl Desk {
     }
 }
 
-/// An airline with a few flights and customers.
+/// Creates an airline that has a few flights and customers.
 impl Default for Airline {
     fn default() -> Self {
         let flight = |flight_id: &str, date: &str, route: [&str; 2], duration_hours, price| Flight {

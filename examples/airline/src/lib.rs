@@ -1,7 +1,7 @@
-//! An agent that books flights with the tools of an MCP server. Bookings need an approval.
+//! An agent that books flights with the tools of an MCP server. Each booking needs an approval.
 //!
-//! `airline.rs` contains the tools, and `bin/airline-server.rs` is the MCP server. `main.rs` uses a
-//! local model. The test uses a scripted model.
+//! `airline.rs` contains the tools, and `bin/airline-server.rs` is the MCP server. `main.rs` runs
+//! the agent with a local model, and the test runs it with a scripted model.
 
 pub mod airline;
 
@@ -16,14 +16,14 @@ use haft_core::{
 use haft_mcp::{McpSource, StdioServer};
 use haft_react::ReactAgent;
 
-/// The tools that change bookings. Each of their calls needs an approval.
+/// The tools that change bookings. Each call to them needs an approval.
 const NEEDS_APPROVAL: [&str; 2] = ["book_itinerary", "cancel_itinerary"];
 
 const INSTRUCTIONS: &str = "You serve the customers of an airline. To book, look for flights, pick one, and call book_itinerary: before \
                             that nothing is booked. Say what you did. Where no tool does what is wanted, file a ticket.";
 
-/// Starts the MCP server at the path `server` and returns its tools. The client decides which calls
-/// need an approval, because the annotations of a server cannot be trusted.
+/// Starts the MCP server at the path `server` and returns its tools. The list of calls that need an
+/// approval is part of this program, because the annotations of a server cannot be trusted.
 pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = server.to_str().ok_or("the path of the server is not Unicode")?;
     let airline = McpSource::connect("airline", StdioServer::new(command)).await?;
@@ -31,7 +31,7 @@ pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(Toolset::new().with_source(guarded))
 }
 
-/// Handles the request of a customer. `decide` is called for each tool call that needs an approval.
+/// Answers the request of a customer. `decide` is called for each tool call that needs an approval.
 pub async fn serve(
     model: impl ChatModel + 'static,
     tools: Toolset,
@@ -48,8 +48,8 @@ pub async fn serve(
     }
 }
 
-/// Returns the text of an approval prompt: the tool name, and the arguments that the tool would
-/// receive.
+/// Formats the prompt for an approval. It contains the tool name and the arguments that the tool
+/// will receive.
 pub fn prompt(pending: &PendingCall) -> String {
     match &pending.pending.kind {
         PendingKind::Approval { arguments } => format!("{} {arguments}", pending.call.name),

@@ -30,7 +30,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let (flags, words): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|argument| argument == "--yes");
     let request = words.first().map_or(REQUEST, String::as_str);
-    // The MCP server is the other program of this package.
+    // The MCP server is the second program of this package.
     let tools = airline::tools(&env::current_exe()?.with_file_name("airline-server")).await?;
     let model = LocalModel::builder().progress_bar().open_default().await?;
     println!("Customer: {request}");
@@ -43,7 +43,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prompts the user for a decision at the terminal.
+/// Shows a pending call in the terminal and reads the user's decision.
 fn ask(pending: &PendingCall) -> Decision {
     print!("{}\nApprove? y, or a reason to deny: ", airline::prompt(pending));
     let mut line = String::new();

@@ -1,5 +1,4 @@
-//! Tests of the agent with scripted models. The MCP server is not mocked: it runs as a child
-//! process.
+//! Tests of the agent with scripted models. The MCP server is real and runs as a child process.
 
 use std::{error::Error, path::Path, process::Command};
 
@@ -15,7 +14,7 @@ async fn tools() -> Result<Toolset, Box<dyn Error>> {
     airline::tools(Path::new(env!("CARGO_BIN_EXE_airline-server"))).await
 }
 
-/// Creates a model that finds flights, picks the best flight, and books it.
+/// Creates a scripted model that finds flights, selects the best flight, and books it.
 fn booking_model() -> ScriptedModel {
     let day = r#"{"date":"2026-09-01","origin":"SFO","destination":"JFK"}"#;
     ScriptedModel::new()

@@ -1,5 +1,5 @@
-// A program that uses the client and types of async-openai and has its own agent loop. haft adds
-// the tools, with schemas, validation, repair, deadlines and results.
+// A program that uses the client and the types of async-openai, and has its own agent loop. haft
+// adds the tools: their schemas, validation, repair, deadlines and results.
 //
 // OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
 //     cargo xtask example async-openai-tools "How many words are in README.md?"
@@ -27,12 +27,12 @@ fn count_words(
 
 const MAX_STEPS: usize = 10;
 
-/// Sends the conversation to the model and executes the requested calls, until the model answers.
-/// Returns the answer.
+/// Sends the conversation to the model and executes the calls in its replies, until the model
+/// answers. Returns the answer.
 async fn answer(question: String) -> Result<String, Box<dyn Error>> {
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
-    // Installs TLS for the `reqwest` of async-openai, if the program enables none of its TLS
-    // features. This fails only if a provider is installed already.
+    // Install a TLS provider for the `reqwest` client of async-openai, because this program enables
+    // none of its TLS features. The call fails only if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::new();
 

@@ -9,7 +9,7 @@ use crate::{
 };
 use layers::Layers;
 
-/// The maximum number of boxes, and the maximum number of arrows.
+/// The maximum number of boxes. The number of arrows has the same limit.
 const MAX_ITEMS: usize = 200;
 
 const BOX_HEIGHT: f64 = 40.0;
@@ -29,7 +29,7 @@ struct Node {
     label: String,
 }
 
-/// An arrow between two nodes. `from` and `to` are indices of nodes.
+/// An arrow between two nodes. `from` and `to` are indices of nodes in [`Graph`].
 #[derive(Debug, PartialEq)]
 struct Edge {
     from: usize,
@@ -38,7 +38,8 @@ struct Edge {
 }
 
 impl Graph {
-    /// Parses a source such as `digraph { web -> api [label="HTTP"]; api [label="API server"] }`.
+    /// Parses the source of a graph, for example `digraph { web -> api [label="HTTP"]; api
+    /// [label="API server"] }`.
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let graph = parse::parse(source)?;
         for (found, of) in [(graph.nodes.len(), "boxes"), (graph.edges.len(), "arrows")] {
@@ -52,13 +53,13 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Returns the number of boxes and the number of arrows.
+    /// Returns the number of boxes and the number of arrows, in this order.
     pub fn size(&self) -> (usize, usize) {
         (self.nodes.len(), self.edges.len())
     }
 
-    /// Draws the graph as SVG. The layers are arranged from top to bottom. Arrows point down,
-    /// except the arrows that close a cycle.
+    /// Draws the graph as SVG, with one row of boxes for each layer. Arrows point down, except
+    /// those that close a cycle.
     pub fn to_svg(&self) -> String {
         let layers = Layers::of(self.nodes.len(), self.edges.iter().map(|edge| (edge.from, edge.to)));
         let places = self.places(&layers);
@@ -76,11 +77,12 @@ impl Graph {
     }
 
     fn width(&self, number: usize) -> f64 {
-        // A number greater than those of the nodes belongs to a bend of an arrow.
+        // Nodes are numbered first, so a number without a node belongs to a bend of an arrow.
         self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
     }
 
-    /// Returns the position of each node and bend. Each layer is centred horizontally.
+    /// Returns the centre of each node and the position of each bend. Layers are centred
+    /// horizontally.
     fn places(&self, layers: &Layers) -> Vec<(f64, f64)> {
         let width_of_row = |row: &Vec<usize>| {
             let boxes: f64 = row.iter().map(|number| self.width(*number)).sum();
@@ -103,8 +105,9 @@ impl Graph {
     }
 }
 
-/// Draws an arrow along `points`, from the border of its first box, through the bends, to the
-/// border of its last box. `widths` contains the widths of the two boxes.
+/// Draws an arrow along `points`: the centre of its first box, its bends, and the centre of its
+/// last box. The arrow starts and ends at the borders of the boxes. `widths` contains the widths of
+/// both boxes.
 fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]) {
     let ([start, second, ..], [.., before, end]) = (points, points) else { return };
     if edge.from == edge.to {
@@ -128,15 +131,16 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         from = to;
     }
     svg.add_path(&path, "line", true);
-    // The label is drawn near the start of the arrow, because arrows to different boxes diverge
-    // there.
+    // Draw the label on the first segment of the arrow. Arrows to different boxes diverge there, so
+    // their labels rarely overlap.
     if let Some(middle) = middle {
         svg.add_label(middle, &edge.label);
     }
 }
 
-/// Returns the x coordinate at which an arrow meets the border of the box at `at`. It is shifted
-/// towards `other`, the next point of the arrow.
+/// Returns the x coordinate at which an arrow meets the border of a box. `at` is the centre of the
+/// box, and `width` is its width. The coordinate is shifted towards `other`, the next point of the
+/// arrow.
 fn arrow_x(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
     at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
 }

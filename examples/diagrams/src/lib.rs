@@ -1,10 +1,10 @@
-//! A router that draws diagrams on request. It selects one of two agents, and returns a question if
-//! the request is ambiguous.
+//! A router that draws diagrams. It passes each request to one of two agents. If a request is
+//! ambiguous, the router returns a question to the user.
 //!
-//! One agent writes graphs in Graphviz' DOT language, the other writes sequence diagrams in
-//! Mermaid. Each has a tool that draws the source as an SVG file, or returns a syntax error to the
-//! model. The run ends when a file is drawn. `main.rs` uses a local model. The test uses scripted
-//! models.
+//! The first agent writes graphs in Graphviz' DOT language, and the second writes sequence diagrams
+//! in Mermaid. Each of them has a tool that draws a source as an SVG file, or returns a syntax
+//! error to the model. A run ends when a file is drawn. `main.rs` uses a local model, and the tests
+//! use scripted models.
 
 mod error;
 mod graph;
@@ -30,7 +30,8 @@ const ARCHITECTURE: &str = "You draw architectures and other graphs. Write one i
 const SEQUENCE: &str = "You draw sequence diagrams. Write one in the language of Mermaid: a line `Alice->>Bob: text` for each message, \
                         `Bob-->>Alice: text` for an answer. Call draw_sequence with it.";
 
-/// The output folder. The file names are fixed, so the model cannot choose a path.
+/// The folder for the drawn files. The names of the files are fixed, so the model cannot choose a
+/// path.
 #[derive(Clone)]
 struct Canvas {
     folder: PathBuf,
@@ -74,8 +75,8 @@ impl Canvas {
     }
 }
 
-/// Creates a router with both agents, which write their files to `folder`. The route table is data,
-/// and could be read from a file.
+/// Creates a router for both agents, which write their files to `folder`. The route table is plain
+/// data, so a program could also read it from a file.
 pub fn router(
     architect: impl ChatModel + 'static,
     sequencer: impl ChatModel + 'static,

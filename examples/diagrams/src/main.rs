@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let request = env::args().nth(1).unwrap_or_else(|| REQUEST.to_owned());
-    // Both agents use the same model.
+    // Both agents share one model.
     let model = Arc::new(LocalModel::builder().progress_bar().open_default().await?);
     let router = diagrams::router(Arc::clone(&model), model, ".")?;
     let output = router.run(request.as_str()).await?;

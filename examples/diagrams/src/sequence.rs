@@ -5,7 +5,7 @@ use crate::{
     svg::{Svg, width_of},
 };
 
-/// The maximum number of participants, and the maximum number of messages.
+/// The maximum number of participants. The number of messages has the same limit.
 const MAX_ITEMS: usize = 100;
 
 const BOX_HEIGHT: f64 = 36.0;
@@ -24,17 +24,18 @@ struct Participant {
     label: String,
 }
 
-/// A message between two participants. `from` and `to` are indices of participants.
+/// A message between two participants. `from` and `to` are indices of participants in [`Sequence`].
 #[derive(Debug, PartialEq)]
 struct Message {
     from: usize,
     to: usize,
     text: String,
-    /// Set if the message is drawn with a dashed line, as a reply.
+    /// Set if the line of the message is dashed, which is usual for replies.
     is_dashed: bool,
 }
 
-/// The arrows of the Mermaid language, longest first. The flag is `true` if the line is dashed.
+/// The arrows of the Mermaid language. Each is stored with `true` if its line is dashed. Longer
+/// arrows come first, because some of them contain shorter arrows.
 const ARROWS: [(&str, bool); 8] = [
     ("-->>", true),
     ("--x", true),
@@ -46,7 +47,7 @@ const ARROWS: [(&str, bool); 8] = [
     ("->", false),
 ];
 
-/// The first words of Mermaid statements that are accepted but not drawn, in lower case.
+/// The first words (in lower case) of Mermaid statements that the parser ignores.
 const IGNORED_STATEMENTS: [&str; 12] = [
     "sequencediagram",
     "note",
@@ -63,7 +64,8 @@ const IGNORED_STATEMENTS: [&str; 12] = [
 ];
 
 impl Sequence {
-    /// Parses a source with one message per line, such as `Alice->>Bob: Hello`.
+    /// Parses the source of a sequence diagram. It has one message per line, such as `Alice->>Bob:
+    /// Hello`.
     pub fn parse(source: &str) -> Result<Self, DiagramError> {
         let mut sequence = Self::default();
         for (line, text) in (1..).zip(source.lines()) {
@@ -93,7 +95,7 @@ impl Sequence {
         Ok(sequence)
     }
 
-    /// Returns the number of participants and the number of messages.
+    /// Returns the number of participants and the number of messages, in this order.
     pub fn size(&self) -> (usize, usize) {
         (self.participants.len(), self.messages.len())
     }
@@ -110,7 +112,8 @@ impl Sequence {
         let (head, words) = text.split_once(':').unwrap_or((text, ""));
         let (arrow, is_dashed) = ARROWS.into_iter().find(|(arrow, _)| head.contains(arrow))?;
         let (from, to) = head.split_once(arrow)?;
-        // `+` or `-` before a name activates or deactivates the participant. This is not drawn.
+        // In Mermaid, `+` or `-` before a name activates or deactivates the participant.
+        // Activations are not drawn.
         let to = to.trim().trim_start_matches(['+', '-']);
         if from.trim().is_empty() || to.is_empty() {
             return None;
@@ -130,7 +133,7 @@ impl Sequence {
         })
     }
 
-    /// Draws the diagram as SVG, with a vertical line per participant and a row per message.
+    /// Draws the diagram as SVG. Each participant has a vertical line, and each message has a row.
     pub fn to_svg(&self) -> String {
         let columns = self.columns();
         let column = |number: usize| columns.get(number).copied().unwrap_or_default();
@@ -157,8 +160,8 @@ impl Sequence {
         svg.finish(MARGIN)
     }
 
-    /// Returns the x coordinate of each participant. The distances leave room for the texts of the
-    /// messages.
+    /// Returns the x coordinate of each participant. The space between participants is wide enough
+    /// for the texts of their messages.
     fn columns(&self) -> Vec<f64> {
         let mut columns: Vec<f64> = Vec::new();
         for (number, participant) in self.participants.iter().enumerate() {

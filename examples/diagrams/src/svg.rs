@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// The approximate width of a letter in SVG units.
+/// The approximate width of a character, in SVG units.
 const LETTER_WIDTH: f64 = 8.0;
 
-/// An SVG picture under construction. Its size grows with its contents.
+/// An SVG file under construction. Its size grows with its contents.
 #[derive(Default)]
 pub(crate) struct Svg {
     body: String,
@@ -14,13 +14,13 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Extends the picture so that it contains the point (`x`, `y`).
+    /// Enlarges the picture so that it contains the point (`x`, `y`).
     pub(crate) fn extend_to(&mut self, x: f64, y: f64) {
         self.width = self.width.max(x);
         self.height = self.height.max(y);
     }
 
-    /// Adds a box with a label. (`x`, `y`) is the centre of the box.
+    /// Adds a box with a label. The point (`x`, `y`) is the centre of the box.
     pub(crate) fn add_box(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), label: &str) {
         let (left, top) = (x - width / 2.0, y - height / 2.0);
         self.add_element(&format!(
@@ -30,8 +30,8 @@ impl Svg {
         self.extend_to(left + width, top + height);
     }
 
-    /// Adds text at the point (`x`, `y`). With the anchor `middle`, the text is centred at the
-    /// point. With `start`, it begins there.
+    /// Adds the text `words`. If `anchor` is `middle`, the text is centred at (`x`, `y`). If it is
+    /// `start`, the text begins there.
     pub(crate) fn add_text(&mut self, (x, y): (f64, f64), words: &str, anchor: &str) {
         if words.is_empty() {
             return;
@@ -45,7 +45,8 @@ impl Svg {
         self.extend_to(if anchor == "start" { x + words_width } else { x + words_width / 2.0 }, y + 10.0);
     }
 
-    /// Adds text that is centred at (`x`, `y`) on a white background, for labels on lines.
+    /// Adds the text `words`, centred at (`x`, `y`). It has a white background, so it can label a
+    /// line.
     pub(crate) fn add_label(&mut self, (x, y): (f64, f64), words: &str) {
         if !words.is_empty() {
             let (width, left) = (width_of(words) + 4.0, x - width_of(words) / 2.0 - 2.0);
@@ -68,7 +69,8 @@ impl Svg {
         let _ = writeln!(self.body, "  {element}");
     }
 
-    /// Returns the content of the SVG file, with `margin` SVG units to the right and below.
+    /// Returns the content of the SVG file. `margin` is the free space to the right of the contents
+    /// and below them, in SVG units.
     pub(crate) fn finish(self, margin: f64) -> String {
         let (width, height) = (self.width + margin, self.height + margin);
         format!(
@@ -92,13 +94,12 @@ impl Svg {
     }
 }
 
-/// Returns the approximate width of the text `words` in SVG units.
+/// Returns the approximate width of `words` in SVG units.
 pub(crate) fn width_of(words: &str) -> f64 {
     LETTER_WIDTH * words.chars().count() as f64
 }
 
-/// Escapes the text `words` for SVG and removes control characters, because it may come from a
-/// model.
+/// Escapes `words` for SVG and removes control characters. The text may come from a model.
 fn escaped(words: &str) -> String {
     let shown = words.chars().filter(|letter| !letter.is_control());
     shown.fold(String::new(), |mut text, letter| {

@@ -1,4 +1,4 @@
-//! Tests of the router with scripted models. The SVG files are really drawn.
+//! Tests of the router with scripted models. The tools write real SVG files.
 
 use std::{
     error::Error,
@@ -14,7 +14,7 @@ use haft_core::{
 use haft_testing::ScriptedModel;
 use serde_json::json;
 
-/// Creates the output folder of the test `name`.
+/// Creates the output folder for the test `name`. Returns its path.
 fn folder(name: &str) -> Result<PathBuf, std::io::Error> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&folder)?;
@@ -88,8 +88,8 @@ async fn ambiguous_request_leads_to_a_question() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The model receives a syntax error with the correct form, and must be able to write a corrected
-/// source.
+/// The model receives a syntax error, which contains the correct form. It must then be able to send
+/// a corrected source.
 #[tokio::test]
 async fn syntax_error_is_corrected_by_the_model() -> Result<(), Box<dyn Error>> {
     let folder = folder("wrong")?;

@@ -1,19 +1,19 @@
-//! The questions of the evaluation, with the expected calls and answers.
+//! The questions of the evaluation, with the calls and the answers that are expected.
 
 /// A question with its expected tool calls and answer.
 pub(crate) struct Case {
     pub(crate) prompt: &'static str,
     /// The expected tool calls, in any order.
     pub(crate) calls: &'static [Call],
-    /// Groups of texts. A correct answer contains at least one text of each group.
+    /// Groups of alternative texts. A right answer contains at least one text of each group.
     pub(crate) answer: &'static [&'static [&'static str]],
 }
 
 /// An expected tool call.
 pub(crate) struct Call {
     pub(crate) tool: &'static str,
-    /// The expected arguments, each with its accepted values. If the empty string is an accepted
-    /// value, the argument may be missing.
+    /// The expected arguments, each with its accepted values. If one of these is the empty string,
+    /// the argument may be omitted.
     pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -133,7 +133,7 @@ pub(crate) const TWO_STEPS: [Case; 6] = [
     },
 ];
 
-/// Returns three of the questions in `cases`, for a faster comparison.
+/// Returns at most three of the questions in `cases`, so that the comparison takes less time.
 pub(crate) fn sample(cases: &'static [Case]) -> Vec<&'static Case> {
     cases.iter().step_by(cases.len().div_ceil(3)).collect()
 }

@@ -1,4 +1,4 @@
-//! Compares the models in each dialect with a plain loop that uses a llama.cpp server.
+//! Compares haft's dialects with a plain agent loop that uses a llama.cpp server.
 
 use std::{
     error::Error,
@@ -24,15 +24,16 @@ pub(crate) const ABOUT: &str = "Correct results per model and dialect. The plain
 same weights, and executes them unchecked. Wrong results are printed to standard error. On an idle machine with two cores
 this takes about a quarter of an hour, with --all about three times that.";
 
-/// The options of the comparison between the dialects and the plain loop.
+/// The options for the comparison of the dialects with the plain loop.
 pub(crate) struct Comparison {
-    /// Set if all questions are used, instead of a sample of three questions from each list.
+    /// Set to use all questions. Otherwise three questions from each list are used.
     pub(crate) all: bool,
-    /// The path of a Python interpreter with `xllamacpp`. If `None`, the plain loop is omitted.
+    /// The path of a Python interpreter with the package `xllamacpp`. If it is `None`, the plain
+    /// loop is omitted.
     pub(crate) python: Option<PathBuf>,
 }
 
-/// The scores of a model, for one dialect or for the plain loop.
+/// The scores of a model in one dialect, or in the plain loop.
 pub(crate) struct Row {
     pub(crate) model: &'static str,
     pub(crate) way: &'static str,
@@ -87,7 +88,8 @@ impl Comparison {
         println!("{}", table::comparison_row(&row));
     }
 
-    /// Prints the calls and the answer of a run if its score is not perfect. Returns the score.
+    /// Prints the calls and the answer of a run to standard error if a part of its score is wrong.
+    /// Returns the score.
     fn print_if_wrong(model: &str, way: &str, case: &Case, score: Score) -> Score {
         if !(score.has_right_tool && score.has_right_arguments && score.has_right_answer) {
             eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.summary);

@@ -1,10 +1,10 @@
-//! An evaluation of how well a model selects tools, writes arguments and answers.
+//! Measures how well a model selects tools, writes arguments and answers questions.
 //!
-//! In the first part, the model gets nine questions and three tools. Two of the tools return canned
-//! results. The evaluation fails unless all nine calls have the right tool and arguments, and eight
-//! answers are right.
+//! In the first part, the model gets nine questions and three tools. Two of the tools return fixed
+//! results. To pass, the model must make all nine calls with the right tool and arguments, and give
+//! at least eight right answers.
 //!
-//! The second part compares both known models in each dialect, on questions with one and with two
+//! The second part compares both built-in models in each dialect, on questions that need one or two
 //! calls. The baseline is a plain loop that uses a llama.cpp server with the same weights.
 
 mod case;
@@ -58,8 +58,8 @@ enum Dialect {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Installs TLS for `reqwest::Client::new()`. This fails only if a provider is installed
-    // already.
+    // Install a TLS provider for `reqwest::Client::new()`. The call fails only if a provider is
+    // already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     run(Options::parse()).await.unwrap_or_else(|error| {
         eprintln!("error: {}", ErrorChain(&*error));
@@ -78,7 +78,8 @@ async fn run(options: Options) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the nine questions and prints the scores. Returns `true` if the model passes.
+/// Runs the agent with the nine questions and prints the scores. Returns `true` if the model
+/// passes.
 async fn passes_questions(options: &Options) -> Result<bool, Box<dyn Error>> {
     let model = options.model.open().await?;
     println!("model: {}\n\n{}", model.profile().name, table::head());
@@ -106,7 +107,7 @@ fn agent(model: Arc<dyn ChatModel>, dialect: Dialect) -> Result<ReactAgent, Box<
     Ok(builder.build()?)
 }
 
-/// Runs the agent with the question of `case` and scores the run.
+/// Runs the agent with the question in `case`. Returns the score of the run.
 async fn ask(agent: &ReactAgent, case: &Case) -> Score {
     let started = Instant::now();
     let ended = agent.run(case.prompt).await;

@@ -1,4 +1,4 @@
-//! The command line options for the evaluated model.
+//! The command line options that select the model to evaluate.
 
 use std::{error::Error, sync::Arc};
 
@@ -20,7 +20,7 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// Returns `true` if neither the command line nor HAFT_MODEL specifies a model.
+    /// Returns `true` if a model is specified neither on the command line nor in HAFT_MODEL.
     pub(crate) fn is_default(&self) -> bool {
         self.model.is_none() && haft_local::configured_file().is_none()
     }

@@ -1,5 +1,5 @@
-//! The baseline without haft: an agent loop that uses the native tool calls of a server. It has no
-//! validation, repair or retries.
+//! The baseline without haft: an agent loop that uses the native tool calls of a server. It does
+//! not validate, repair or retry.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{score::RunRecord, tools};
 
-/// The maximum number of model requests per question.
+/// The maximum number of model requests for one question.
 const MAX_REQUESTS: usize = 8;
 
 pub(crate) struct PlainLoop {
@@ -20,12 +20,12 @@ pub(crate) struct PlainLoop {
 impl PlainLoop {
     pub(crate) fn new(base_url: &str, tools: &ToolList) -> Self {
         let url = format!("{base_url}/v1/chat/completions");
-        // `install_default` fails only if a TLS provider is installed already.
+        // `install_default` fails only if a TLS provider is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { client: reqwest::Client::new(), url, tools: json!(&*haft_openai::tools(tools)) }
     }
 
-    /// Runs the loop with `question`. Returns the calls and the answer.
+    /// Runs the loop with `question`. Returns the calls and the answer of the model.
     pub(crate) async fn run(&self, question: &str) -> RunRecord {
         let mut record = RunRecord::default();
         let mut messages = vec![json!({"role": "user", "content": question})];

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::case::{Call, Case};
 
-/// The minimum number of right answers, out of nine.
+/// The minimum number of right answers to the nine questions.
 const MIN_RIGHT_ANSWERS: usize = 8;
 
-/// The calls, the answer and the usage of one run of an agent or of the plain loop.
+/// The calls, the answer and the usage of a run, from an agent or from the plain loop.
 pub(crate) struct RunRecord {
     /// The name and the arguments of each tool call.
     pub(crate) calls: Vec<(String, Value)>,
-    /// The answer, or the reason why there is none.
+    /// The answer, or the reason why the run has no answer.
     pub(crate) answer: Result<String, String>,
     pub(crate) usage: Usage,
 }
@@ -26,11 +26,11 @@ pub(crate) struct Score {
     pub(crate) has_right_answer: bool,
     pub(crate) took: Duration,
     pub(crate) usage: Usage,
-    /// A text for the output that describes the calls and the answer.
+    /// The calls and the answer as text, for the output of the evaluation.
     pub(crate) summary: String,
 }
 
-/// The record of a run without calls and without an answer.
+/// Creates the record of a run that has made no calls and has no answer.
 impl Default for RunRecord {
     fn default() -> Self {
         Self { calls: Vec::new(), answer: Err("there is no answer".to_owned()), usage: Usage::default() }
@@ -55,8 +55,8 @@ impl From<Result<RunOutput, AgentError>> for RunRecord {
 }
 
 impl Score {
-    /// Scores a run. If the question expects `n` calls, only the first `n` calls of the run are
-    /// used.
+    /// Scores the run in `record`. If the question expects `n` calls, only the first `n` calls of
+    /// the run are compared.
     pub(crate) fn of(case: &Case, record: RunRecord, took: Duration) -> Self {
         let made: Vec<_> = record.calls.iter().take(case.calls.len()).collect();
         let is_tool = |call: &Call, (tool, _): &(String, Value)| tool == call.tool;
@@ -80,7 +80,8 @@ impl Score {
     }
 }
 
-/// Returns `true` if each of the expected `calls` matches a different call in `made`.
+/// Returns `true` if each of the expected `calls` matches a call in `made`. No call in `made` is
+/// matched twice.
 fn all_made(
     calls: &[Call],
     made: &[&(String, Value)],
@@ -93,8 +94,8 @@ fn all_made(
     })
 }
 
-/// Returns `true` if all arguments that `call` expects have accepted values in `arguments`, and
-/// there are no other arguments.
+/// Returns `true` if `arguments` contains an accepted value for each argument that `call` expects,
+/// and no other arguments.
 fn are_arguments_right(call: &Call, arguments: &Value) -> bool {
     let Value::Object(given) = arguments else { return false };
     let known = |name: &str| call.arguments.iter().any(|(expected, _)| *expected == name);
@@ -104,8 +105,8 @@ fn are_arguments_right(call: &Call, arguments: &Value) -> bool {
     given.keys().all(|name| known(name)) && call.arguments.iter().all(|(name, values)| right(name, values))
 }
 
-/// Converts an argument to text for the comparison. For example, `25.0` becomes `25`, and trailing
-/// slashes are removed.
+/// Converts an argument to text, so that it can be compared with the accepted values. For example,
+/// `25.0` becomes `25`, and slashes at the end are removed.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_end_matches('/').to_owned(),

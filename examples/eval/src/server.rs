@@ -1,4 +1,4 @@
-//! Runs a llama.cpp server as a child process, for the baseline with the same weights.
+//! Runs a llama.cpp server as a child process. The baseline uses it with the same weights as haft.
 
 use std::{
     error::Error,
@@ -7,8 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A Python program that serves a model file on a free port and prints the address. It exits when
-/// its stdin is closed.
+/// A Python program that serves a model file on a free port and prints the address of the server.
+/// It exits when its standard input is closed.
 const PROGRAM: &str = r#"
 import os, sys, xllamacpp
 params = xllamacpp.CommonParams()
@@ -26,15 +26,15 @@ sys.stdin.read()
 os._exit(0)
 "#;
 
-/// The process of the llama.cpp server. It is killed on drop.
+/// The process of the llama.cpp server, which is killed on drop.
 pub(crate) struct Server {
     process: Child,
     pub(crate) base_url: String,
 }
 
 impl Server {
-    /// Starts a server for the model file `model`. `python` is the path of an interpreter with
-    /// `xllamacpp`.
+    /// Starts a server for the model file `model`. `python` is the path of a Python interpreter
+    /// that has the package `xllamacpp`.
     pub(crate) fn start(python: &Path, model: &Path) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(python);
         command.args(["-c", PROGRAM]).arg(model);

@@ -1,6 +1,7 @@
-//! The tools of the evaluation. The clock and the files are canned, so the right answers are known.
+//! The tools of the evaluation. The clock and the files are invented, so the right answers are
+//! fixed.
 //!
-//! The descriptions of the tools are sent to the models. A change of their text changes the
+//! The descriptions of the tools are sent to the models, so a change of their text changes the
 //! measured results.
 
 use haft_core::{Json, Toolset, tool};
@@ -12,7 +13,7 @@ pub(crate) fn all() -> Toolset {
     Toolset::new().with_tool(Add).with_tool(GetCurrentDatetime).with_tool(SearchFiles)
 }
 
-/// Calls the function of the tool `name` without haft, for the plain loop.
+/// Calls the function of the tool `name` directly, without haft. The plain loop uses it.
 pub(crate) fn call(name: &str, arguments: &Value) -> Result<String, String> {
     let number = |name: &str| arguments[name].as_f64().ok_or_else(|| format!("{name} must be a number"));
     let text = |name: &str| {

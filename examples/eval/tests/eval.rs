@@ -1,4 +1,4 @@
-//! Tests of errors at the start of the evaluation.
+//! Tests of errors that occur when the evaluation starts.
 
 use std::{io, process::Command};
 

@@ -1,7 +1,7 @@
 //! An agent with tools from two sources: functions of this program, and an MCP server that runs as
 //! a child process.
 //!
-//! `main.rs` uses a local model. The test uses a scripted model.
+//! `main.rs` runs the agent with a local model, and the test runs it with a scripted model.
 
 use std::{error::Error, path::Path, time::Instant};
 
@@ -32,8 +32,8 @@ fn multiply(
     a * b
 }
 
-/// Starts the MCP server at the path `clock_server`. Returns a toolset with its tools and the
-/// functions of this program.
+/// Starts the MCP server at the path `clock_server`. Returns a toolset that contains its tools and
+/// the functions of this program.
 pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = clock_server.to_str().ok_or("the path of the clock server is not Unicode")?;
     println!("Starting the MCP server {command}");
@@ -45,7 +45,7 @@ pub async fn tools(clock_server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(tools)
 }
 
-/// Runs the agent with `question`, prints its events, and returns the answer.
+/// Runs the agent with `question` and prints its events. Returns the answer.
 pub async fn answer(
     model: impl ChatModel + 'static,
     tools: Toolset,

@@ -20,7 +20,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let question = env::args().nth(1).unwrap_or_else(|| QUESTION.to_owned());
-    // The MCP server is the other program of this package.
+    // The MCP server is the second program of this package.
     let clock_server = env::current_exe()?.with_file_name("clock-server");
     let tools = mixed_tools::tools(&clock_server).await?;
     println!("Loading the model");

@@ -1,5 +1,4 @@
-//! Tests of the demo with a scripted model. The MCP server is not mocked: it runs as a child
-//! process.
+//! Tests of the demo with a scripted model. The MCP server is real and runs as a child process.
 
 use std::{error::Error, path::Path, process::Command};
 

@@ -1,8 +1,8 @@
-//! A driver for runs, written outside of haft-react.
+//! A driver for runs that is not part of haft-react.
 //!
-//! A run returns effects, and a driver performs them. This driver uses only public items. It
-//! executes tools in parallel, requests approvals, supports hand-offs between agents, and applies
-//! limits, deadlines and cancellation.
+//! A run returns effects, and a driver performs them. This driver uses only public items of haft.
+//! It executes tool calls in parallel, requests approvals, hands off runs between agents, and
+//! applies limits, deadlines and cancellation.
 
 use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use haft_react::{
     run::{CallBatch, hint},
 };
 
-/// The prefix of the names of hand-off tools.
+/// The prefix in the names of hand-off tools. The name of a member follows it.
 const TRANSFER: &str = "transfer_to_";
 
 /// An agent in a [`Team`].
@@ -48,12 +48,12 @@ impl Member {
     }
 }
 
-/// Several agents that work on the same run, one after the other.
+/// Agents that work on the same run. Only one of them is active at a time.
 pub struct Team {
     members: BTreeMap<String, Member>,
 }
 
-/// A function that decides about a pending call.
+/// A function that returns the decision for a pending call.
 pub type Decide<'a> = &'a (dyn Fn(&PendingCall) -> Decision + Sync);
 
 impl Team {
@@ -71,8 +71,8 @@ impl Team {
         self.members.get(name).ok_or_else(unknown)
     }
 
-    /// Drives a run until there is an answer, starting with the member `name`. Returns the name of
-    /// the member that answered, and the answer.
+    /// Drives a run until it has an answer. The member `name` is the first active agent. Returns
+    /// the name of the member that answered, and the answer.
     ///
     /// The caller owns the run and can drive it again after an error or a crash.
     pub async fn drive(
@@ -82,7 +82,8 @@ impl Team {
         context: RunContext,
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentError> {
-        // Nested agents report their usage to this meter, even if they are dropped.
+        // Agents that are used as tools report their usage to this meter, even if their calls are
+        // dropped.
         let meter = UsageMeter::default();
         let cancellation = context.cancellation.clone();
         let context = Arc::new(RunContext { usage: Some(meter.clone()), ..context });
@@ -94,7 +95,7 @@ impl Team {
         run.on_usage(meter.take());
         ended.map_err(|kind| {
             if matches!(kind, AgentErrorKind::Cancelled) {
-                // Each open call gets a result, so another run can continue the conversation.
+                // Give each open call a result, so that another run can continue the conversation.
                 run.cancel();
             }
             AgentError::from(kind).with_run(run.transcript_with_output(), run.usage())
@@ -109,10 +110,11 @@ impl Team {
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         let mut tools = list(self.member(&name)?, run, context).await;
-        // A previous driver of this run may have crashed. A new run is not changed.
+        // Recover the run in case its previous driver has crashed. A new run does not change.
         run.recover(&tools);
         loop {
-            // Cancelling the token also ends the calls. After that, no model request is sent.
+            // A cancelled token also ends the calls in progress. Check it here, so that no further
+            // model request is sent.
             if context.cancellation.is_cancelled() {
                 return Err(AgentErrorKind::Cancelled);
             }
@@ -130,8 +132,8 @@ impl Team {
                 }
                 Effect::Chat(request) => {
                     let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript. If it were kept, appending a message would
-                    // copy the transcript.
+                    // The request shares the transcript of the run. Drop it first, because
+                    // appending a message to a shared transcript would copy the transcript.
                     drop(request);
                     match reply {
                         Some(reply) => {
@@ -148,14 +150,14 @@ impl Team {
                         None => run.on_time_limit(),
                     }
                 }
-                // A web server would save the run here, and continue it after the decision.
+                // A web server would save the run here and continue it when the decision arrives.
                 Effect::Wait(pending) => {
                     for call in pending.iter().flat_map(PendingCall::leaves) {
                         run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
-                // This driver has no validators and writes no summaries. Without a summary, the run
-                // omits its oldest step.
+                // This driver has no output validators and writes no summaries. If there is no
+                // summary, the run omits its oldest step from the request.
                 Effect::Check(output) => run.on_check(Ok(*output))?,
                 Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
                 Effect::Done(answer) => return Ok((name, *answer)),
@@ -165,11 +167,11 @@ impl Team {
     }
 }
 
-/// Creates a tool that hands off the run to the member `name`. The driver detects a call of this
-/// tool at the end of a step.
+/// Creates a tool that hands off the run to the member `name`. The driver detects a successful call
+/// to this tool at the end of the step.
 pub fn transfer_to(name: &str) -> DynamicTool {
     let name = ToolName::sanitize(&format!("{TRANSFER}{name}"));
-    // The call has no effect, so it can be repeated after a crash.
+    // The call has no effect of its own, so it can be repeated after a crash.
     let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
     let definition = ToolDefinition::new(name, Schema::object())
         .with_description("Hands the conversation to this agent.")
@@ -177,8 +179,8 @@ pub fn transfer_to(name: &str) -> DynamicTool {
     DynamicTool::new(definition, |_, _| async { "handed over" })
 }
 
-/// Returns the name of the member to which a successful call in the last step hands off, or `None`
-/// if there is no such call.
+/// Returns the name of the member to which the last step hands off the run. `None` if no hand-off
+/// tool was called successfully in this step.
 fn handoff_target(run: &Run) -> Option<String> {
     let messages = run.transcript().messages().iter().rev();
     let results = messages.map_while(|message| match message.body() {
@@ -194,7 +196,7 @@ async fn list(member: &Member, run: &Run, context: &RunContext) -> ToolList {
     member.tools.list(&ListContext { step: run.step(), run_id, state }).await
 }
 
-/// Executes the calls of `batch` in parallel. Reports each outcome to the run as soon as it is
+/// Executes the calls in `batch` in parallel. Each outcome is reported to the run as soon as it is
 /// available.
 async fn execute(
     run: &mut Run,
@@ -218,8 +220,8 @@ async fn execute(
     Ok(())
 }
 
-/// Awaits `work` for at most `left`, or without a limit if `left` is `None`. Returns `None` if the
-/// time is up.
+/// Awaits `work` and returns its output. Returns `None` if it takes longer than `left`. There is no
+/// limit if `left` is `None`.
 async fn within<F: Future>(left: Option<Duration>, work: F) -> Option<F::Output> {
     match left {
         Some(left) => tokio::time::timeout(left, work).await.ok(),

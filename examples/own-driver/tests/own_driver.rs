@@ -42,7 +42,8 @@ fn results(transcript: &Transcript) -> Vec<&ToolResult> {
     results.collect()
 }
 
-/// Asserts that each call in `transcript` has one result, and that the results are in call order.
+/// Asserts that each call in `transcript` has exactly one result, and that results are in the order
+/// of the calls.
 fn assert_paired(transcript: &Transcript) {
     let calls = transcript.messages().iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
     assert!(calls.eq(results(transcript).iter().map(|result| &result.call_id)), "{transcript:?}");
@@ -144,8 +145,8 @@ async fn cancelled_run_has_a_result_for_each_call() -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// A driver is dropped during a call. Another driver must be able to continue the run from its
-/// JSON.
+/// A driver is dropped during a call. Another driver must be able to load the run from JSON and
+/// continue it.
 #[tokio::test]
 async fn run_survives_its_driver() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::new().calls([("a", "hang", "{}"), ("b", "look", "{}")]).text("Done.");

@@ -1,5 +1,5 @@
-// A program that has its own agent loop, conversation and HTTP client. haft provides the tools,
-// their format in model requests, and the pipeline that executes calls.
+// A program with its own agent loop, conversation and HTTP client. haft provides the tools, formats
+// them for model requests, and executes the calls with its pipeline.
 //
 // OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
 //     cargo xtask example own-loop "Which Rust files are in src?"
@@ -30,8 +30,8 @@ fn search_files(
 
 const MAX_STEPS: usize = 10;
 
-/// Sends the conversation to the model and executes the requested calls, until the model answers.
-/// Returns the answer.
+/// Sends the conversation to the model and executes the calls in its replies, until the model
+/// answers. Returns the answer.
 async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
     let base = env::var("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".to_owned());
     let model = env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-5-mini".to_owned());
@@ -66,8 +66,8 @@ async fn answer(question: &str) -> Result<String, Box<dyn Error>> {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // Installs TLS for `reqwest::Client::new()`. This fails only if a provider is installed
-    // already.
+    // Install a TLS provider for `reqwest::Client::new()`. The call fails only if a provider is
+    // already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let question = env::args().nth(1).unwrap_or_else(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

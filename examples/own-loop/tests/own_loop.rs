@@ -1,4 +1,4 @@
-//! Runs the program against a scripted model server on the loopback interface.
+//! Tests the program with a scripted model server on the loopback interface.
 
 use std::{io, process::Command};
 

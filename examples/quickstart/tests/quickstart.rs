@@ -1,4 +1,4 @@
-//! Tests of the quickstart with a scripted model, so nothing is downloaded.
+//! Tests of the quickstart with a scripted model, so that no model is downloaded.
 
 include!("../src/main.rs");
 
@@ -16,8 +16,8 @@ async fn quickstart_answers() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// `main` returns the error, so Rust prints its `Debug` form. This text must be readable and name a
-/// remedy.
+/// Rust prints the `Debug` form of an error that `main` returns. For a missing model, this text
+/// must be readable and contain a remedy.
 #[test]
 fn missing_model_is_reported_with_the_remedy() -> std::io::Result<()> {
     let mut quickstart = std::process::Command::new(env!("CARGO_BIN_EXE_quickstart"));

@@ -1,8 +1,9 @@
-//! A run that is suspended for an approval in one process and continues in another process.
+//! A run that one process suspends for an approval, and that another process resumes.
 //!
-//! The first process starts the run. A call of `order` suspends the run, and the process saves it
-//! to a file and ends. The second process loads the run, approves or denies the call, and continues
-//! the run until the answer. `main.rs` uses a local model. The test uses a scripted model.
+//! The first process starts the run. A call to `order` suspends the run, so the process saves the
+//! run to a file and exits. The second process loads the run, approves or denies the call, and
+//! continues the run until it has an answer. `main.rs` uses a local model, and the test uses a
+//! scripted model.
 
 use std::{error::Error, fs, path::Path};
 
@@ -30,8 +31,8 @@ fn agent(model: impl ChatModel + 'static) -> Result<ReactAgent, Box<dyn Error>> 
     Ok(agent.build()?)
 }
 
-/// Starts a run with `question`, as the first process. Returns the answer, or saves a suspended run
-/// to `file` and returns a description of its pending calls.
+/// Starts a run with `question`, in the first process. Returns the answer. If the run is suspended,
+/// saves it to `file` and returns a description of its pending calls.
 pub async fn ask(
     model: impl ChatModel + 'static,
     question: &str,
@@ -41,17 +42,18 @@ pub async fn ask(
     report(output, file)
 }
 
-/// Continues the run in `file` with `decision`, as the second process. Returns the answer, or saves
-/// a run that is suspended again and returns a description of its pending calls.
+/// Resumes the run in `file` with `decision`, in the second process. Returns the answer. If the run
+/// is suspended again, saves it to `file` and returns a description of its pending calls.
 pub async fn answer(
     model: impl ChatModel + 'static,
     decision: Decision,
     file: &Path,
 ) -> Result<String, Box<dyn Error>> {
     let suspended: SuspendedRun = serde_json::from_str(&fs::read_to_string(file)?)?;
-    // The file is removed before the run continues, so no run is resumed twice.
+    // Remove the file before the run continues, so that the run cannot be resumed twice.
     fs::remove_file(file)?;
-    // All pending calls get the same decision here. They can also be decided one by one.
+    // This example gives all pending calls the same decision. A program can also decide each call
+    // separately.
     let output = agent(model)?.run(suspended.decide(|_| Some(decision.clone()))).await?;
     report(output, file)
 }

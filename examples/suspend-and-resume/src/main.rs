@@ -1,5 +1,5 @@
-//! Start a run with `cargo xtask example suspend-and-resume`. Then approve its call with the
-//! argument `yes`, or deny it with `no "too many"`.
+//! Start a run with `cargo xtask example suspend-and-resume`. Then approve its pending call with
+//! the argument `yes`, or deny it with the arguments `no "too many"`.
 
 use std::{env, error::Error, path::Path, process::ExitCode};
 

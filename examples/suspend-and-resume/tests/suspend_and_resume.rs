@@ -1,4 +1,4 @@
-//! Tests of both processes of the example, with scripted models and a real file.
+//! Tests of both processes of the example. They use scripted models and a real file.
 
 use std::{error::Error, fs, path::PathBuf, process::Command};
 
@@ -6,7 +6,7 @@ use haft_core::{call::Decision, model::ChatResponse};
 use haft_testing::ScriptedModel;
 use suspend_and_resume::{answer, ask};
 
-/// Returns the path of the file for one test. An old file at this path is removed.
+/// Returns the path of the file for the test `name`. A file from an earlier test run is removed.
 fn file(name: &str) -> PathBuf {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_file(&file);

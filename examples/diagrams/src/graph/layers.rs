@@ -1,13 +1,13 @@
 //! Assigns the nodes of a graph to layers, and orders the nodes in each layer.
 
-/// The number of passes over the layers. Each pass reduces the number of arrows that cross.
+/// The number of passes over the layers that reorder their nodes to reduce crossings of arrows.
 const SWEEPS: usize = 8;
 
-/// The nodes of a graph in layers. An arrow has a bend in each layer that it passes. Nodes and
-/// bends are numbered, and the numbers of the bends follow the numbers of the nodes.
+/// The nodes of a graph, assigned to layers. An arrow has a bend in each layer that it crosses.
+/// Nodes and bends have numbers: the nodes are numbered first, and then the bends.
 pub(super) struct Layers {
-    /// The numbers of the nodes and bends in each layer, from left to right. The top layer is
-    /// first.
+    /// The numbers of the nodes and bends in each layer, from left to right. Layers are in order
+    /// from top to bottom.
     pub(super) rows: Vec<Vec<usize>>,
     /// The path of each arrow: the numbers of its first node, its bends, and its last node.
     pub(super) ways: Vec<Vec<usize>>,
@@ -36,7 +36,7 @@ impl Layers {
         layers
     }
 
-    /// Returns the total number of nodes and bends.
+    /// Returns the number of nodes and bends in total.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -54,8 +54,9 @@ impl Layers {
         number
     }
 
-    /// Sorts each layer by the mean position of the neighbours in the previous layer, to reduce the
-    /// number of arrows that cross. The passes alternate between down and up.
+    /// Sorts the nodes and bends of each layer by the mean position of their neighbours in the
+    /// previous layer, which reduces the number of crossings. The passes go down and up
+    /// alternately.
     fn reduce_crossings(&mut self) {
         let mut neighbours = vec![Vec::new(); self.count];
         for step in self.ways.iter().flat_map(|way| way.windows(2)) {
@@ -96,8 +97,8 @@ fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)>
     let mut seen = vec![Seen::No; nodes];
     let mut down = Vec::new();
     for start in 0..nodes {
-        // The current path of the depth-first search. Each node is stored with its unvisited
-        // arrows.
+        // The nodes on the current path of the depth-first search. Each node is stored with its
+        // unvisited arrows.
         let arrows = |node: usize| edges.iter().rev().filter(move |edge| edge.0 == node).copied();
         let mut way = Vec::new();
         if seen[start] == Seen::No {
@@ -122,10 +123,11 @@ fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)>
     down
 }
 
-/// Returns the depth of each node. A node is deeper than all nodes that have an arrow to it.
+/// Returns the depth of each node, given the arrows `down`, which have no cycle. An arrow always
+/// leads from a node to a deeper node.
 fn depths(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let mut depths = vec![0; nodes];
-    // Without cycles, a path has at most as many nodes as the graph.
+    // There is no cycle, so a path visits each node at most once, and `nodes` rounds are enough.
     for _ in 0..nodes {
         for &(from, to) in down {
             depths[to] = depths[to].max(depths[from] + 1);

@@ -1,4 +1,4 @@
-//! A parser for `digraph { a -> b [label="…"]; b [label="…"] }`.
+//! A parser for graphs such as `digraph { a -> b [label="…"]; b [label="…"] }`.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -12,7 +12,7 @@ enum Token {
     Sign(char),
 }
 
-/// A lexer that splits a source into tokens and counts its lines.
+/// Splits a source into tokens and counts its lines.
 struct Lexer<'s> {
     letters: Peekable<Chars<'s>>,
     line: usize,
@@ -70,7 +70,7 @@ impl Lexer<'_> {
             match letter {
                 '"' => return Ok(text),
                 '\\' => match self.letters.next() {
-                    // Escaped line breaks in a label become spaces.
+                    // An escaped line break in a label becomes a space.
                     Some('n' | 'l' | 'r') => text.push(' '),
                     Some(other) => text.push(other),
                     None => break,
@@ -128,7 +128,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
             match token {
                 Token::Sign('{' | '}' | ';') => {}
                 Token::Word(word) if ["digraph", "graph", "strict"].contains(&word.as_str()) => {
-                    // The name of the graph and its default attributes are not drawn.
+                    // The name of the graph and its default attributes are not drawn, so skip them.
                     while self.tokens.next_if(|(_, token)| matches!(token, Token::Word(_))).is_some() {}
                     self.parse_attributes()?;
                 }
@@ -147,7 +147,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// Parses a statement that starts with the word `first`: a node, a chain of arrows, or a
+    /// Parses a statement whose first word is `first`. It is a node, a chain of arrows, or a
     /// setting of the graph.
     fn parse_statement(&mut self, first: String) -> Result<(), DiagramError> {
         if self.takes(&Token::Sign('=')) {
@@ -185,8 +185,8 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         })
     }
 
-    /// Parses attributes in brackets, if there are any. Returns the value of `label`, or `None` if
-    /// there is no such attribute.
+    /// Parses the attributes in brackets that may follow. Returns the value of `label`, or `None`
+    /// if there is no `label`.
     fn parse_attributes(&mut self) -> Result<Option<String>, DiagramError> {
         let mut label = None;
         while self.takes(&Token::Sign('[')) {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::PlainLoop;
 use crate::tools;
 
-/// Starts a server that replies with `messages`, in order. Returns its base URL, and a thread that
-/// returns the bodies of the received requests.
+/// Starts a server that replies with `messages` in order. Returns its base URL and its thread,
+/// whose result contains the bodies of the received requests.
 fn server(messages: Vec<Value>) -> (String, thread::JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -11,7 +11,7 @@ use crate::{
     case::{CASES, TWO_STEPS},
 };
 
-/// The tool name, the arguments and the answer of a perfect model for each question.
+/// The tool name, the arguments and the answer that a perfect model gives to each question.
 const PERFECT: [(&str, &str, &str); 9] = [
     ("add", r#"{"a":17,"b":25}"#, "17 plus 25 is 42."),
     ("add", r#"{"a":3.5,"b":4}"#, "That is 7.5."),
@@ -24,8 +24,8 @@ const PERFECT: [(&str, &str, &str); 9] = [
     ("search_files", r#"{"directory":"/var/log","pattern":"*.log","max_results":5}"#, "boot.log, kernel.log"),
 ];
 
-/// Runs all questions with a scripted model. `plan` contains the tool name, the arguments and the
-/// answer for each question.
+/// Scores the runs of a scripted model on all questions. `plan` contains its tool name, arguments
+/// and answer for each question.
 async fn scores(plan: [(&'static str, &'static str, &'static str); 9]) -> Vec<Score> {
     let model = plan.iter().fold(ScriptedModel::new(), |model, (tool, arguments, answer)| {
         model.calls([("call_1", *tool, *arguments)]).reply(ChatResponse::new(*answer))
