@@ -96,7 +96,7 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
-        // The new connection wakes the accept loop, which then reads `is_closed` and ends.
+        // The new connection wakes the accept loop. The loop then reads `is_closed` and ends.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     native::run_with_model("eval", &arguments)
 }
 
-/// Downloads the models that `cargo xtask eval` compares. They are saved in the model cache.
+/// Downloads [`MODELS`] to the model cache.
 pub(crate) fn fetch_models() -> Result<(), Failure> {
     MODELS.iter().try_for_each(|model| native::run("haft", &["model", "pull", model].map(str::to_owned)))
 }

@@ -32,7 +32,7 @@ struct Run<'a> {
     target: &'a str,
     /// The duration of the run. `None` if the target runs until the user stops it.
     time: Option<Duration>,
-    /// The options for libFuzzer, which follow `--` on the command line.
+    /// The options for libFuzzer, from the command line after `--`.
     options: &'a [String],
 }
 

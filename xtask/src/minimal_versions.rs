@@ -45,7 +45,7 @@ fn copy_repository(copy: &Path) -> Result<(), Failure> {
     }
     for name in files.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (workspace::root().join(name), copy.join(name));
-        // git also lists a file that was deleted, if the deletion is not staged.
+        // git also lists a deleted file if the deletion is not staged.
         if from.is_file() {
             to.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
             fs::copy(from, to).map_err(failed)?;

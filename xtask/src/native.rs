@@ -57,8 +57,8 @@ fn absolute_model_path(name: OsString) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::message(format!("the folder of {} is gone: {error}", file.display())))
 }
 
-/// Builds the package that contains the program `name`, with all of its programs. Returns a command
-/// that runs the program `name`.
+/// Builds the package with the program `name`, including its other programs. Returns a command that
+/// runs the program `name`.
 fn build(name: &str) -> Result<Command, Failure> {
     let workspace = Workspace::load()?;
     let target = workspace.target_directory.join("native");

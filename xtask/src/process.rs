@@ -19,8 +19,8 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Creates a command that runs cargo with `arguments`. It uses the same cargo that has started
-/// xtask.
+/// Creates a command that runs cargo with `arguments`. It uses the same cargo as the running `cargo
+/// xtask` command.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
@@ -37,7 +37,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    // A process that was killed by a signal has no exit code. Use 1 instead.
+    // A process killed by a signal has no exit code. Use 1 instead.
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Err(Failure::Program { line, code })
 }

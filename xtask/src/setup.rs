@@ -1,4 +1,5 @@
-//! The command `cargo xtask setup`: installs the programs that other commands and the tests need.
+//! The command `cargo xtask setup`: installs the programs required by other commands and by the
+//! tests.
 
 use std::env::consts::EXE_EXTENSION;
 

@@ -19,7 +19,7 @@ use table::{Bound, Row};
 
 /// The maximum number of third-party crates in `haft-core`.
 const MAX_CORE_CRATES: f64 = 100.0;
-/// The maximum number of third-party crates in a program that uses core, react and openai.
+/// The maximum number of third-party crates in a program with core, react and openai.
 const MAX_AGENT_CRATES: f64 = 150.0;
 /// The maximum CPU time of a cold release build of core, react and openai, in minutes.
 const MAX_AGENT_MINUTES: f64 = 3.0;

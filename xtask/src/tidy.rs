@@ -99,8 +99,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("tidy: {} findings", findings.len())))
 }
 
-/// Runs all rules. Returns the findings without those that an exception hides, and the exceptions
-/// that hide no finding.
+/// Runs all rules. Returns the findings that no exception hides, and the unused exceptions.
 fn run_rules<'a>(packages: &[Package], tree: &'a Tree) -> (Vec<Finding>, Vec<Exception<'a>>) {
     let mut findings = Vec::new();
     let mut unused = exceptions::parse(exceptions_of(tree));

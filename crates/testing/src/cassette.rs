@@ -58,8 +58,7 @@ pub enum CassetteError {
     /// The text is not a valid cassette.
     #[error("not a cassette: {0}")]
     InvalidCassette(#[from] serde_json::Error),
-    /// The cassette has the format `version`, which is newer than the formats that this version of
-    /// haft supports.
+    /// The cassette has a newer format than this version of haft supports.
     #[error(
         "cassette format {version} is newer than {}, the newest supported format: use the version of haft that wrote it, or record it again",
         Cassette::VERSION

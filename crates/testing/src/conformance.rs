@@ -67,9 +67,9 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The rule that was violated.
+    /// The violated rule.
     pub rule: &'static str,
-    /// The observed behaviour, which violates the rule.
+    /// The observed violation of the rule.
     pub problem: String,
     /// A way to fix the implementation.
     pub remedy: &'static str,

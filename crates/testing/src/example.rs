@@ -321,9 +321,9 @@ impl<'s> Generator<'s> {
     }
 
     /// Returns `true` if a value of `schema` can be generated without entering a subschema twice.
-    /// `open` contains the memory addresses of the subschemas that have been entered. `steps`
-    /// counts the visited subschemas. After 1,000 of them, the function returns `true`, so that the
-    /// search is bounded.
+    /// `open` contains the memory addresses of the subschemas entered so far. `steps` counts the
+    /// visited subschemas. After 1,000 of them, the function returns `true`, which bounds the
+    /// search.
     fn terminates(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
         *steps += 1;
         if *steps > 1_000 {

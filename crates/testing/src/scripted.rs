@@ -162,8 +162,8 @@ impl ScriptedModel {
         self
     }
 
-    /// Returns all requests that the model has received, including those that failed because no
-    /// step was left.
+    /// Returns all requests received by the model, including requests that failed because no step
+    /// was left.
     pub fn requests(&self) -> Vec<ChatRequest> {
         lock(&self.script.requests).clone()
     }

@@ -9,7 +9,8 @@ pub(super) enum ScriptedReply {
     /// A stream of these events. The sequence may be malformed: for example, the final event may be
     /// missing.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// A stream of these events that then stays pending until the request is dropped.
+    /// A stream of these events. After the last event, it stays pending until the request is
+    /// dropped.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

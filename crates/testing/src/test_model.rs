@@ -61,7 +61,7 @@ pub struct TestModel {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tool \"{tool}\" cannot be called: {reason}")]
 pub struct ArgumentsError {
-    /// The name of the tool that cannot be called.
+    /// The name of the tool for which no arguments could be generated.
     pub tool: String,
     /// The reason why no arguments could be generated. It contains a JSON pointer into the
     /// arguments.

@@ -170,7 +170,7 @@ impl Desk {
     }
 }
 
-/// Creates an airline that has a few flights and customers.
+/// The default airline has a few flights and customers.
 impl Default for Airline {
     fn default() -> Self {
         let flight = |flight_id: &str, date: &str, route: [&str; 2], duration_hours, price| Flight {

@@ -30,7 +30,7 @@ pub(crate) struct Score {
     pub(crate) summary: String,
 }
 
-/// Creates the record of a run that has made no calls and has no answer.
+/// The default is the record of a run without calls and without an answer.
 impl Default for RunRecord {
     fn default() -> Self {
         Self { calls: Vec::new(), answer: Err("there is no answer".to_owned()), usage: Usage::default() }

@@ -1,5 +1,5 @@
-//! The tools of the evaluation. The clock and the files are invented, so the right answers are
-//! fixed.
+//! The tools of the evaluation. The date, the time and the files are fixed, so the right answers
+//! are known.
 //!
 //! The descriptions of the tools are sent to the models, so a change of their text changes the
 //! measured results.

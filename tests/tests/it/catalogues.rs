@@ -81,7 +81,7 @@ fn examine(mut catalogues: Vec<Catalogue>) -> Report {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Catalogue>> = Vec::new();
     parts.resize_with(threads, Vec::new);
-    // Distribute the largest catalogues first, so that all threads have a similar amount of work.
+    // Distribute the largest catalogues first, for a similar amount of work in each thread.
     catalogues.sort_by_key(|it| std::cmp::Reverse(it.tools.len()));
     for (index, catalogue) in catalogues.into_iter().enumerate() {
         parts[index % threads].push(catalogue);
@@ -232,9 +232,9 @@ fn to_json_schema(target: SchemaTarget, schema: &Value) -> Value {
     }
 }
 
-/// Checks that `arguments`, which are valid for the converted schema, are valid for the original
-/// schema, possibly after repairs. If they are not, returns a description of the problem. Also
-/// returns `None` if the conversion reported a change, because a change may cause the difference.
+/// Checks `arguments`, valid arguments for the converted schema, against the original schema.
+/// Returns a description of the problem if they are invalid, even after repairs. Returns `None` if
+/// they are valid, or if the conversion reported a change, because the change may be the cause.
 fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &Value) -> Option<String> {
     let (repaired, _) = repair(schema, arguments.clone(), RepairPolicy::Default);
     if schema.is_valid(&repaired) || !converted.changes.is_empty() {
@@ -243,9 +243,9 @@ fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &V
     Some(format!("no change is reported, and {arguments} is invalid"))
 }
 
-/// Returns `true` if a model that follows the converted schema can send `arguments`, which are
-/// valid for the original schema. For a strict schema, absent properties may be sent as `null`. For
-/// other schemas, also returns `true` if the conversion reported that it excludes values.
+/// Returns `true` if a model that follows the converted schema can send `arguments`. They are valid
+/// for the original schema. If the converted schema is strict, absent properties may be sent as
+/// `null`. If it is not strict, also returns `true` if the conversion reported an excluded value.
 fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
     // These kinds of changes exclude values.
     let is_narrower = |kind: &SchemaChangeKind| {

@@ -38,7 +38,7 @@ fn is_required(name: &str) -> bool {
     env::var("HAFT_JUDGES").is_ok_and(|required| required.split(',').any(|it| it == name))
 }
 
-/// The process of a third-party server, which is killed on drop.
+/// The process of a third-party server. It is killed on drop.
 struct Server {
     child: Child,
     port: u16,

@@ -1,4 +1,4 @@
-//! Tests that combine several crates: tools from several sources, HTTP models, and agents.
+//! Tests of several crates together, with tools from several sources, HTTP models, and agents.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 

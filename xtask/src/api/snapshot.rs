@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Describes the lines that were removed from `old` and the lines that were added in `new`. Both
-/// are versions of the snapshot `file`. Returns `None` if both have the same lines, in any order.
+/// Describes the removed and the added lines between `old` and `new`, two versions of the snapshot
+/// `file`. Returns `None` if both have the same lines, in any order.
 pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
     let (removed, added) = (missing(old, new), missing(new, old));
     if removed.is_empty() && added.is_empty() {
@@ -14,8 +14,8 @@ pub(super) fn difference(file: &str, old: &str, new: &str) -> Option<String> {
     Some(format!("{file}:\n{}", removed.chain(added).collect::<String>()))
 }
 
-/// Returns the lines of `text` that are missing in `other`. A line that occurs twice in `text` must
-/// also occur twice in `other`.
+/// Returns the lines of `text` that are missing in `other`. If a line is repeated in `text`, it
+/// must be repeated as often in `other`.
 pub(super) fn missing<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     let mut counts = BTreeMap::<_, usize>::new();
     for line in other.lines() {

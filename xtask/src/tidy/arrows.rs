@@ -31,9 +31,9 @@ const LIBRARIES: AllowedPackages = AllowedPackages::Only(&[
     "haft-tools",
 ]);
 
-/// The packages of the workspace that each crate may depend on. The list includes planned crates. A
-/// crate in `crates/` that is not listed may depend only on the core, and any other package that is
-/// not listed may depend on every package.
+/// The packages of the workspace that each crate may depend on, including planned crates. An
+/// unlisted crate in `crates/` may depend only on the core. An unlisted package elsewhere may
+/// depend on every package.
 const ARROWS: &[(&str, AllowedPackages)] = &[
     ("haft-schema", NONE),
     ("haft-text", NONE),

@@ -1,4 +1,4 @@
-//! Parses the comments and the prose of files, for the rules that check text.
+//! Parses the comments and the prose of files, for the rules about text.
 
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ pub(super) enum Kind {
     Item,
     /// Documentation of the file or module (`//!`).
     Module,
-    /// An ordinary comment, which starts with `//`, or with `#` in TOML and YAML.
+    /// An ordinary comment. It starts with `//`, or with `#` in TOML and YAML.
     Plain,
 }
 

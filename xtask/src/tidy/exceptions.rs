@@ -1,6 +1,6 @@
 //! Parses `exceptions.txt`, the list of files that do not follow a rule yet.
 //!
-//! An exception that hides no finding is itself reported, so that unused exceptions are deleted.
+//! An unused exception, which hides no finding, is reported as a finding itself.
 
 use super::{Finding, RULES};
 
@@ -27,14 +27,13 @@ pub(super) fn parse(list: &str) -> Vec<Exception<'_>> {
 }
 
 impl Exception<'_> {
-    /// Returns `true` if this exception hides `finding`, which was reported by the rule named
-    /// `rule`.
+    /// Returns `true` if this exception hides `finding`, a finding of the rule named `rule`.
     pub(super) fn hides(&self, rule: &str, finding: &Finding) -> bool {
         let rest = finding.path.strip_prefix(self.path);
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Creates a finding that reports this exception as unused.
+    /// Creates a finding for this exception, because it is unused.
     pub(super) fn unused(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

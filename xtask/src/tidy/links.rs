@@ -1,4 +1,4 @@
-//! Rule: the links in Markdown pages lead to files and headings that exist.
+//! Rule: the links in Markdown pages lead to existing files and headings.
 
 use super::{Finding, Tree, markdown};
 use crate::workspace::Package;

@@ -14,8 +14,7 @@ const EXTENSIONS: &[&str] = &[".rs", ".toml", ".yml", ".md"];
 /// The extensions by which a word is recognised as the name of a file in the repository.
 const FILE_EXTENSIONS: &[&str] = &[".rs", ".md"];
 
-/// Words that are placeholders, for example in `foo.rs`. File names that contain them are not
-/// checked.
+/// Placeholders, as in `foo.rs`. File names with these words are not checked.
 const ANY_NAME_WORDS: &[&str] = &["foo", "path", "PATH", "NAME"];
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
@@ -49,8 +48,7 @@ fn missing_files(line: &Line<'_>, tree: &Tree) -> Vec<String> {
 }
 
 /// Returns `true` if `tree` contains a file whose path is `name` or ends with `/` and `name`. A
-/// Markdown page in a folder that is not in `tree` is accepted too, because it belongs to another
-/// repository.
+/// Markdown page in an unknown folder is accepted too, because it belongs to another repository.
 fn exists(name: &str, tree: &Tree) -> bool {
     let end = format!("/{name}");
     let folder = name.split_once('/').map(|(folder, _)| folder);

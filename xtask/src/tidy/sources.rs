@@ -3,7 +3,7 @@
 use super::links::resolve;
 use super::{Finding, Tree};
 
-/// Names of files and folders that are rejected because they do not describe a subject.
+/// Names of files and folders that are rejected because they describe no subject.
 const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 
@@ -155,7 +155,7 @@ pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.starts_with("tests/") || path.contains("/tests/")
 }
 
-/// Returns the lines of `text` that precede its module `tests`.
+/// Returns the lines of `text` before its module `tests`.
 pub(super) fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| !line.starts_with("mod tests {"))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The folders that are not read, because they contain build output and downloads.
+/// Folders of build output and downloads. They are not read.
 const SKIPPED: &[&str] = &["target", ".git", "docs/book", "fuzz/artifacts", "fuzz/corpus"];
 
 /// The text of each file. The keys are the paths from the root of the repository, with `/` as

@@ -5,7 +5,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
-    /// Replays recorded requests. A request that was not recorded fails. Use this mode in CI.
+    /// Replays recorded requests. Unrecorded requests fail. Use this mode in CI.
     #[default]
     Replay,
     /// Sends every request to the real model and records a new cassette.

@@ -75,16 +75,16 @@ struct TapeState {
     /// reply is empty while its request is in progress.
     exchanges: Vec<Exchange>,
     has_new: bool,
-    /// The error messages of the requests that were not recorded. Only used in replay mode.
+    /// The error messages of unrecorded requests. Only used in replay mode.
     unexpected: Vec<String>,
-    /// Set by `verify`, so that dropping the model does not panic with an error that `verify` has
-    /// already returned. A later request that was not recorded clears it.
+    /// Set by `verify`. It prevents a second report of the same mismatch, as a panic when the model
+    /// is dropped. A later unrecorded request clears it.
     is_reported: bool,
 }
 
 impl TapeState {
-    /// Returns an error that describes the requests that were not recorded. If all were recorded,
-    /// the error lists the unused exchanges. `None` if there are no unused exchanges either.
+    /// Returns an error that describes the unrecorded requests. If all requests were recorded, the
+    /// error lists the unused exchanges. `None` if there are no unused exchanges either.
     fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
@@ -112,8 +112,8 @@ impl CassetteModel {
         Self::new(CassetteMode::Replay, cassette, None)
     }
 
-    /// Creates a model that replays the exchanges of `cassette`. Requests that are not in the
-    /// cassette are sent to `model` and recorded.
+    /// Creates a model that replays the exchanges of `cassette`. Other requests are sent to `model`
+    /// and recorded.
     pub fn auto(cassette: Cassette, model: impl ChatModel + 'static) -> Self {
         Self::new(CassetteMode::Auto, cassette, Some(Arc::new(model)))
     }

@@ -34,8 +34,8 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
     Some((number, Value::Object(new)))
 }
 
-/// Restores a complete request from `earlier`, the request that it continues, and `new`, the object
-/// that [`delta`] returned.
+/// Restores a complete request from `earlier`, the continued request, and `new`, the object
+/// returned by [`delta`].
 pub(super) fn apply(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();
     if let (Value::Object(whole), Value::Object(new)) = (&mut whole, new) {

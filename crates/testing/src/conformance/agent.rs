@@ -238,7 +238,7 @@ impl AgentCheck {
     }
 
     /// Drops the event stream of a run after the first event, and checks that the context of the
-    /// run is dropped soon after. A task that outlives the stream would keep the context alive.
+    /// run is then dropped too. A task that outlives the stream would keep the context alive.
     async fn drop_early(&self, report: &mut Report) {
         let input = (self.input)();
         let probe: Arc<dyn ProgressSink> = Arc::new(ContextProbe);

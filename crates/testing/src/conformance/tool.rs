@@ -58,8 +58,7 @@ const DROPPED: Rule = Rule {
     remedy: "own spawned tasks: abort them when the future of the call is dropped",
 };
 
-/// The result of a tool call that runs on its own task. The outer `Err` means that the task
-/// panicked.
+/// The result of a tool call on its own task. The outer `Err` means that the task panicked.
 type TaskResult = Result<Result<ToolResponse, ToolError>, JoinError>;
 
 /// The maximum number of polls while the check waits for a call to start. The interval between
@@ -208,7 +207,7 @@ impl ToolCheck {
     async fn call_directly(&self, arguments: &Value) -> Option<TaskResult> {
         let cx = ToolContext::new(self.context_of(&CancellationToken::new()), "check");
         let (tool, arguments) = (Arc::clone(&self.tool), arguments.clone());
-        // Spawn a task, so that a tool that blocks its thread does not block the check.
+        // Spawn a task, because a tool may block its thread and would then also block the check.
         let mut call = JoinSet::new();
         call.spawn(async move { tool.call(arguments, &cx).await });
         with_timeout(self.timeout, call.join_next()).await.flatten()
@@ -277,9 +276,9 @@ impl IntoFuture for ToolCheck {
     }
 }
 
-/// Returns arguments that violate the input schema of `definition`. Candidates are some values that
-/// are not objects, and copies of `arguments` in which a member is removed or has another value.
-/// Valid candidates are discarded.
+/// Returns arguments that violate the input schema of `definition`: some values that are not
+/// objects, and copies of `arguments` with one member removed or changed. Copies that are still
+/// valid are discarded.
 fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
     let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
     for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {

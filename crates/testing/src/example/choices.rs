@@ -4,8 +4,8 @@ use std::collections::HashMap;
 /// values around it.
 const MAX_NESTED: usize = 4;
 
-/// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the option
-/// that is selected for each of them.
+/// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the selected
+/// option of each choice.
 ///
 /// If the generated value is invalid, [`advance`](Self::advance) selects the next option of the
 /// choice nearest to the invalid part. After its last option, the choice returns to its first
@@ -59,8 +59,8 @@ impl Choices {
         (selected + digit) % options
     }
 
-    /// Replaces the offset, which varies the next choices. Returns the previous offset without the
-    /// digits that earlier choices have removed.
+    /// Replaces the offset, to vary the next choices. Returns the rest of the previous offset,
+    /// without the digits removed by earlier choices.
     pub(super) fn replace_offset(&mut self, offset: usize) -> usize {
         std::mem::replace(&mut self.offset, offset)
     }

@@ -1,4 +1,4 @@
-//! Compares the changes that a schema conversion reports with the changes that it made.
+//! Compares the reported changes of a schema conversion with its actual changes.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::subschemas::{Document, Part, Parts};
 
-/// Returns a description of each change that was not reported, and of each reported change that
-/// cannot apply to the original schema.
+/// Returns a description of each unreported change, and of each reported change without a matching
+/// keyword in the original schema.
 pub(super) fn find_mistakes(original: &Value, converted: &ProviderSchema) -> Vec<String> {
     if &converted.value == original {
         let only_obstacle =

@@ -33,7 +33,7 @@ impl Catalogue {
     }
 }
 
-/// One side of an MCP connection, client or server, that sends and receives messages as JSON lines.
+/// The client side or the server side of an MCP connection. Messages are JSON lines.
 struct Peer {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
@@ -65,7 +65,7 @@ pub(super) async fn list_over_mcp(tools: Vec<Value>) -> (McpSource, ToolList) {
     (source, list)
 }
 
-/// Responds to `client` as a minimal MCP server that serves `tools` without changes.
+/// Responds to `client` as a minimal MCP server with the unchanged `tools`.
 async fn answer(mut client: Peer, tools: Vec<Value>) {
     let info = json!({"name": "catalogue", "version": "1"});
     let greeting =
@@ -80,7 +80,7 @@ async fn answer(mut client: Peer, tools: Vec<Value>) {
     }
 }
 
-/// Serves `tools` over MCP with haft. Returns the tool definitions that a client receives.
+/// Serves `tools` over MCP with haft. Returns the tool definitions received by a client.
 pub(super) async fn serve_over_mcp(tools: Toolset) -> Vec<Value> {
     let (client, server) = duplex(1 << 20);
     let (reader, writer) = split(server);

@@ -4,7 +4,7 @@
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};
 
-/// The JSON Schema keywords that OpenAI's strict mode accepts.
+/// The JSON Schema keywords supported by OpenAI's strict mode.
 const STRICT: [&str; 21] = [
     "$defs",
     "$ref",
@@ -29,7 +29,7 @@ const STRICT: [&str; 21] = [
     "type",
 ];
 
-/// The JSON Schema keywords that Gemini accepts. `title` and `type` are not listed.
+/// The JSON Schema keywords supported by Gemini. `title` and `type` are not listed.
 const GEMINI: [&str; 19] = [
     "anyOf",
     "default",
@@ -52,7 +52,7 @@ const GEMINI: [&str; 19] = [
     "required",
 ];
 
-/// The JSON Schema keywords that a schema for small models must not contain.
+/// The JSON Schema keywords that are not allowed in schemas for small models.
 const NOT_SMALL: [&str; 7] = ["$defs", "$ref", "$schema", "definitions", "if", "not", "title"];
 
 /// Returns a description of each violation of the rules for `target` in the converted schema.

@@ -99,7 +99,7 @@ impl<'v> Document<'v> {
         }
     }
 
-    /// Returns the subschemas that are values of `keyword` in any of `parts`.
+    /// Returns the subschemas in the values of `keyword` in all `parts`.
     pub(super) fn below(self, parts: &Parts<'v>, keyword: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -110,7 +110,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// Returns the subschemas that any of `parts` has for the property `name`.
+    /// Returns the subschemas for the property `name` in all `parts`.
     pub(super) fn property(self, parts: &Parts<'v>, name: &str) -> Parts<'v> {
         let mut below = Parts::default();
         for part in &parts.0 {
@@ -133,13 +133,13 @@ impl<'v> Document<'v> {
 }
 
 impl<'v> Parts<'v> {
-    /// Returns the values that `keyword` has in these subschemas.
+    /// Returns the values of `keyword` in all of these subschemas.
     pub(super) fn all(&self, keyword: &str) -> impl Iterator<Item = &'v Value> {
         self.0.iter().filter_map(move |part| part.schema.get(keyword))
     }
 
-    /// Returns the values that `keyword` has in these subschemas. A value that is an array is
-    /// replaced by its items.
+    /// Returns the values of `keyword` in all of these subschemas. The items of an array are
+    /// returned as separate values.
     pub(super) fn items(&self, keyword: &str) -> Vec<&'v Value> {
         let each = |value: &'v Value| match value {
             Value::Array(items) => items.iter().collect(),

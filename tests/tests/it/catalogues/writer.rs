@@ -1,5 +1,4 @@
-//! Generates arguments for schemas, and converts arguments to the form that a strict schema
-//! requires.
+//! Generates arguments for schemas, and converts arguments to the form required by strict schemas.
 
 use std::collections::HashMap;
 
@@ -158,7 +157,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Merges the schema `part` into the schema `whole`, which applies to the same value.
+/// Merges the schema `part` into the schema `whole`. Both schemas apply to the same value.
 fn merge(whole: &mut Value, part: &Value) {
     let (Value::Object(whole), Value::Object(part)) = (whole, part) else { return };
     for (keyword, value) in part {
@@ -191,8 +190,8 @@ fn number(schema: &Value) -> Value {
 }
 
 /// Returns the forms of `value` that a strict schema may accept. In a strict schema, an absent
-/// property is `null`. Because of alternatives, there can be several forms. There is no form if
-/// `value` has a property that the schema does not list.
+/// property is `null`. Alternatives can lead to several forms. There is no form if `value` has a
+/// property without a schema.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -224,7 +223,7 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
     }
 }
 
-/// The maximum number of forms that are returned for a value.
+/// The maximum number of forms returned for a value.
 const MAX_FORMS: usize = 50;
 
 /// Combines each value in `values` with each form in `ways` by calling `add`. Returns at most

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::{Server, at, installed_folder, is_required};
 use crate::Add;
 
-/// A Python program that serves a model. It handles one request at a time. The context is limited
-/// to 2,048 tokens, so that a test can exceed it.
+/// A Python program for a model server that handles one request at a time. The context is limited
+/// to 2,048 tokens, so a test can exceed it.
 const SERVE: &str = "
 import sys, time, xllamacpp
 p = xllamacpp.CommonParams()
@@ -53,8 +53,8 @@ fn model() -> Option<PathBuf> {
     ModelStore::new().ok()?.get(known)
 }
 
-/// All parts are in one test, because the server handles only one request at a time. They check that
-/// replies are transferred correctly, but not their content, because the model is small.
+/// All parts are in one test, because the server handles only one request at a time. The test
+/// checks the transfer of replies, but not their content, because the model is small.
 #[tokio::test(flavor = "multi_thread")]
 async fn replies_errors_and_schemas_are_read() {
     let Some(server) = start() else { return };

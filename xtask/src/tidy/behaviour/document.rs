@@ -13,14 +13,14 @@ use super::citation::leading_id;
 const PLANNED: &str = "## Planned";
 const TEST: &str = "  - `";
 
-/// A promise in `docs/behaviour.md`, and the tests that are listed below it.
+/// A promise in `docs/behaviour.md`, with the tests listed below it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) line: usize,
     /// Set if the promise is in the section "Planned".
     pub(super) is_planned: bool,
-    /// The tests that are listed below the promise, each with its line number.
+    /// The tests listed below the promise, each with its line number.
     pub(super) tests: Vec<(usize, String)>,
 }
 

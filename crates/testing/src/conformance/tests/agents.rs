@@ -17,8 +17,8 @@ use haft_core::{
     usage::Usage,
 };
 
-/// An agent that violates the contract in the way that `fault` names, for example `two ends`. With
-/// the fault `none`, it conforms to the contract.
+/// An agent with the fault named by `fault`, for example `two ends` of a run. With the fault
+/// `none`, it conforms to the contract.
 #[derive(Clone)]
 struct FaultyAgent {
     fault: &'static str,

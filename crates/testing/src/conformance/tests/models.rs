@@ -33,8 +33,7 @@ async fn own_models_have_no_findings() {
     conformance::model(model).deterministic().await.assert();
 }
 
-/// A model that violates the contract in the way that `fault` names. For example, `empty` makes it
-/// send empty replies.
+/// A model with the fault named by `fault`, for example `empty` if its replies are empty.
 struct FaultyModel {
     fault: &'static str,
     busy: AtomicBool,

@@ -44,7 +44,7 @@ async fn own_sources_and_adaptors_have_no_findings() {
     conformance::source(Toolset::new().with_source(tools().prefixed("z_"))).await.assert();
 }
 
-/// A tool source that violates the contract in the way that `fault` names, for example `no label`.
+/// A tool source with the fault named by `fault`, for example `no label`.
 struct FaultySource {
     fault: &'static str,
     listings: AtomicUsize,

@@ -146,7 +146,7 @@ async fn result_that_violates_its_schema_is_found() {
     check(tool_of(definition(), bare), expect!["a result matches the output schema: there is an output schema, but the result has no structured content"]).await;
 }
 
-/// A tool whose call spawns a task that never ends and is not aborted.
+/// A tool that leaks a task: each call spawns an endless task and does not abort it.
 struct LeakyTool(ToolDefinition);
 
 #[async_trait]
