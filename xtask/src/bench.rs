@@ -49,7 +49,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns `true` if valgrind is installed. It is needed to count instructions.
+/// Returns `true` if valgrind is installed, so that instructions can be counted.
 pub(crate) fn can_count() -> bool {
     succeeds(program("valgrind").arg("--version"))
 }

@@ -1,5 +1,5 @@
-//! The command `cargo xtask demo`: a local model answers a question. It calls a tool in its own
-//! process and a tool of an MCP server.
+//! The command `cargo xtask demo`: a local model answers a question. To answer it, the model calls
+//! a tool in the same process and a tool of an MCP server.
 
 use crate::failure::Failure;
 use crate::native;

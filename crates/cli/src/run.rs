@@ -124,8 +124,8 @@ fn read_prices(path: &Path) -> Result<Prices, CliError> {
     serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))
 }
 
-/// Runs the agent and returns its output. Each event is written to `trace`. If `trace` is `None`,
-/// it is written to standard output as a line of JSON. An interrupt (Ctrl-C) cancels the run.
+/// Runs the agent and returns its output. Writes each event to `trace` or, if `trace` is `None`, to
+/// standard output as a line of JSON. An interrupt (Ctrl-C) cancels the run.
 async fn run_agent(
     agent: &ReactAgent,
     prompt: String,

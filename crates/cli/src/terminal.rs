@@ -14,8 +14,8 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 
 /// Writes the JSON text `json` to standard output as one line.
 ///
-/// Control characters are escaped as `\u…`. The value that a parser reads is the same, and a
-/// terminal receives no escape sequences.
+/// Control characters are escaped as `\u…`. A JSON parser reads the same value, but a terminal
+/// receives no escape sequences.
 pub(crate) fn write_json(json: &str) -> io::Result<()> {
     let mut line = String::with_capacity(json.len() + 1);
     for character in json.chars() {

@@ -147,8 +147,8 @@ impl Trace {
     }
 }
 
-/// Truncates `text` to [`MAX_OBSERVATION_CHARS`] and appends the length of the whole text. Returns
-/// a shorter text unchanged.
+/// Truncates `text` to [`MAX_OBSERVATION_CHARS`] and appends the number of characters in the whole
+/// text. Returns a shorter text unchanged.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(MAX_OBSERVATION_CHARS) {
         None => text.to_owned(),

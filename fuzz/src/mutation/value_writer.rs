@@ -1,5 +1,4 @@
-//! Generates values for a schema, similar to values that a model writes. Most of the values are
-//! valid.
+//! Generates values for a schema, as a model would. Most of the values are valid.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};

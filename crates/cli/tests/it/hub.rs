@@ -32,7 +32,7 @@ impl Hub {
         Self { address, requested }
     }
 
-    /// Waits until the HTTP request has arrived.
+    /// Blocks until the server has received the HTTP request.
     pub(crate) fn wait_for_request(&self) {
         self.requested.recv().unwrap();
     }

@@ -16,8 +16,8 @@ fn send_interrupt(running: &Child) {
     assert!(signalled.success());
 }
 
-/// Asserts that the command `running` exits with code 1 and the error `cancelled`, and that it
-/// writes the error as the last JSON line.
+/// Asserts that the command `running` exits with code 1 and the error `cancelled`, and that the
+/// last line of its standard output is the error as JSON.
 fn assert_cancelled(running: Child) {
     let output = CommandOutput::from(running.wait_with_output().unwrap());
     output.assert_failed(1, "cancelled");

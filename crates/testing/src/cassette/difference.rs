@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use haft_schema::reference::join;
 
-/// The maximum number of differences that an error message lists. Only the number of further
-/// differences is given.
+/// The maximum number of differences that an error message lists. Further differences are only
+/// counted.
 const MAX_DIFFERENCES: usize = 8;
 
 /// The maximum length in an error message of a JSON value, in characters. Longer values are

@@ -72,7 +72,7 @@ struct TapeState {
     /// cassette.
     remaining: Vec<(usize, Exchange)>,
     /// The exchanges that were replayed or newly recorded, in the order of their requests. The
-    /// reply is empty while its request is in progress.
+    /// reply of an exchange is empty while its request is in progress.
     exchanges: Vec<Exchange>,
     has_new: bool,
     /// The error messages of unrecorded requests. Only used in replay mode.

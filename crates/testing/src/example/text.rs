@@ -18,8 +18,7 @@ pub(super) const DISTINCT: usize = 5_000;
 /// `pattern` nor `format`.
 const PLAIN_TEXTS: usize = 3;
 
-/// The maximum `minLength` for which a text is generated, in characters. The example fails for a
-/// larger `minLength`.
+/// The maximum `minLength` of a generated text, in characters. A larger `minLength` is an error.
 const MAX_TEXT_CHARS: usize = 100_000;
 
 /// The number of characters per unit of the [budget](super::BUDGET) if a text has a `minLength`.

@@ -14,7 +14,7 @@ pub(super) struct Report {
     pub(super) rejected: BTreeSet<String>,
     /// The tools that OpenAI's strict mode cannot express, each with the reason.
     pub(super) not_strict: BTreeSet<String>,
-    /// The tools without generated arguments that are valid for a converted schema.
+    /// The tools for which no valid arguments were generated, for at least one converted schema.
     pub(super) without_arguments: BTreeSet<String>,
     /// Violations of the tested rules. Each text starts with the tool or the package.
     pub(super) broken: BTreeSet<String>,

@@ -191,7 +191,7 @@ fn number(schema: &Value) -> Value {
 
 /// Returns the forms of `value` that a strict schema may accept. In a strict schema, an absent
 /// property is `null`. Alternatives can lead to several forms. There is no form if `value` has a
-/// property without a schema.
+/// property that is not in the schema.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
