@@ -21,7 +21,7 @@ pub use model_server::{ModelServer, STEPS};
 
 /// The parsed command line of a bench.
 struct Options {
-    /// A part of the names of the cases to use. An empty text selects all cases.
+    /// Selects the cases whose names contain this text. With `--count`, the full name of a case.
     filter: String,
     task: Task,
 }

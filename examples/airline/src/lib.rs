@@ -1,4 +1,5 @@
-//! An agent that books flights with the tools of an MCP server. Each booking needs an approval.
+//! An agent that books flights with the tools of an MCP server. Each change of a booking needs an
+//! approval.
 //!
 //! `airline.rs` contains the tools, and `bin/airline-server.rs` is the MCP server. `main.rs` runs
 //! the agent with a local model, and the test runs it with a scripted model.

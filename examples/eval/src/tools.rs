@@ -13,7 +13,8 @@ pub(crate) fn all() -> Toolset {
     Toolset::new().with_tool(Add).with_tool(GetCurrentDatetime).with_tool(SearchFiles)
 }
 
-/// Calls the function of the tool `name` directly, without haft. The plain loop uses it.
+/// Calls the function of the tool `name` directly. The plain loop, which does not use haft, calls
+/// tools in this way.
 pub(crate) fn call(name: &str, arguments: &Value) -> Result<String, String> {
     let number = |name: &str| arguments[name].as_f64().ok_or_else(|| format!("{name} must be a number"));
     let text = |name: &str| {

@@ -32,8 +32,9 @@ pub(super) fn find_mistakes(original: &Value, converted: &ProviderSchema) -> Vec
     comparison.wrong
 }
 
-/// Returns `true` if the reported `change` can apply to the schema `original`: the part at its
-/// pointer exists and, if the report requires it, contains the keyword.
+/// Returns `true` if the reported `change` can apply to the schema `original`. The pointer of the
+/// change must exist, and the keyword must be present or absent there, as the kind of the change
+/// implies.
 fn has_reported_keyword(original: &Value, change: &SchemaChange) -> bool {
     let Some(place) = original.pointer(&change.pointer) else { return false };
     match change.kind {
