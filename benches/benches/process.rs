@@ -32,10 +32,11 @@ const MAX_MEMORY_MIB: f64 = 64.0;
 /// not checked.
 const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 
-/// The number of processes that are started to measure this time. The median is reported.
+/// The number of processes that are started to measure the time to the first model request. The
+/// median is reported.
 const STARTS: usize = 41;
 
-/// The command line argument that makes a child process serve the model. [`RUN`] makes it execute
+/// The command line argument with which a child process serves the model. With [`RUN`], it executes
 /// the runs.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
@@ -48,7 +49,7 @@ async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// Multiplies two integers. The tool is needed because each step has two different calls.
+/// A second tool with the same work.
 #[tool]
 async fn multiply(x: i64, y: i64) -> i64 {
     x + y
