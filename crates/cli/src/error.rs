@@ -39,7 +39,7 @@ impl CliError {
         Self { kind: Kind::Usage, message: message.into() }
     }
 
-    /// Creates an error with exit code 2 from an error of the command line parser.
+    /// Converts an error of the command line parser to an error with exit code 2.
     pub(crate) fn command_line(error: &clap::Error) -> Self {
         let message = error.render().to_string();
         Self::usage(message.trim_end().strip_prefix("error: ").unwrap_or(&message).trim_end())

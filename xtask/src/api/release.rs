@@ -45,7 +45,8 @@ pub(super) fn parse_version(text: &str) -> Option<Version> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Returns `true` if `new` satisfies cargo's caret requirement `^old`.
+/// Returns `true` if `old` and `new` are compatible by cargo's rules: the first number that is not
+/// 0, and all numbers before it, are equal.
 pub(super) fn is_compatible(old: Version, new: Version) -> bool {
     let leading = |version: Version| match version {
         (0, 0, patch) => (0, 0, patch),

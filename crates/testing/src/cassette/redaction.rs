@@ -1,4 +1,4 @@
-//! Removal of secrets from recorded requests and replies.
+//! Removes secrets from recorded requests and replies.
 
 use std::sync::Arc;
 

@@ -227,7 +227,7 @@ impl ToolCheck {
                 run: self.context_of(&cancellation),
                 ..Batch::default()
             }));
-            // The pipeline starts the call on another task, so wait for the start.
+            // The pipeline starts the call on another task. Wait until the call has started.
             let mut is_over = false;
             for _ in 0..MAX_POLLS {
                 is_over = with_timeout(POLL_INTERVAL, calls.next()).await.is_some();

@@ -6,7 +6,7 @@ use super::merged::{MergedSchema, parse_size};
 use super::{ExampleError, Generator, example_error};
 use haft_schema::reference::join;
 
-/// The maximum number of attempts to generate a distinct item.
+/// The maximum number of attempts to generate an item that differs from the previous items.
 const MAX_RETRIES: usize = 2_000;
 
 /// The maximum number of items in a generated array.

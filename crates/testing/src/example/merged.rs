@@ -151,10 +151,10 @@ impl JsonType {
     }
 }
 
-/// Parses `value`, the value of a size keyword such as `minLength`. `None` if it is not a whole
-/// number from 0.
+/// Parses `value`, the value of a size keyword such as `minLength`. `None` if it is not a
+/// non-negative integer.
 pub(super) fn parse_size(value: &Value) -> Option<usize> {
-    // JSON Schema allows `2.0` for a size.
+    // JSON Schema allows a size to be written as `2.0`.
     let size = value.as_u64().or_else(|| {
         value
             .as_f64()

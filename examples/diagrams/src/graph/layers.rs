@@ -85,7 +85,7 @@ impl Layers {
     }
 }
 
-/// Returns the arrows in `edges`, except the arrows that close a cycle.
+/// Returns the arrows in `edges` without those that close a cycle.
 fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
