@@ -30,7 +30,7 @@ enum ModelSpec {
     /// A local model. `None` selects the model file in `HAFT_MODEL`, or the default model if the
     /// variable is unset.
     Local(Option<local::Known>),
-    /// The name of a model of an OpenAI-compatible API.
+    /// A model of an OpenAI-compatible API, selected by its name.
     OpenAi(String),
 }
 

@@ -88,8 +88,9 @@ impl TestModel {
         self
     }
 
-    /// Restricts the calls to the tools in `names`. The restriction does not apply to a tool that
-    /// is required with [`ToolChoice::Tool`].
+    /// Restricts the calls to the tools in `names`. A request with [`ToolChoice::Tool`] overrides
+    /// the restriction, and so does [`ToolChoice::Required`] after all tools in `names` were
+    /// called.
     #[must_use]
     pub fn with_only_tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.only = Some(names.into_iter().map(Into::into).collect());

@@ -10,7 +10,7 @@ use haft_schema::reference::join;
 /// counted.
 const MAX_DIFFERENCES: usize = 8;
 
-/// The maximum length in an error message of a JSON value, in characters. Longer values are
+/// The maximum number of characters of a JSON value in an error message. Longer values are
 /// truncated.
 const MAX_VALUE_CHARS: usize = 160;
 
