@@ -116,7 +116,7 @@ impl ServerProcess {
 
 impl Client {
     /// Waits for the notification `notifications/tools/list_changed`.
-    pub(crate) async fn list_changed(&self) {
+    pub(crate) async fn wait_for_list_change(&self) {
         self.events.list_changed.notified().await;
     }
 

@@ -95,7 +95,7 @@ pub enum PendingReason {
     External,
     /// The call waits for decisions about suspended calls nested in it.
     Nested,
-    /// The call waits for another reason, unknown to this version of the crate.
+    /// The call was suspended for a reason that this version of the crate does not support.
     Other,
 }
 

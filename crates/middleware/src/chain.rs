@@ -193,7 +193,7 @@ impl Tool for Chain {
             checkpoint.step += 1;
             match self.tools.get(checkpoint.step) {
                 Some(next) => {
-                    checkpoint.arguments = next_arguments(&output, next.definition().input_schema())
+                    checkpoint.arguments = next_arguments(&output, next.definition().input_schema());
                 }
                 None => {
                     return Ok(ToolResponse::Done(ToolOutput { warnings: checkpoint.warnings, ..output }));
@@ -217,7 +217,7 @@ fn pending_without_decision(cx: &ToolContext) -> Option<&Pending> {
 
 /// Returns the decision about the pending inner call. If `decisions` has none for its id, they
 /// concern calls nested in it, so all of them are passed on to it.
-fn decision_of(pending: &PendingCall, decisions: &Decisions) -> Decision {
+fn inner_decision(pending: &PendingCall, decisions: &Decisions) -> Decision {
     match decisions.get(&pending.call.id) {
         Some(decision) => decision.clone(),
         None => Decision::Nested { decisions: decisions.clone() },
@@ -262,7 +262,7 @@ impl Chain {
             return Err(ToolError::failed("the chain has changed since it was suspended"));
         }
         let resumed =
-            inner.pending.clone().resume(decision_of(inner, decisions)).map_err(ToolError::failed)?;
+            inner.pending.clone().resume(inner_decision(inner, decisions)).map_err(ToolError::failed)?;
         Ok((checkpoint, Some(resumed)))
     }
 

@@ -144,7 +144,7 @@ impl ReplyCache {
             return;
         }
         let Ok(text) = serde_json::to_vec(response) else { return };
-        self.0.insert(key, text.len(), ticket, || response.clone());
+        self.0.insert_if_current(key, text.len(), ticket, || response.clone());
     }
 }
 

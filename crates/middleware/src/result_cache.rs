@@ -134,7 +134,7 @@ impl ResultCache {
 
     fn insert(&self, key: Key, output: &ToolOutput, ticket: Ticket) {
         let bytes = output.byte_len().saturating_add(key.arguments.len());
-        self.0.insert(key, bytes, ticket, || output.clone());
+        self.0.insert_if_current(key, bytes, ticket, || output.clone());
     }
 }
 

@@ -100,7 +100,7 @@ impl<K: Hash + Eq, V> TtlLru<K, V> {
     /// entries until the number and the total size are within their limits. If `bytes` alone
     /// exceeds the limit, `value` is not called and nothing is inserted. A value with an invalid
     /// ticket, or older than the existing value, is discarded.
-    pub(crate) fn insert(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
+    pub(crate) fn insert_if_current(&self, key: K, bytes: usize, ticket: Ticket, value: impl FnOnce() -> V) {
         if bytes > self.max_bytes {
             return;
         }

@@ -39,11 +39,12 @@ pub(crate) use tool::{provider_schema, provider_schemas};
 /// Options for encoding messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EncodingOptions {
-    /// Set if images are sent. Otherwise a description of each image is sent.
+    /// If `true`, images are sent to the model. Otherwise, each image is replaced by a description.
     pub(crate) images: bool,
-    /// Set if audio is sent. Otherwise a description of the audio is sent.
+    /// If `true`, audio is sent to the model. Otherwise, it is replaced by a description.
     pub(crate) audio: bool,
-    /// Set if PDF documents are sent. Otherwise a description of each document is sent.
+    /// If `true`, PDF documents are sent to the model. Otherwise, each document is replaced by a
+    /// description.
     pub(crate) files: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(crate) reasoning: ReasoningField,

@@ -53,7 +53,7 @@ impl Cost {
                 "uniqueItems" => cost.compares_items = value == &Value::Bool(true),
                 "unevaluatedProperties" | "unevaluatedItems" => cost.reevaluates = true,
                 _ if VALUE_READING_KEYWORDS.contains(&keyword.as_str()) => {
-                    cost.per_unit += READ_COST + child_count(value)
+                    cost.per_unit += READ_COST + child_count(value);
                 }
                 _ => {}
             }
@@ -63,7 +63,7 @@ impl Cost {
 
     fn add_patterns<'p>(&mut self, patterns: impl Iterator<Item = &'p str>) {
         for pattern in patterns {
-            self.per_unit = self.per_unit.saturating_add(pattern::states(pattern) as u64);
+            self.per_unit = self.per_unit.saturating_add(pattern::count_states(pattern) as u64);
             self.backtracking += u64::from(pattern::backtracks(pattern));
         }
     }

@@ -120,7 +120,7 @@ impl EmbeddedSchema {
                 Value::Object(schemas),
             ) => schemas.values_mut().for_each(|schema| self.rewrite_keywords(schema, place)),
             (_, Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(|schema| self.rewrite_keywords(schema, place))
+                schemas.iter_mut().for_each(|schema| self.rewrite_keywords(schema, place));
             }
             (_, schema) => self.rewrite_keywords(schema, place),
         }

@@ -118,7 +118,7 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
             repairs.extend(more);
             return (repaired, repairs);
         }
-        let Some((inner, kind)) = remove_wrapper(schema, bare) else { break };
+        let Some((inner, kind)) = unwrap_arguments(schema, bare) else { break };
         repairs.push(Repair { pointer: String::new(), kind });
         bare = inner;
     }
@@ -129,10 +129,10 @@ pub fn repair(schema: &Schema, value: Value, policy: RepairPolicy) -> (Value, Ve
 /// of the repair. The layer is a string with a JSON object, or an object with one of the
 /// [`WRAPPER_KEYS`] as its single key. Empty arguments are replaced by `{}`. Returns `None` if
 /// there is no layer.
-fn remove_wrapper(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
+fn unwrap_arguments(schema: &Schema, value: Value) -> Option<(Value, RepairKind)> {
     match value {
         Value::Null => Some((Value::Object(serde_json::Map::new()), RepairKind::NoArguments)),
-        Value::String(text) if text.trim().is_empty() => remove_wrapper(schema, Value::Null),
+        Value::String(text) if text.trim().is_empty() => unwrap_arguments(schema, Value::Null),
         Value::String(text) => {
             let spelled: Value = serde_json::from_str(&text).ok().filter(Value::is_object)?;
             Some((spelled, RepairKind::ReadString { spells: "object".to_owned() }))

@@ -8,9 +8,10 @@ use super::dialogue::{ANSWER, NEED, NO_TOOL, TOOL};
 /// The model's decision on the next step of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The model calls a tool.
+    /// The model calls `tool` to satisfy `need`.
     Call { need: String, tool: String },
-    /// The model answers. `need` is `None` for an answer to tool results.
+    /// The model answers without a further call. `need` is the need for which it chose no tool, or
+    /// `None` if it answers directly, which is possible only after tool results.
     Answer { need: Option<String> },
     /// The model ends the reply after its calls.
     Enough,

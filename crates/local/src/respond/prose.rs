@@ -6,8 +6,8 @@ mod tests;
 use super::EventSender;
 use crate::engine::Next;
 
-/// The text of a reply during its generation. It is emitted in deltas, and ends at a stop sequence
-/// or a marker.
+/// The text of a reply while it is generated. The text is emitted in deltas. It ends before the
+/// first stop sequence or marker, such as the tag that opens a tool call.
 pub(crate) struct Prose<'a> {
     events: &'a EventSender,
     /// The stop sequences of the request. A stop sequence is not part of the reply.

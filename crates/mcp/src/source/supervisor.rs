@@ -137,7 +137,7 @@ impl Supervisor {
         let ack_timeout = self.server.list_timeout;
         let refresh = async {
             loop {
-                client.list_changed().await;
+                client.wait_for_list_change().await;
                 if let Err(error) = self.list(client).await {
                     tracing::warn!(source = self.handle.label(), %error, "cannot refresh the tool list");
                 }

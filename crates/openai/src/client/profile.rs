@@ -126,8 +126,8 @@ pub(crate) fn profile_of(model: &str) -> ModelProfile {
     }
 }
 
-/// Returns `true` if `model` rejects tool calls without a thought signature. These are Gemini
-/// models from version 3, and the aliases of the latest version such as `gemini-flash-latest`.
+/// Returns `true` if `model` rejects tool calls without a thought signature. This applies to
+/// Gemini 3 and later, and to aliases of the latest version such as `gemini-flash-latest`.
 pub(super) fn needs_signatures(model: &str) -> bool {
     let name = name_without_prefix(model);
     let Some(version) = name.strip_prefix("gemini-") else { return false };

@@ -72,7 +72,7 @@ impl EncodedMessages {
     /// Encodes `messages` and inserts an assistant message between a tool result and a user
     /// message, because Mistral rejects a user message directly after a tool result.
     #[cfg(feature = "client")]
-    pub(crate) fn bridged<'a>(
+    pub(crate) fn with_separators<'a>(
         messages: impl IntoIterator<Item = &'a Arc<Message>>,
         encoding: &Arc<EncodingOptions>,
     ) -> Self {
@@ -88,7 +88,7 @@ impl EncodedMessages {
             let is_last_result = is_result && !matches!(next, Some(MessageBody::Tool(_)));
             let is_answered = matches!(next, None | Some(MessageBody::Assistant(_)));
             if is_last_result && (has_media || !is_answered) {
-                encoded.push(Arc::new(CachedMessage::bridge(encoding)));
+                encoded.push(Arc::new(CachedMessage::results_separator(encoding)));
             }
         }
         Self(encoded)
@@ -135,7 +135,7 @@ impl CachedMessage {
     /// Creates an assistant message that separates the results of a batch from the next user
     /// message.
     #[cfg(feature = "client")]
-    fn bridge(encoding: &Arc<EncodingOptions>) -> Self {
+    fn results_separator(encoding: &Arc<EncodingOptions>) -> Self {
         let message = to_raw_json(&json!({"role": "assistant", "content": "I have the results."}));
         Self { encoding: Arc::clone(encoding), is_result: true, message, media: None }
     }

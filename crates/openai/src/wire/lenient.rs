@@ -1,7 +1,8 @@
 use serde_json::Value;
 
-/// Removes choices, calls and functions that are not objects from `reply`, a reply or chunk that
-/// could not be parsed.
+/// Returns `reply` without the choices and calls that are not objects. A `function` that is not an
+/// object becomes `null`, and a single object in place of a list becomes a list of one. Used for a
+/// reply or chunk that could not be parsed.
 pub(super) fn without_invalid_items(mut reply: Value) -> Value {
     let Value::Object(fields) = &mut reply else { return reply };
     let choices = fields.get_mut("choices").filter(|choices| !choices.is_null());

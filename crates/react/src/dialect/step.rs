@@ -119,7 +119,7 @@ pub(super) fn parse_reply<F: StepFormat>(response: ChatResponse, outputs: Option
         }
         StepAction::Finish(arguments) => set_finish_answer::<F>(&mut reply, arguments, outputs),
         StepAction::Answer(text) => {
-            set_answer::<F>(&mut reply, answer_to_text(Value::String(text)).map(Content::text))
+            set_answer::<F>(&mut reply, answer_to_text(Value::String(text)).map(Content::text));
         }
     }
     reply

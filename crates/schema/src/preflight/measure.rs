@@ -61,7 +61,7 @@ impl<'s> Survey<'s> {
         for pattern in
             members.get("pattern").and_then(Value::as_str).into_iter().chain(on_names.map(String::as_str))
         {
-            self.patterns = self.patterns.saturating_add(pattern::states(pattern));
+            self.patterns = self.patterns.saturating_add(pattern::count_states(pattern));
         }
         let id = members.get("$id").and_then(Value::as_str);
         let named_by_id = id.and_then(|id| id.strip_prefix('#'));

@@ -16,7 +16,7 @@ const NON_SPACE_STATES: usize = 22;
 
 /// Estimates the number of states of the regular expression `pattern`, a measure of its compiled
 /// size. The estimate for an invalid expression is arbitrary.
-pub(crate) fn states(pattern: &str) -> usize {
+pub(crate) fn count_states(pattern: &str) -> usize {
     let mut counter = Counter { groups: Vec::new(), sum: 0, atom: 0 };
     let mut rest = pattern;
     while let Some(next) = rest.chars().next() {

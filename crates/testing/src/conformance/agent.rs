@@ -100,7 +100,7 @@ impl AgentCheck {
         let Some(first) = first else { return report };
         match &first {
             Ok(RunOutput::Answer(answer)) => {
-                self.continue_conversation(&answer.transcript, &mut report).await
+                self.continue_conversation(&answer.transcript, &mut report).await;
             }
             Ok(RunOutput::Suspended(suspended)) => self.resume(suspended, requests, &mut report).await,
             Err(_) => {}

@@ -67,7 +67,7 @@ fn append_text(part: &Hir, variant: usize, extra_repeats: u32, text: &mut String
         }
         HirKind::Capture(capture) => append_text(&capture.sub, variant, extra_repeats, text),
         HirKind::Concat(parts) => {
-            parts.iter().for_each(|part| append_text(part, variant, extra_repeats, text))
+            parts.iter().for_each(|part| append_text(part, variant, extra_repeats, text));
         }
         HirKind::Alternation(ways) => {
             if let Some(chosen) = ways.get(variant % ways.len().max(1)) {

@@ -11,7 +11,8 @@ use haft_core::Schema;
 /// rules.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// The number of texts or numbers to choose from if the values must differ.
+/// The number of candidates from which a text or a number is chosen if it must differ from
+/// others, for example from the other items of a list.
 pub(super) const DISTINCT: usize = 5_000;
 
 /// The number of texts to choose from if the values need not differ and the schema has neither

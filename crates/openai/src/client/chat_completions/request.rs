@@ -139,7 +139,7 @@ impl<'a> Body<'a> {
             messages: if takes(OptionalParam::UserAfterTool) {
                 EncodedMessages::new(request.all_messages(), &client.encoding)
             } else {
-                EncodedMessages::bridged(request.all_messages(), &client.encoding)
+                EncodedMessages::with_separators(request.all_messages(), &client.encoding)
             },
             tool_fields: ToolFields::new(request, defaults, takes(OptionalParam::ParallelToolCalls)),
             response_format: WireFormat::new(&request.response_format, defaults),

@@ -22,7 +22,7 @@ pub(super) struct ParsedObject<'t> {
 /// Accepts single quotes, keys without quotes, trailing commas, Python's constants, line breaks in
 /// strings, and missing closing brackets at the end. Returns `None` if the object is invalid, or if
 /// a string, number or member is truncated, because the missing part could change the meaning.
-pub(super) fn parse_object(text: &str) -> Option<ParsedObject<'_>> {
+pub(super) fn parse_leading_object(text: &str) -> Option<ParsedObject<'_>> {
     let mut strict = serde_json::Deserializer::from_str(text).into_iter();
     if let Some(Ok(object)) = strict.next() {
         let rest = text.get(strict.byte_offset()..).unwrap_or_default();

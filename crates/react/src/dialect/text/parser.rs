@@ -123,7 +123,7 @@ impl StepReader<'_> {
             return None;
         }
         let wrapped =
-            || lenient_json::parse_object(strip_fence(answer)).filter(|parsed| is_blank(parsed.rest));
+            || lenient_json::parse_leading_object(strip_fence(answer)).filter(|parsed| is_blank(parsed.rest));
         self.answer_from(answer, wrapped().map(|parsed| parsed.object))
     }
 
@@ -161,7 +161,7 @@ impl StepReader<'_> {
         let text = strip_fence(text).trim_start_matches(is_markup);
         let text = text.strip_prefix('(').map_or(text, str::trim_start);
         let parsed = if text.starts_with('{') {
-            lenient_json::parse_object(text)
+            lenient_json::parse_leading_object(text)
         } else {
             lenient_json::parse_keywords(text)
         }?;
