@@ -25,7 +25,7 @@ pub struct Case {
     pub(crate) floor: Option<&'static str>,
     /// The maximum ratio of this case's instruction count to the instruction count of its floor.
     pub(crate) bound: Option<f64>,
-    /// Set if the case is a baseline without haft.
+    /// `true` if the case is a baseline without haft.
     pub(crate) is_by_hand: bool,
     prepare: Box<dyn Fn() -> Work>,
 }

@@ -9,7 +9,7 @@ pub(crate) struct Command {
     /// The arguments of the command, as the usage text shows them.
     pub(crate) arguments: &'static str,
     pub(crate) about: &'static str,
-    /// Set if another program, started by the command, handles `--help`.
+    /// `true` if another program, started by the command, handles `--help`.
     pub(crate) has_own_help: bool,
     pub(crate) run: fn(&[String]) -> Result<(), Failure>,
 }

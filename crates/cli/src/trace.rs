@@ -40,7 +40,8 @@ pub(crate) struct Trace {
     /// request follows.
     text: String,
     started: Instant,
-    /// Set if the user has given a file with prices. The summary then includes the cost of the run.
+    /// `true` if the user has given a file with prices. The summary then includes the cost of the
+    /// run.
     has_prices: bool,
 }
 

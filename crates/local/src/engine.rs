@@ -52,8 +52,8 @@ pub(crate) struct Job {
     pub(crate) stop_tokens: Vec<u32>,
     /// Tokens that must not be generated, such as the special token that opens a tool call.
     pub(crate) banned_tokens: Vec<u32>,
-    /// Set if the output is a JSON value. The engine then prevents a stray space at the beginning
-    /// of strings, such as `" Tokyo"`.
+    /// `true` if the output is a JSON value. The engine then prevents a stray space at the
+    /// beginning of strings, such as `" Tokyo"`.
     pub(crate) is_json: bool,
 }
 

@@ -130,8 +130,8 @@ struct Deriver<'a> {
     names: HashMap<&'a str, String>,
     /// The references to definitions that are not derived yet.
     pending: VecDeque<&'a str>,
-    /// Set if `allOf` occurs anywhere in the schema. In this case, `additionalProperties: false` is
-    /// added to no object, because `allOf` may require further properties.
+    /// `true` if `allOf` occurs anywhere in the schema. In this case, `additionalProperties: false`
+    /// is added to no object, because `allOf` may require further properties.
     has_all_of: bool,
 }
 

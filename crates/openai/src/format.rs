@@ -48,10 +48,10 @@ pub(crate) struct EncodingOptions {
     pub(crate) files: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
     pub(crate) reasoning: ReasoningField,
-    /// Set if the server stores reasoning. The server then accepts a reasoning item without content
-    /// as a reference to the stored reasoning.
+    /// `true` if the server stores reasoning. The server then accepts a reasoning item without
+    /// content as a reference to the stored reasoning.
     pub(crate) stores_reasoning: bool,
-    /// Set if a fixed thought signature is added to the first call of a reply if it has no
+    /// `true` if a fixed thought signature is added to the first call of a reply if it has no
     /// signature, because Gemini 3 rejects the call otherwise.
     pub(crate) signatures: bool,
     /// The format of tool call ids that the server accepts.

@@ -49,7 +49,7 @@ pub(crate) struct Completion {
     /// The error message, from servers that send neither `error` nor `choices`.
     message: LenientString,
     detail: LenientString,
-    /// Set if strings may contain private-use characters in place of lone surrogates: see
+    /// `true` if strings may contain private-use characters in place of lone surrogates: see
     /// [`SurrogateJoiner`].
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,

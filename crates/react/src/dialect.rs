@@ -83,7 +83,7 @@ pub struct Prompt<'a> {
     pub instructions: Option<&'a Arc<Message>>,
     /// The JSON schema of the answer, or `None` if the answer is plain text.
     pub outputs: Option<&'a Schema>,
-    /// Set if the model must answer without a tool call. In this case `tool_choice` is ignored.
+    /// `true` if the model must answer without a tool call. In this case `tool_choice` is ignored.
     pub must_answer: bool,
     /// The tool choice of the model request. If it names a tool, `tools` contains that tool.
     pub tool_choice: &'a ToolChoice,

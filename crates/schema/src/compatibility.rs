@@ -65,8 +65,8 @@ impl Schema {
 struct Comparison<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if the producer never writes undeclared properties, because its schema was derived from
-    /// a Rust type.
+    /// `true` if the producer never writes undeclared properties, because its schema was derived
+    /// from a Rust type.
     is_closed: bool,
     /// The number of pairs of subschemas that may still be compared, initially [`MAX_PAIRS`].
     remaining_pairs: usize,
@@ -77,8 +77,8 @@ struct Comparison<'s> {
 struct Pair<'s> {
     produced: &'s Value,
     consumed: &'s Value,
-    /// Set if `produced` is a branch of `anyOf`, `oneOf` or `allOf`. The schema around the branch,
-    /// and its other branches, may declare further properties of the same object.
+    /// `true` if `produced` is a branch of `anyOf`, `oneOf` or `allOf`. The schema around the
+    /// branch, and its other branches, may declare further properties of the same object.
     is_partial: bool,
 }
 

@@ -33,9 +33,9 @@ pub(super) struct Cost {
     per_unit: u64,
     /// The number of regular expressions in the subschema that need backtracking.
     backtracking: u64,
-    /// Set if the subschema has `uniqueItems: true`.
+    /// `true` if the subschema has `uniqueItems: true`.
     compares_items: bool,
-    /// Set if the subschema has `unevaluatedProperties` or `unevaluatedItems`. These keywords
+    /// `true` if the subschema has `unevaluatedProperties` or `unevaluatedItems`. These keywords
     /// evaluate other subschemas for the same value again.
     reevaluates: bool,
 }

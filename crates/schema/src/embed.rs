@@ -18,10 +18,10 @@ pub struct EmbeddedSchema {
     /// The schema with rewritten references. Its JSON pointer references start at the root of the
     /// larger document.
     pub schema: Value,
-    /// Set if the schema contains JSON pointer references.
+    /// `true` if the schema contains JSON pointer references.
     pub has_references: bool,
-    /// Set if the schema defines or references anchors. An anchor may collide with an anchor in the
-    /// rest of the larger document.
+    /// `true` if the schema defines or references anchors. An anchor may collide with an anchor in
+    /// the rest of the larger document.
     pub has_names: bool,
 }
 

@@ -45,8 +45,8 @@ struct Walk<'g, 's> {
     /// visit to the subschema.
     costs: Vec<Option<Cost>>,
     visits: usize,
-    /// Set if the walk visited a subschema with `anyOf` or `oneOf`. The error of a union contains
-    /// the errors of all alternatives, so even a single error may be large.
+    /// `true` if the walk visited a subschema with `anyOf` or `oneOf`. The error of a union
+    /// contains the errors of all alternatives, so even a single error may be large.
     has_union: bool,
     budget: &'g mut u64,
 }

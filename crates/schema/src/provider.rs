@@ -84,7 +84,7 @@ pub enum SchemaTarget {
 pub struct ProviderSchema {
     /// The schema to send to the provider.
     pub value: Value,
-    /// Set if `value` follows the rules of the provider's strict mode. If it is not set, `value`
+    /// `true` if `value` follows the rules of the provider's strict mode. If it is not set, `value`
     /// must be sent without strict mode.
     pub is_strict: bool,
     /// The differences between the original schema and `value`.

@@ -48,14 +48,14 @@ pub struct Property<'s> {
     pub name: &'s str,
     /// The subschema of the property. Each `$ref` in it refers to the document of the whole schema.
     pub schema: &'s Value,
-    /// Set if the `required` keyword of the schema lists the property.
+    /// `true` if the `required` keyword of the schema lists the property.
     pub is_required: bool,
 }
 
 pub(crate) struct Inner {
     value: Value,
     pub(crate) validator: SchemaValidator,
-    /// Set if valid objects contain only declared properties, even without
+    /// `true` if valid objects contain only declared properties, even without
     /// `additionalProperties: false`. [`Schema::from_output_type`] sets this flag, because a Rust
     /// type serializes only its fields.
     pub(crate) is_closed: bool,

@@ -10,7 +10,7 @@ use super::preflight::{self, Graph, InstanceLocation};
 /// The secret parts of a value. A schema marks them with `writeOnly: true` or `format: password`.
 #[derive(Debug, Default, PartialEq)]
 pub struct SecretMembers {
-    /// Set if the whole value is secret.
+    /// `true` if the whole value is secret.
     pub all: bool,
     /// The names of secret object members at any level of the value. If a secret has no name, such
     /// as a secret array item, the closest member around it is secret as a whole.

@@ -30,7 +30,7 @@ struct Message {
     from: usize,
     to: usize,
     text: String,
-    /// Set if the line of the message is dashed, which is usual for replies.
+    /// `true` if the line of the message is dashed, which is usual for replies.
     is_dashed: bool,
 }
 

@@ -88,7 +88,7 @@ fn text_prompt(engine: &Engine, request: &ChatRequest) -> Result<Vec<u32>, Engin
 struct TemplateCalls<'a> {
     writer: Writer<'a>,
     format: CallFormat,
-    /// Set if `format` comes from the chat template. Its texts may then contain special tokens.
+    /// `true` if `format` comes from the chat template. Its texts may then contain special tokens.
     is_native: bool,
     /// The number of calls in the conversation before this reply. The ids of new calls continue
     /// from this number.

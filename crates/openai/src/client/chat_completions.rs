@@ -129,10 +129,10 @@ impl fmt::Debug for ChatCompletions {
 /// The [`Api`] implementation for Chat Completions.
 struct ChatCompletionsApi {
     unsupported: UnsupportedParams,
-    /// Set if the first request sends the token limit as `max_completion_tokens` instead of
+    /// `true` if the first request sends the token limit as `max_completion_tokens` instead of
     /// `max_tokens`. If the server rejects one name, later requests use the other name.
     newer_limit: bool,
-    /// Set if a leading `<think>` block stays in the text of a reply.
+    /// `true` if a leading `<think>` block stays in the text of a reply.
     keeps_think_tags: bool,
 }
 
@@ -143,7 +143,7 @@ struct Variant {
     is_streamed: bool,
     /// The parameters that are omitted from the request, or replaced.
     omitted: OptionalParams,
-    /// Set if the token limit is sent as `max_completion_tokens` instead of `max_tokens`.
+    /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`.
     newer_limit: bool,
 }
 

@@ -21,10 +21,11 @@ pub(super) struct EventParser {
     /// The data received so far for the current event.
     data: Vec<u8>,
     has_data: bool,
-    /// Set if the current event has a line `event: error`, or an `error` field in place of `data`.
+    /// `true` if the current event has a line `event: error`, or an `error` field in place of
+    /// `data`.
     is_error: bool,
-    /// Set if the previous line ended with a carriage return. A line feed directly after it belongs
-    /// to the same line end.
+    /// `true` if the previous line ended with a carriage return. A line feed directly after it
+    /// belongs to the same line end.
     after_return: bool,
     /// Set after the first line. Only the first line may begin with a byte order mark.
     has_begun: bool,
@@ -38,7 +39,7 @@ const MAX_SPARE_CAPACITY: usize = 64 << 10;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerEvent<'p> {
     pub(super) data: &'p [u8],
-    /// Set if the event is named `error` or has an `error` field.
+    /// `true` if the event is named `error` or has an `error` field.
     pub(super) is_error: bool,
 }
 

@@ -83,7 +83,7 @@ struct Preset {
 /// The deviations of a server from OpenAI's API that affect requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quirks {
-    /// Set if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
+    /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
     /// OpenAI models reject `max_tokens`; most other servers support only `max_tokens`.
     pub(super) max_completion_tokens: bool,
     /// The JSON field for the reasoning of earlier replies with tool calls.
@@ -92,23 +92,23 @@ pub(super) struct Quirks {
     /// Azure's limits are tighter than OpenAI's. Strict mode is also not used for servers that
     /// ignore `strict` or interpret it differently.
     pub(super) tool_schemas: SchemaTarget,
-    /// Set if the server accepts a user message after a tool result. If not, an assistant message
-    /// is inserted between them.
+    /// `true` if the server accepts a user message after a tool result. If not, an assistant
+    /// message is inserted between them.
     pub(super) user_after_tool: bool,
-    /// Set if the server accepts `stream_options`.
+    /// `true` if the server accepts `stream_options`.
     pub(super) stream_options: bool,
-    /// Set if the server names the seed `random_seed` instead of `seed`.
+    /// `true` if the server names the seed `random_seed` instead of `seed`.
     pub(super) random_seed: bool,
     /// The format of tool call ids that the server accepts.
     pub(super) call_ids: CallIds,
-    /// Set if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM
+    /// `true` if the server accepts a tool name as `tool_choice`. llama.cpp ignores the name and LM
     /// Studio rejects it. For these servers, only the named tool is sent, with
     /// `tool_choice: "required"`.
     pub(super) named_choice: bool,
-    /// Set if the server accepts a response schema.
+    /// `true` if the server accepts a response schema.
     pub(super) json_schema: bool,
-    /// Set if the server requires an object without alternatives as the root of a response schema.
-    /// OpenAI and gateways to OpenAI have this requirement.
+    /// `true` if the server requires an object without alternatives as the root of a response
+    /// schema. OpenAI and gateways to OpenAI have this requirement.
     pub(super) object_replies: bool,
 }
 

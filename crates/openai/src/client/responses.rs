@@ -173,8 +173,8 @@ struct ResponsesApi {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
-    /// Set if the request may contain the `previous_response_id` of a stored response. Cleared if
-    /// no stored response matches the conversation.
+    /// `true` if the request may contain the `previous_response_id` of a stored response. Cleared
+    /// if no stored response matches the conversation.
     with_previous: bool,
     /// The parameters that are omitted from the request.
     omitted: OptionalParams,

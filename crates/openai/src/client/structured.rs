@@ -115,7 +115,7 @@ struct Unwrapper {
     /// Received text that was not returned yet, because it may be the beginning or the end of the
     /// wrapper object.
     held: String,
-    /// Set if the reply does not begin with the wrapper object. All text is then returned
+    /// `true` if the reply does not begin with the wrapper object. All text is then returned
     /// unchanged.
     is_unwrapped: bool,
 }

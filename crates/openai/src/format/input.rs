@@ -172,7 +172,7 @@ fn has_reasoning(item: &Value) -> bool {
 /// The text and the calls of an assistant message that are not encoded yet.
 struct Rest<'a> {
     text: Option<Cow<'a, str>>,
-    /// Set if the total length of the text matches the lengths in the stored items. The text can
+    /// `true` if the total length of the text matches the lengths in the stored items. The text can
     /// then be split into the original messages.
     is_unchanged: bool,
     calls: Vec<&'a ToolCall>,

@@ -22,7 +22,8 @@ pub(crate) const WRAPPER_PROPERTY: &str = "value";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: SchemaTarget,
-    /// Set if the root of a response schema must be an object without alternatives such as `anyOf`.
+    /// `true` if the root of a response schema must be an object without alternatives such as
+    /// `anyOf`.
     pub(crate) object_root: bool,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct ResponseSchema {
     schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    /// Set if the schema is wrapped in an object with the property [`WRAPPER_PROPERTY`].
+    /// `true` if the schema is wrapped in an object with the property [`WRAPPER_PROPERTY`].
     #[serde(skip)]
     pub(crate) is_wrapped: bool,
 }

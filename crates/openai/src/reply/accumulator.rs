@@ -41,7 +41,7 @@ struct Joiners {
     text: SurrogateJoiner,
     reasoning: SurrogateJoiner,
     refusal: SurrogateJoiner,
-    /// Set if the current event may contain private-use characters in place of lone surrogates.
+    /// `true` if the current event may contain private-use characters in place of lone surrogates.
     are_expected: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::wire::{SurrogateJoiner, WireCall};
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
-    /// Set if the current pieces may contain private-use characters in place of lone surrogates.
+    /// `true` if the current pieces may contain private-use characters in place of lone surrogates.
     has_stand_ins: bool,
 }
 

@@ -17,10 +17,10 @@ pub(super) struct Extras {
     lists: Map<String, Value>,
     /// Gemini's field `extra_content` with a thought signature.
     content: Option<Value>,
-    /// Set if the server sent the reasoning as parts of the content, as Mistral does.
+    /// `true` if the server sent the reasoning as parts of the content, as Mistral does.
     thinking_parts: bool,
-    /// Set if strings in `lists` and `content` may contain private-use characters in place of lone
-    /// surrogates.
+    /// `true` if strings in `lists` and `content` may contain private-use characters in place of
+    /// lone surrogates.
     has_stand_ins: bool,
 }
 

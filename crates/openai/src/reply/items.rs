@@ -51,7 +51,7 @@ struct Item {
     start: usize,
     /// The length of the item's text, in bytes.
     length: usize,
-    /// Set if a reasoning or refusal delta of the item was received.
+    /// `true` if a reasoning or refusal delta of the item was received.
     has_deltas: bool,
     /// The final form of the item, which is sent back with the next request. Text and arguments are
     /// removed, because they are part of the message. `None` until the item is complete.

@@ -20,7 +20,7 @@ pub(crate) struct Event {
     code: LenientString,
     message: LenientString,
     detail: LenientString,
-    /// Set if the delta may contain private-use characters in place of lone surrogates: see
+    /// `true` if the delta may contain private-use characters in place of lone surrogates: see
     /// [`SurrogateJoiner`](super::SurrogateJoiner).
     #[serde(skip)]
     pub(crate) has_stand_ins: bool,

@@ -35,8 +35,8 @@ pub(super) struct PlaceholderResolver<'r> {
     /// The resolved JSON values and their sizes as JSON text in bytes, by placeholder and remaining
     /// nesting depth.
     values: HashMap<(&'r str, usize), (Value, usize)>,
-    /// Set if a placeholder was kept because it has no result yet or is nested too deeply, or if a
-    /// result was too long to be inserted. The resolved text may change when more results arrive.
+    /// `true` if a placeholder was kept because it has no result yet or is nested too deeply, or if
+    /// a result was too long to be inserted. The resolved text may change when more results arrive.
     is_unresolved: bool,
 }
 

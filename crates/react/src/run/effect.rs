@@ -34,8 +34,8 @@ pub struct Step<'a> {
     /// The resolver for references to results of [added calls](super::Run::add_calls). Default:
     /// none.
     pub resolver: Option<&'a dyn Resolver>,
-    /// The current time. It is used as the creation time of new messages, and to measure the elapsed
-    /// time for the time limit.
+    /// The current time. It is used as the creation time of new messages, and to measure the
+    /// elapsed time for the time limit.
     pub now: Timestamp,
 }
 

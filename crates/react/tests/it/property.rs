@@ -43,7 +43,7 @@ struct Scenario {
     /// Random choices of the open call whose result arrives next.
     order: Vec<Index>,
     config: RunConfig,
-    /// Set if the run uses the text dialect instead of native calls.
+    /// `true` if the run uses the text dialect instead of native calls.
     in_text: bool,
     earlier: Transcript,
     /// For each summary, `true` if the model completes it, or `false` if the summary is truncated.

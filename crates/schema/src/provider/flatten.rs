@@ -98,7 +98,7 @@ pub(super) struct FlatSchema<'s> {
 /// and with the target of its `$ref`.
 pub(super) struct Flattener<'s> {
     root: &'s Value,
-    /// Set if the document uses draft-07, which ignores all keywords beside a `$ref`.
+    /// `true` if the document uses draft-07, which ignores all keywords beside a `$ref`.
     is_draft_7: bool,
     /// The number of subschemas that may still be read for this provider schema.
     budget: Cell<usize>,

@@ -8,7 +8,8 @@ use super::flatten::FlatSchema;
 /// The JSON types that a schema allows, declared or assumed.
 pub(super) struct Types<'s> {
     pub(super) names: Vec<&'s str>,
-    /// Set if the schema does not declare types, so that `names` was derived from other keywords.
+    /// `true` if the schema does not declare types, so that `names` was derived from other
+    /// keywords.
     pub(super) is_assumed: bool,
 }
 

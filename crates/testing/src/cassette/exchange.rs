@@ -33,7 +33,7 @@ pub(super) struct RecordedReply {
     /// The error, if the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<RecordedError>,
-    /// Set if the program dropped the request before the reply was complete.
+    /// `true` if the program dropped the request before the reply was complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dropped: bool,
 }

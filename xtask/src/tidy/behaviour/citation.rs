@@ -23,7 +23,7 @@ pub(super) struct Citation {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CitationList {
     pub(super) ids: Vec<String>,
-    /// Set if a colon and a sentence follow the ids.
+    /// `true` if a colon and a sentence follow the ids.
     pub(super) has_sentence: bool,
 }
 

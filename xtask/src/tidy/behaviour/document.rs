@@ -18,7 +18,7 @@ const TEST: &str = "  - `";
 pub(super) struct Entry {
     pub(super) id: String,
     pub(super) line: usize,
-    /// Set if the promise is in the section "Planned".
+    /// `true` if the promise is in the section "Planned".
     pub(super) is_planned: bool,
     /// The tests listed below the promise, each with its line number.
     pub(super) tests: Vec<(usize, String)>,

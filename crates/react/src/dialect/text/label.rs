@@ -59,7 +59,7 @@ pub(super) struct Label {
     pub(super) section: Section,
     /// Set for a DSPy marker, such as `[[ ## answer ## ]]`.
     pub(super) is_bracketed: bool,
-    /// Set if the label is bracketed or starts with a capital letter, unlike most ordinary words
+    /// `true` if the label is bracketed or starts with a capital letter, unlike most ordinary words
     /// and JSON keys.
     pub(super) is_marked: bool,
 }

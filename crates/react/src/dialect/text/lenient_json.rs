@@ -12,7 +12,7 @@ pub(super) type Object = Map<String, Value>;
 /// A parsed object, and the text that follows it.
 pub(super) struct ParsedObject<'t> {
     pub(super) object: Object,
-    /// Set if all closing brackets were found. Otherwise the object may be truncated.
+    /// `true` if all closing brackets were found. Otherwise the object may be truncated.
     pub(super) is_complete: bool,
     pub(super) rest: &'t str,
 }

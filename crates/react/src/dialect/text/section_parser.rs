@@ -20,8 +20,8 @@ pub(super) struct StepSections {
     pub(super) actions: Vec<String>,
     pub(super) arguments: String,
     pub(super) answer: String,
-    /// Set if an answer is directly followed by a tool call, so that the step could end the run or
-    /// call the tool.
+    /// `true` if an answer is directly followed by a tool call, so that the step could end the run
+    /// or call the tool.
     pub(super) is_ambiguous: bool,
 }
 
