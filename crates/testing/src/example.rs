@@ -247,9 +247,12 @@ impl<'s> Generator<'s> {
         Ok(merged)
     }
 
-    /// Adds `schema` to `merged`, with its references, its `allOf` schemas and the selected
-    /// alternatives. The recursion ends, because the schema compiler rejects a reference cycle in
-    /// which all schemas apply to the same value.
+    /// Adds `schema` to `merged`, together with the schemas that it references, its `allOf`
+    /// schemas, and the selected alternative of each `anyOf`, `oneOf` and `if`. In draft-07, all
+    /// keywords next to a `$ref` are ignored.
+    ///
+    /// The recursion always ends, because the schema compiler rejects reference cycles in which all
+    /// schemas apply to the same value.
     fn merge(
         &mut self,
         merged: &mut MergedSchema<'s>,

@@ -49,7 +49,9 @@ impl ChatAccumulator {
         &self.accumulator
     }
 
-    /// Adds `chunk`, which is a chunk of a stream, or a non-streamed reply if `whole` is `true`.
+    /// Adds `chunk` to the reply. If `whole` is `true`, `chunk` is a complete, non-streamed reply
+    /// instead of one chunk of a stream. Events for new content are pushed to `sink`, if it is
+    /// `Some`.
     pub(super) fn add(
         &mut self,
         mut chunk: Completion,

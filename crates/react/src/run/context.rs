@@ -59,7 +59,8 @@ pub(super) struct ContextWindow {
     pub(super) summary: Option<usize>,
     /// The number of turns and steps that were omitted since the last reply.
     omissions: u32,
-    /// `true` if a summary was requested since the last reply.
+    /// `true` if a summary was requested since the last reply, even if the summary failed. Prevents
+    /// a second request for a summary before the next reply. Reset by [`Run::reconfigure`].
     pub(super) is_summarized: bool,
     /// The number of summaries that this run has requested.
     pub(super) summaries: u32,

@@ -53,7 +53,8 @@ const LABEL_NAMES: [(&str, Section); 28] = [
     ("completed", Section::End),
 ];
 
-/// A label at the start of a line.
+/// A label that a model writes at the start of a line, such as `Thought:` or
+/// `[[ ## answer ## ]]`. The text after it belongs to [`section`](Self::section).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label {
     pub(super) section: Section,
