@@ -331,7 +331,7 @@ impl Pipeline {
     /// Returns the arguments of `call` after repair and validation.
     fn valid_arguments<'a>(&self, tools: &ToolList, call: &'a ToolCall) -> Result<Cow<'a, Value>, ToolError> {
         let (tool, own) = find::find(tools, &call.name)?;
-        let (definition, repair) = (definition(&**tool)?, self.for_tool(own).0.repair);
+        let (definition, repair) = (catch_definition(&**tool)?, self.for_tool(own).0.repair);
         let mut details = CallDetails::default();
         let arguments = arguments::parse(&call.arguments, limits::ARGUMENT_BYTES, repair, &mut details)?;
         arguments::validate(definition, arguments, repair, &mut details)
@@ -354,7 +354,7 @@ impl Pipeline {
             gen_ai.tool.call.result = field::Empty,
         );
         let (started_at, started) = (Timestamp::now(), Instant::now());
-        let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| definition(tool))?)));
+        let tool = tool.and_then(|tool| Ok((tool, span.in_scope(|| catch_definition(tool))?)));
         let definition = tool.as_ref().ok().map(|(_, definition)| *definition);
         let argument_slot = ArgumentSlot::default();
         let has_recorder = !self.0.recorders.is_empty();
@@ -443,6 +443,6 @@ impl Pipeline {
 }
 
 /// Returns the definition of `tool`. Fails if [`Tool::definition`], which is user code, panics.
-fn definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
+fn catch_definition(tool: &dyn Tool) -> Result<&ToolDefinition, ToolError> {
     catch_unwind(AssertUnwindSafe(|| tool.definition())).map_err(|panic| panic_error(&*panic))
 }

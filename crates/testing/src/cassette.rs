@@ -1,12 +1,12 @@
 //! Recorded conversations with a real model, for replay in tests.
 
 mod difference;
-mod error;
 mod exchange;
 mod layout;
 mod mode;
 mod model;
 mod profile;
+mod recorded_error;
 mod redaction;
 mod request_delta;
 #[cfg(test)]

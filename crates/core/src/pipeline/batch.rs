@@ -141,7 +141,7 @@ impl Pipeline {
     /// is sequential or its resources are unknown.
     fn touches(&self, batch: &Batch, call: &ToolCall) -> Option<Vec<Touch>> {
         let Some(tool) = batch.tools.get(&call.name) else { return Some(Vec::new()) };
-        let policy = super::definition(&**tool).ok()?.policy();
+        let policy = super::catch_definition(&**tool).ok()?.policy();
         if policy.sequential {
             return None;
         }

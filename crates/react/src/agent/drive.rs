@@ -129,7 +129,8 @@ impl ReactAgent {
             }
             save_entries(run, entries);
             let effect = mailbox.next(run, &inputs.as_step(&placeholders, clock.now()))?;
-            seen = emit_rejections(run, seen, events).await;
+            emit_rejected_replies(run, seen, events).await;
+            seen = run.transcript().len();
             match effect {
                 Effect::Prepare if until(run) => return Ok(None),
                 Effect::Prepare => {
@@ -302,12 +303,10 @@ impl ReactAgent {
 }
 
 /// Emits an event for each rejected reply in the transcript, starting at message index `seen`.
-/// Returns the length of the transcript, which is `seen` for the next call.
-async fn emit_rejections(run: &Run, seen: usize, events: &EventSink) -> usize {
+async fn emit_rejected_replies(run: &Run, seen: usize, events: &EventSink) {
     for problem in run.rejections_since(seen).collect::<Vec<_>>() {
         events.emit(|| RunEvent::ReplyRejected { problem }).await;
     }
-    run.transcript().len()
 }
 
 /// Copies `entries` to `run` if extensions have changed them since the last copy.

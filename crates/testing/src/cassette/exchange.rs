@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::RecordedError;
+use super::recorded_error::RecordedError;
 use crate::scripted_reply::ScriptedReply;
 use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::error::RecordedError;
 use super::exchange::RecordedReply;
+use super::recorded_error::RecordedError;
 use haft_core::model::ChatEvent;
 
 /// Functions that remove secrets from the texts of requests and replies. They are applied in this

@@ -16,7 +16,7 @@ pub(super) enum RecordedError {
     RateLimited { message: String, retry_after: Option<Duration>, permanent: bool },
     Server { status: Option<u16>, body: String, retry_after: Option<Duration> },
     Unreachable { endpoint: String, reason: String },
-    TimedOut { phase: Phase, after: Duration },
+    TimedOut { phase: RecordedPhase, after: Duration },
     ContextTooLong { message: String },
     Truncated { reason: String, partial: Box<AssistantMessage> },
     EmptyResponse,
@@ -34,7 +34,7 @@ pub(super) struct RecordedFailure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Phase {
+pub(super) enum RecordedPhase {
     Connect,
     FirstByte,
     Idle,
@@ -107,7 +107,7 @@ impl From<RecordedError> for ModelError {
     }
 }
 
-impl From<TimeoutPhase> for Phase {
+impl From<TimeoutPhase> for RecordedPhase {
     fn from(phase: TimeoutPhase) -> Self {
         match phase {
             TimeoutPhase::Connect => Self::Connect,
@@ -118,13 +118,13 @@ impl From<TimeoutPhase> for Phase {
     }
 }
 
-impl From<Phase> for TimeoutPhase {
-    fn from(phase: Phase) -> Self {
+impl From<RecordedPhase> for TimeoutPhase {
+    fn from(phase: RecordedPhase) -> Self {
         match phase {
-            Phase::Connect => Self::Connect,
-            Phase::FirstByte => Self::FirstByte,
-            Phase::Idle => Self::Idle,
-            Phase::Total => Self::Total,
+            RecordedPhase::Connect => Self::Connect,
+            RecordedPhase::FirstByte => Self::FirstByte,
+            RecordedPhase::Idle => Self::Idle,
+            RecordedPhase::Total => Self::Total,
         }
     }
 }
