@@ -23,8 +23,8 @@ enum Kind {
     Failed,
     /// Invalid usage, for example an unknown name in `--tools`. Exit code 2.
     Usage,
-    /// A closed pipe at standard output, for example after `haft tools | head -1`. Exit code 1, and
-    /// no message is written.
+    /// Standard output is a closed pipe, for example after `haft tools | head -1`. Exit code 1. No
+    /// message is written.
     BrokenPipe,
 }
 
@@ -51,7 +51,7 @@ impl CliError {
         Self::new(ErrorChain(error).to_string())
     }
 
-    /// Appends `remedy` to the message, on a new line. Does nothing if `remedy` is `None`.
+    /// Appends `remedy` to the message, on a new line. `None` leaves the message unchanged.
     pub(crate) fn with_remedy(mut self, remedy: Option<&str>) -> Self {
         if let Some(remedy) = remedy {
             self.message = format!("{}\n{remedy}", self.message);
@@ -60,7 +60,8 @@ impl CliError {
     }
 
     /// Writes the message to standard error and returns the exit code. If `json` is `true`, also
-    /// writes the error to standard output, as one line of JSON. A closed pipe is not reported.
+    /// writes the error to standard output, as one line of JSON. Writes nothing if the error is a
+    /// closed pipe.
     pub(crate) fn report(&self, json: bool) -> ExitCode {
         let code: u8 = if self.kind == Kind::Usage { 2 } else { 1 };
         if self.kind != Kind::BrokenPipe {

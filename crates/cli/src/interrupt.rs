@@ -15,7 +15,7 @@ const EXIT_CODE_INTERRUPTED: i32 = 130;
 pub(crate) async fn next() {
     if ctrl_c().await.is_err() {
         // The signal handler could not be installed, so an interrupt ends the process directly.
-        // Never complete, because there is nothing to report.
+        // There is nothing to wait for: stay pending forever.
         std::future::pending::<()>().await;
     }
 }

@@ -7,8 +7,8 @@ use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
 use crate::error::CliError;
 
-/// Installs the log subscriber, unless there is neither a filter in `HAFT_LOG` nor a `-v` flag.
-/// `verbose` is the number of `-v` flags. If both are given, the filter is used.
+/// Installs the log subscriber if `HAFT_LOG` contains a filter or the flag `-v` was given.
+/// `verbose` is the number of `-v` flags. The filter in `HAFT_LOG` overrides the flags.
 pub(crate) fn start(verbose: u8) -> Result<(), CliError> {
     let filter = env::var("HAFT_LOG").ok().filter(|filter| !filter.trim().is_empty());
     let filter = match (filter, verbose) {

@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::terminal;
 
-/// The maximum number of characters that the progress line shows of a streamed text. Only the end
-/// of a longer text is shown.
+/// The maximum number of characters of a streamed text in the progress line. Only the end of a
+/// longer text is shown.
 const TAIL_CHARS: usize = 60;
 
 /// A progress line on standard error. It is hidden if standard error is not a terminal.
@@ -43,8 +43,8 @@ impl Drop for Spinner {
     }
 }
 
-/// Returns the last [`TAIL_CHARS`] characters of `text` on one line. An ellipsis precedes them if
-/// `text` is longer.
+/// Returns the last [`TAIL_CHARS`] characters of `text` on one line. If `text` is longer, the
+/// returned line starts with an ellipsis.
 ///
 /// The run time does not depend on the length of `text`. The function is called for each delta of
 /// an answer with the whole text so far, so a linear run time would be quadratic in total.

@@ -29,8 +29,8 @@ pub(crate) struct ToolOptions {
 /// that failed to start.
 pub(crate) struct Toolbox {
     pub(crate) tools: Toolset,
-    /// The number of MCP servers that started. [`require_any_server`](Self::require_any_server)
-    /// fails if it is 0 and a server failed.
+    /// The number of MCP servers that started. If it is 0 and a server failed,
+    /// [`require_any_server`](Self::require_any_server) returns an error.
     started: usize,
     failed: Vec<SourceError>,
 }

@@ -19,7 +19,7 @@ use crate::{
     terminal::{paint, remove_control_chars},
 };
 
-/// The width of the column that contains the names of blocks, in characters.
+/// The width, in characters, of the column with the names of blocks, such as `Thought`.
 const LABEL_WIDTH: usize = 13;
 /// The maximum length of an observation in the trace, in characters. Longer observations are
 /// truncated.
@@ -40,8 +40,7 @@ pub(crate) struct Trace {
     /// request follows.
     text: String,
     started: Instant,
-    /// `true` if the user has given a file with prices. The summary then includes the cost of the
-    /// run.
+    /// `true` if the option `--prices` was given. The summary then includes the cost of the run.
     has_prices: bool,
 }
 
@@ -168,8 +167,8 @@ fn format_usage(usage: Usage) -> String {
     format!("{count} {requests} · {input_tokens} input tokens{cached}, {output_tokens} output tokens")
 }
 
-/// Formats the cost of a run. If only some requests have a price, the text contains their number.
-/// If none has a price, the cost is unknown.
+/// Formats the cost of a run. If only some requests have a price, the text includes the number of
+/// these requests. If no request has a price, the cost is unknown.
 fn format_cost(Usage { cost, priced_requests: priced, requests, .. }: Usage) -> String {
     match priced {
         0 => " · cost unknown: the model has no price".to_owned(),

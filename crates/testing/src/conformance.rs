@@ -69,7 +69,7 @@ pub struct Report {
 pub struct Finding {
     /// The violated rule.
     pub rule: &'static str,
-    /// The observed violation of the rule.
+    /// A description of the observed violation.
     pub problem: String,
     /// A way to fix the implementation.
     pub remedy: &'static str,
@@ -135,7 +135,8 @@ async fn with_timeout<F: Future>(timeout: Duration, future: F) -> Option<F::Outp
     tokio::time::timeout(timeout, future).await.ok()
 }
 
-/// Polls `holds` until it returns `true`. Returns `false` if this does not happen within `timeout`.
+/// Polls `holds` until it returns `true`. Returns `false` if `holds` is still `false` after
+/// `timeout`.
 async fn wait_until(timeout: Duration, holds: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + timeout;
     while !holds() {

@@ -81,8 +81,8 @@ pub fn example(schema: &Schema) -> Result<Value, ExampleError> {
     nth_example(schema, 0)
 }
 
-/// Generates the example of `schema` with the number `number` (from 0). Different numbers give
-/// different examples if the schema allows several values.
+/// Generates an example of `schema`. `number` selects the example: different numbers give different
+/// examples if the schema allows several values.
 ///
 /// `number` is read as a mixed-radix number. Each choice in the schema, such as an `anyOf`, takes
 /// one digit, which selects one of its options.
@@ -126,11 +126,12 @@ struct Generator<'s> {
     has_references: bool,
     choices: Choices,
     texts: Texts,
-    /// The memory addresses of the subschemas that apply to the current value and the values around
-    /// it. They are used to detect recursive schemas.
+    /// The memory addresses of the subschemas that apply to the current value or to its parents.
+    /// They are used to detect recursive schemas.
     ancestors: Vec<usize>,
-    /// Set while values that must differ are generated, such as the items of an array with
-    /// `uniqueItems`. Numbers and plain texts are then selected from 5,000 candidates.
+    /// `true` while the generated values must differ, for example the items of an array with
+    /// `uniqueItems`. Numbers and plain texts are then selected from 5,000 candidates instead of a
+    /// few.
     needs_distinct: bool,
     /// The remaining units of [`BUDGET`].
     budget: usize,
@@ -293,9 +294,9 @@ impl<'s> Generator<'s> {
         self.merge_condition(merged, schema, pointer)
     }
 
-    /// Selects whether the value will satisfy the `if` schema of `schema`. Adds the `if` and `then`
-    /// schemas to `merged` if it will, or the `else` schema if it will not. Does nothing if
-    /// `schema` has no `if`, or neither `then` nor `else`.
+    /// Merges the `if` of `schema`: adds either the `if` and `then` schemas or the `else` schema to
+    /// `merged`, as selected by a choice. Does nothing if `schema` has no `if`, or neither `then`
+    /// nor `else`.
     fn merge_condition(
         &mut self,
         merged: &mut MergedSchema<'s>,
@@ -325,8 +326,7 @@ impl<'s> Generator<'s> {
 
     /// Returns `true` if a value of `schema` can be generated without entering a subschema twice.
     /// `open` contains the memory addresses of the subschemas entered so far. `steps` counts the
-    /// visited subschemas. After 1,000 of them, the function returns `true`, which bounds the
-    /// search.
+    /// visited subschemas. To bound the search, the function returns `true` after 1,000 of them.
     fn terminates(&self, schema: &'s Value, open: &mut Vec<usize>, steps: &mut usize) -> bool {
         *steps += 1;
         if *steps > 1_000 {

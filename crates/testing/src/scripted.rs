@@ -147,8 +147,8 @@ impl ScriptedModel {
         self.step(move |_request| Err(error))
     }
 
-    /// Adds a step that calls `step` with the request and returns its result. The function may
-    /// contain assertions about the request.
+    /// Adds a step that calls `step` with the request and returns its result. `step` may contain
+    /// assertions about the request.
     #[must_use]
     pub fn step(
         self,

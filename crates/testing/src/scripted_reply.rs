@@ -4,13 +4,13 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 
 /// The reply to a model request, from a script or a cassette.
 pub(super) enum ScriptedReply {
-    /// A complete reply or an error, returned immediately.
+    /// A complete reply or an error. It is available immediately.
     Complete(Result<Box<ChatResponse>, ModelError>),
-    /// A stream of these events. The sequence may be malformed: for example, the final event may be
-    /// missing.
+    /// The events of a streamed reply. The sequence may be malformed: for example, the final event
+    /// may be missing.
     Events(Vec<Result<ChatEvent, ModelError>>),
-    /// A stream of these events. After the last event, it stays pending until the request is
-    /// dropped.
+    /// A reply that never completes. A streamed request yields these events, and then stays pending
+    /// until it is dropped. A request with `chat` stays pending from the start.
     Hangs(Vec<Result<ChatEvent, ModelError>>),
 }
 

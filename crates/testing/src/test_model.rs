@@ -153,8 +153,7 @@ impl TestModel {
     }
 }
 
-/// Returns a JSON object with an entry for each called tool: its name, and the result of its last
-/// call.
+/// Returns a JSON object that maps the name of each called tool to the result of its last call.
 fn results(request: &ChatRequest) -> String {
     let result = |message: &Message| match message.body() {
         MessageBody::Tool(result) => Some((result.name.clone(), Value::from(&*result.model_text()))),

@@ -47,8 +47,8 @@ fn interrupt_cancels_a_download_before_the_run() {
     assert_cancelled(running);
 }
 
-/// The test reads only one byte of the output, so the command blocks when the pipe is full. The
-/// second interrupt must exit the process with code 130.
+/// The test reads only one byte of the output, so the command blocks as soon as the pipe is full.
+/// The second interrupt must exit the process with code 130.
 #[test]
 fn second_interrupt_exits_a_blocked_command() {
     let (_folder, path) = child::write_weather_mcp_json();

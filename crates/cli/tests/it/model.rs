@@ -88,7 +88,7 @@ fn unusable_model_is_verified_at_the_next_start() {
 fn damaged_file_is_downloaded_again_with_progress() {
     let cache = tempfile::tempdir().unwrap();
     let damaged = create_sparse_file(cache.path(), FILE, 1000);
-    // The server sends ten bytes. With them, the progress passes 70 % of the file.
+    // The server sends ten bytes, and the download thereby reaches 70 % of the file.
     let (have, have_then) = (343_980_040, 343_980_050);
     create_sparse_file(cache.path(), &format!("{FILE}.partial"), have);
     let hub = Hub::start(Some(format!(

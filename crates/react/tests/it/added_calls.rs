@@ -121,8 +121,8 @@ fn limits_apply_to_added_calls() {
     assert_eq!(run.add_calls([call("y")]), Err(RunError::Ended));
 }
 
-/// Calls added between `Effect::Prepare` and the request are executed first. The prepared inputs
-/// are out of date afterwards, so the run prepares them again.
+/// Calls added between `Effect::Prepare` and the model request are executed first. The run then
+/// returns `Effect::Prepare` again, because the prepared request lacks their results.
 #[test]
 fn calls_added_while_preparing_run_before_the_request() {
     let tools = ToolList::default();

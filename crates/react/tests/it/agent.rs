@@ -313,8 +313,8 @@ async fn tools_are_listed_before_each_request() {
     assert_eq!(offered, [1, 2, 3]);
 }
 
-/// A tool can read state of the agent or of the run. Missing state must be an error of `build`, and
-/// not only of the first call to the tool.
+/// The host state that a tool reads must be set on the agent, or be declared with `state_per_run`
+/// and set on each run. Otherwise `build` must return an error.
 #[tokio::test]
 async fn state_comes_from_the_agent_or_from_the_run() {
     let reads_state = |name: &str| {

@@ -34,16 +34,18 @@ type Kind = &'static str;
 #[derive(Clone, Debug)]
 struct Scenario {
     replies: Vec<Vec<(&'static str, Kind)>>,
-    /// Random numbers that choose the next call to execute or to decide.
+    /// Random numbers. Each selects the next call to execute, or the next suspended call to decide.
     order: Vec<Index>,
-    /// For each event, `true` if the process crashes after it.
+    /// For each effect of the run and each event reported to the run, `true` if the process crashes
+    /// after it.
     crashes: Vec<bool>,
     /// For each event, `true` if the run is saved after it. The run is also saved before each
-    /// effect.
+    /// effect is performed.
     saves: Vec<bool>,
     /// For each validation of an output, `true` if the output is accepted.
     accepted: Vec<bool>,
-    /// For each request, `true` if the context is too long. For each summary, `true` if it fails.
+    /// For each model request, `true` if it fails because the context is too long. For each
+    /// summary, `true` if it fails.
     overflows: Vec<bool>,
     config: RunConfig,
 }
@@ -94,8 +96,8 @@ struct Environment {
 }
 
 impl Environment {
-    /// Executes `call`, or suspends it if it still needs a decision. The decisions so far are in
-    /// `batch`.
+    /// Executes `call`, or suspends it if it still needs a decision. `batch` contains the decisions
+    /// so far.
     fn execute(&mut self, batch: &CallBatch, call: &ToolCall) -> Result<ToolResult, Box<Pending>> {
         let answer = batch.resumed.get(&call.id).map(Resumed::decision);
         let pending = match (&*call.name, answer) {
@@ -179,8 +181,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Saves the run and then crashes, each only if the scenario specifies it for this event.
-    /// Returns `false` after a crash. Must be called after each event.
+    /// Saves the run if the scenario requires it for this event, and then simulates a crash if the
+    /// scenario requires one. Returns `false` after a crash. Must be called after each event.
     fn record_event(&mut self) -> bool {
         if self.saves.next().copied().unwrap_or(true) {
             self.saved = to_json(&self.run);
@@ -188,8 +190,8 @@ impl<'p> Process<'p> {
         self.survives()
     }
 
-    /// Simulates a crash if the scenario specifies one for this event: loads the saved run and
-    /// recovers it. Returns `false` after a crash.
+    /// Simulates a crash if the scenario requires one for this effect or event: loads the saved run
+    /// and recovers it. Returns `false` after a crash.
     fn survives(&mut self) -> bool {
         let crashes = self.crashes.next().copied().unwrap_or_default();
         if crashes {

@@ -77,7 +77,8 @@ async fn messages_are_delivered_before_the_next_request_or_at_idle() {
     assert!(handle.undelivered_messages().is_empty());
     let enqueued: Vec<_> = answer.transcript.messages().iter().map(|it| is_enqueued(it)).collect();
     assert_eq!(enqueued, [false, false, false, false, true, true, false, true, false]);
-    // The trajectory has the steps of the whole run. An enqueued message does not begin a new one.
+    // The trajectory has the steps of the whole run: an enqueued message does not begin a new
+    // trajectory.
     assert_eq!(Trajectory::from_transcript(&answer.transcript).steps.len(), 3);
 }
 
@@ -212,8 +213,8 @@ async fn enqueue_after_a_cancellation_is_an_error() {
     assert_eq!(undelivered, ["Are you there?"]);
 }
 
-/// An enqueued message does not cause a request that exceeds the request limit. A run that already
-/// has an answer ends with it.
+/// An enqueued message does not cause a request that exceeds the request limit. If the run already
+/// has an answer, it ends with this answer.
 #[tokio::test]
 async fn limits_apply_to_enqueued_messages() {
     let limits = RunLimits { requests: Some(1), ..RunLimits::default() };
@@ -224,7 +225,7 @@ async fn limits_apply_to_enqueued_messages() {
     assert_eq!(agent(&model, Toolset::new()).run(input).await.unwrap().text().unwrap(), "One.");
     assert_eq!(handle.undelivered_messages().len(), 1);
 
-    // Even a message for the next request does not lift the limit: the run fails.
+    // The limit also applies to a message with `Delivery::NextRequest`: the run fails.
     let model = ScriptedModel::new().calls(ADD);
     let handle = RunHandle::new();
     handle.enqueue("Hurry.", Delivery::NextRequest).unwrap();
@@ -232,7 +233,7 @@ async fn limits_apply_to_enqueued_messages() {
     let error = agent(&model, calculator()).run(input).await.unwrap_err();
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::Requests(1))));
 
-    // After the final request at the limit, a message does not continue the run.
+    // After the final request, an undelivered message does not continue the run.
     let model = ScriptedModel::new().calls(ADD).text("About 2.");
     let handle = RunHandle::new();
     handle.enqueue("More.", Delivery::Idle).unwrap();

@@ -1,4 +1,5 @@
-//! Tests of extensions: the order of hooks, saved entries, limits, and each kind of hook.
+//! Tests of extensions: the order of hooks, the entries saved with a run, limits, and each kind of
+//! hook.
 
 use std::sync::{Arc, Mutex};
 

@@ -334,8 +334,8 @@ async fn fatal_tool_error_ends_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// Behaviour B20: a tool can request retries up to its budget. After that the model gets a failure
-/// with the advice to go on without the tool.
+/// Behaviour B20: a tool can request retries up to its budget. After that, the call fails, and the
+/// error advises the model to continue without the tool.
 #[tokio::test]
 async fn tool_can_request_retries_within_its_budget() {
     let model = ScriptedModel::new()
@@ -389,7 +389,8 @@ async fn retry_budget_counts_consecutive_replies() {
 }
 
 /// Behaviour T6: alternating calls (A, B, A, B) and identical calls in one reply count as
-/// repetitions. They first add a warning to the results, and then end the run.
+/// repetitions. The first repetitions cause a warning in the results, and further repetitions end
+/// the run.
 #[tokio::test]
 async fn repeated_rounds_of_calls_are_reported_and_end_the_run() {
     let (a, b) = (("", "add", r#"{"x":1,"y":1}"#), ("", "add", r#"{"x":2,"y":2}"#));

@@ -412,8 +412,8 @@ impl ChatModel for NeverReplies {
     }
 }
 
-/// The elapsed time of a run is the sum of the times between its steps. Time does not count while
-/// the run is suspended or has no driver.
+/// The elapsed time of a run is the sum of the times between successive calls to `Run::next`. Time
+/// does not count while the run is suspended or has no driver.
 #[test]
 fn time_of_a_run_is_measured_by_its_steps() {
     let limits = RunLimits { time: Some(Duration::from_millis(100)), ..RunLimits::default() };

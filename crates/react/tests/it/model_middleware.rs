@@ -37,9 +37,9 @@ async fn dialect_of_a_fallback_suits_both_models() {
     assert!(requests.iter().all(|request| request.tools.is_empty() && request.instructions.is_some()));
 }
 
-/// After a failed model request, a run repeats the request, with the same view or with a shorter
-/// view. With a fallback model, the error of the last fallback determines which of the two views is
-/// sent.
+/// A failed model request is repeated with the same view, or with a shorter view if the context was
+/// too long. If a fallback model has also failed, the error of the last fallback determines the
+/// view.
 #[tokio::test]
 async fn error_of_the_last_fallback_decides_the_retry() {
     let empty = || ModelError::EmptyResponse;

@@ -1,4 +1,4 @@
-//! Assertions that each tool call has a result at the right position. Every provider requires this.
+//! Assertions that each tool call has a result at the right position, as every provider requires.
 
 use std::{collections::HashSet, sync::Arc};
 

@@ -151,8 +151,8 @@ impl Scenario {
     }
 }
 
-/// A driver that runs a scenario and stops after `events` events. The driver replaces the run with
-/// the result of `between` after each event, for example to save and load the run.
+/// A driver that runs a scenario and stops after `events` events. After each event, the driver
+/// replaces the run with the return value of `between`, which for example saves and loads the run.
 struct Driver<'p, F> {
     scenario: &'p Scenario,
     order: std::slice::Iter<'p, Index>,
@@ -174,8 +174,8 @@ const MAX_ENQUEUED: usize = 6;
 const MAX_PUSHED: usize = 8;
 
 impl<F: Fn(Run) -> Run> Driver<'_, F> {
-    /// Counts an event. Then enqueues a message, if the scenario has one for this event. Returns
-    /// `false` if the scenario must stop.
+    /// Counts an event, enqueues the message that the scenario has for the event, and applies
+    /// `between` to the run. Returns `false` if the driver has reached its last event.
     fn record_event(&mut self, run: &mut Run) -> bool {
         self.clock += 1;
         let clock = usize::try_from(self.clock).unwrap();
@@ -192,8 +192,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
         Timestamp::from_unix_millis(self.clock)
     }
 
-    /// Pushes a call to `run` if the scenario has one for this event. Some pushed calls need the
-    /// result of the previously pushed call.
+    /// Pushes a call to `run` if the scenario has one for this event. Some pushed calls have the
+    /// placeholder of the previously pushed call as an argument.
     fn push(&mut self, run: &mut Run) {
         let clock = usize::try_from(self.clock).unwrap();
         let pushes = &self.scenario.pushes;
@@ -224,8 +224,8 @@ impl<F: Fn(Run) -> Run> Driver<'_, F> {
             if !self.record_event(run) {
                 return false;
             }
-            // Calls that were interrupted by a crash already have results in the run, so they are
-            // not executed.
+            // If `between` has simulated a crash, the recovered run already has results for some of
+            // these calls. Execute only calls that are still in progress.
             let under_way = run.interrupted_calls();
             open.retain(|call| under_way.contains(call));
         }

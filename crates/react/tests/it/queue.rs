@@ -309,8 +309,8 @@ async fn placeholders_are_replaced_in_all_values_and_messages() {
     assert_eq!(resolved_text(Message::user("No placeholder.")), None);
 }
 
-/// The length of a text must be bounded, even if the placeholder of a long result occurs many
-/// times.
+/// A text with many placeholders of a long result must stay bounded in length after the
+/// placeholders are replaced.
 #[tokio::test]
 async fn length_of_a_text_with_results_is_bounded() {
     let tools = Toolset::new().with_tool(plain("long", || async { "x".repeat(100 << 10) }));
@@ -322,8 +322,8 @@ async fn length_of_a_text_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// Creates the results of successful queued calls. Each item is the number that the placeholder of
-/// a call contains, and the output of the called tool.
+/// Creates the results of successful queued calls. Each item consists of the number in the
+/// placeholder of a call, and the output of the call.
 fn queued_results(results: impl IntoIterator<Item = (u32, ToolOutput)>) -> QueuedResults {
     let results = results.into_iter().map(|(number, output)| {
         let result = ToolResult::done(placeholder(number), "draw", output);
@@ -336,8 +336,8 @@ fn placeholder(number: u32) -> String {
     format!("pending_{number:032x}")
 }
 
-/// Results can contain placeholders of other results. The size of the resolved text and the work
-/// must be bounded, although nesting multiplies the placeholders.
+/// Results can contain placeholders of other results, so nesting multiplies the placeholders. The
+/// length of the resolved text and the run time must still be bounded.
 #[test]
 fn nested_results_are_resolved_once() {
     let texts = queued_results((0..7).map(|number| match number {
@@ -360,8 +360,8 @@ fn nested_results_are_resolved_once() {
     );
 }
 
-/// Placeholders in a result are replaced, too. The text for the model must stay within its limit,
-/// but the structured output contains the complete results.
+/// Placeholders in a tool result are replaced, too. The result text sent to the model must stay
+/// within its limit, but the structured output contains the complete values.
 #[test]
 fn length_of_a_result_with_results_is_bounded() {
     let stored =
@@ -395,8 +395,8 @@ async fn later_results_replace_placeholders_in_earlier_results() {
     assert!(lines(&model.requests()[1]).contains("tool: a (Sum: 3)"), "{}", lines(&model.requests()[1]));
 }
 
-/// A results message of a queue is added to a conversation. The next run must then replace
-/// placeholders in earlier messages, too.
+/// If the results message of a queue is added to a conversation, the next run must also replace the
+/// placeholders in earlier messages.
 #[tokio::test]
 async fn note_of_a_queue_applies_to_earlier_messages() {
     let (tools, mut queue) = (tools(), PendingQueue::new());
@@ -570,7 +570,8 @@ async fn recursive_pushes_are_limited() {
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), limits::QUEUED_CALLS + 1);
 }
 
-/// The results message is a hint with the role of the user, so a displayed transcript can hide it.
+/// The results message is a user message marked as a hint, so that a displayed transcript can hide
+/// it.
 #[tokio::test]
 async fn note_is_a_hint() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]).text("3.");

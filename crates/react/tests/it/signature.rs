@@ -117,8 +117,8 @@ async fn field_is_described_in_one_line() {
     .assert_eq(&model.requests()[0].instructions.as_ref().unwrap().text());
 }
 
-/// With the strategy `Extraction`, as in DSPy, the model first ends its steps. A separate model
-/// request then extracts the outputs from the transcript.
+/// With the strategy `Extraction`, as in DSPy, the model first works until it needs no more tool
+/// calls. A separate model request then extracts the outputs from the transcript.
 #[tokio::test]
 async fn outputs_are_extracted_from_the_transcript() {
     let model = ScriptedModel::new()
@@ -268,8 +268,8 @@ async fn reasoning_precedes_the_outputs() {
     assert_eq!((&answer.outputs["answer"], &answer.outputs["reasoning"]), (&json!("42"), &json!("So.")));
 }
 
-/// `chain_of_thought` adds a `reasoning` property to the outputs. Outputs with
-/// `additionalProperties: false` would reject it, so the agent cannot be built.
+/// `chain_of_thought` adds a `reasoning` property to the outputs. If a subschema with
+/// `additionalProperties: false` would reject this property, the agent cannot be built.
 #[test]
 fn closed_outputs_with_chain_of_thought_are_an_error() {
     let sum =

@@ -282,8 +282,8 @@ async fn suspended_run_can_be_cancelled() {
     );
 }
 
-/// A driver stops during calls. The recovery must repeat only the calls to idempotent tools,
-/// because the other calls may already have had an effect.
+/// The driver stops while calls are in progress. The recovery must repeat only the calls to
+/// idempotent tools, because the other calls may already have had an effect.
 #[tokio::test]
 async fn recovery_repeats_only_idempotent_calls() {
     let idempotent = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
@@ -340,7 +340,7 @@ async fn decision_must_fit_its_call() {
 }
 
 /// Behaviour D36: a new prompt is rejected if calls are open. The error names `RunInput::resume`
-/// and `Run::cancel`, with which the conversation can continue.
+/// and `Run::cancel` as the ways to continue the conversation.
 #[tokio::test]
 async fn new_prompt_while_calls_are_open_is_an_error() {
     let model = ScriptedModel::new().calls([("a", "draw", "{}")]).text("Fine.");

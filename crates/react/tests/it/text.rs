@@ -154,8 +154,8 @@ async fn list_of_arguments_is_rejected() {
     assert!(answer.steps[0].result.failure().is_some() && answer.steps[1].result.failure().is_none());
 }
 
-/// OpenAI accepts at most four stop sequences. The stop sequences of the caller must never be
-/// dropped.
+/// OpenAI accepts at most four stop sequences. If there are more, the dialect must omit its own
+/// stop sequences, but never those of the caller.
 #[tokio::test]
 async fn stop_sequences_of_the_caller_have_precedence() {
     for (stops, sent) in [(2, 4), (3, 4), (4, 4)] {

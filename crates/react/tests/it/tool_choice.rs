@@ -106,8 +106,8 @@ async fn unavailable_forced_tool_is_an_error() {
     }
 }
 
-/// If a tool call is required, `finish` is not offered, because the API would also accept a call to
-/// `finish`.
+/// If a tool call is required, `finish` is not offered, because a call to `finish` would also
+/// satisfy the requirement.
 #[tokio::test]
 async fn finish_is_not_offered_during_a_forced_call() {
     let model = ScriptedModel::new().calls(add_call()).calls([("", "finish", r#"{"sum":2}"#)]);
@@ -254,7 +254,7 @@ async fn stop_tools_of_the_run_override_the_agent() {
     let input = RunInput::new("1 + 1?").with_stop_on(["add"]);
     let answer = agent.build().unwrap().run(input).await.unwrap().into_answer().unwrap();
     assert_eq!((&*answer.text, answer.stop_reason), ("2", StopReason::Tool));
-    // The transcript ends with a tool result. It must still accept a new question.
+    // A conversation that ends with a tool result must still accept a new question.
     let history = answer.transcript;
     assert!(matches!(history.messages().last().map(|it| it.body()), Some(MessageBody::Tool(_))));
     let agent = ReactAgent::new(ScriptedModel::new().text("Yes."), calculator()).unwrap();

@@ -173,7 +173,7 @@ async fn validators_run_in_order_and_can_change_the_answer() {
     let agent = ReactAgent::builder(model).output_validator(add(", a")).output_validator(add(", b"));
     let answer = agent.build().unwrap().run("?").await.unwrap().into_answer().unwrap();
     assert_eq!(answer.text, "yes, a, b");
-    // In the transcript, the message from the model is unchanged.
+    // The transcript contains the reply of the model without the changes by the validators.
     assert_eq!(answer.transcript.messages().last().unwrap().text(), "yes");
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Difference<'v> {
     now: Option<&'v Value>,
 }
 
-/// Returns the values that differ between the recorded request `was` and the actual request `now`.
-/// Both are canonical JSON.
+/// Returns the differences between the recorded request `was` and the actual request `now`. Both
+/// are canonical JSON.
 pub(super) fn differences<'v>(was: &'v Value, now: &'v Value) -> Vec<Difference<'v>> {
     let mut found = Vec::new();
     compare(Some(was), Some(now), String::new(), &mut found);

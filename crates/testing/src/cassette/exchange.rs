@@ -8,9 +8,9 @@ use haft_core::model::{ChatEvent, ChatResponse, ModelError};
 /// A recorded request and its reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Exchange {
-    /// The number (from 1) of an earlier exchange. If it is set, this request continues the request
-    /// of that exchange, and `request` contains only the differences. It is set only in the JSON
-    /// text of a cassette.
+    /// The number (from 1) of an earlier exchange, if `request` contains only the differences from
+    /// the request of that exchange. The field is used only in the JSON text of a cassette. In
+    /// memory, it is `None` and `request` is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<usize>,
     /// The request, in the format of

@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// The maximum length of a line with a whole object or array, in bytes including the indentation.
-/// Longer objects and arrays are split into several lines.
+/// The maximum length of a line that contains a whole object or array, in bytes including the
+/// indentation. Longer objects and arrays are split into several lines.
 const MAX_LINE_BYTES: usize = 110;
 
 /// Writes `value` to `out`, followed by a line break.

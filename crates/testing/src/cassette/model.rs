@@ -77,8 +77,8 @@ struct TapeState {
     has_new: bool,
     /// The error messages of unrecorded requests. Only used in replay mode.
     unexpected: Vec<String>,
-    /// Set by `verify`. It prevents a second report of the same mismatch, as a panic when the model
-    /// is dropped. A later unrecorded request clears it.
+    /// `true` after a call to `verify`. Dropping the model then does not report the same mismatch
+    /// again as a panic. A later unrecorded request clears the flag.
     is_reported: bool,
 }
 
@@ -192,8 +192,9 @@ impl CassetteModel {
         self
     }
 
-    /// Returns the text of the new cassette. `None` if it would contain the same exchanges as the
-    /// old cassette. Always `None` in replay mode.
+    /// Returns the text of the new cassette, or `None` if there is no reason to save it: no request
+    /// was recorded and, in the mode `auto`, every exchange of the old cassette was used. Always
+    /// returns `None` in replay mode.
     pub fn recording(&self) -> Option<String> {
         let state = self.tape.lock();
         let is_new = state.has_new || self.tape.mode == CassetteMode::Auto && !state.remaining.is_empty();

@@ -8,8 +8,8 @@ use super::exchange::RecordedReply;
 use super::recorded_error::RecordedError;
 use haft_core::model::ChatEvent;
 
-/// Functions that remove secrets from the texts of requests and replies. They are applied in this
-/// order, before a request or reply is recorded or compared.
+/// Functions that remove secrets from the texts of requests and replies. They are applied in the
+/// order of the list, before a request or reply is recorded or compared.
 #[derive(Clone, Default)]
 pub(super) struct Redaction(Vec<Change>);
 
@@ -35,16 +35,16 @@ impl Redaction {
         }
     }
 
-    /// Redacts all texts in `reply`. If the result is not a valid reply, a reply with only an error
-    /// is returned.
+    /// Redacts all texts in `reply`. If the redaction makes the JSON of the reply invalid, returns
+    /// a reply that contains only an error.
     pub(super) fn redact_reply(&self, mut reply: RecordedReply) -> RecordedReply {
         if self.0.is_empty() {
             return reply;
         }
         let joined = join_deltas(&reply.events);
         let is_split = |event: &ChatEvent| text_of(event).is_some_and(|text| self.redact_text(text) != text);
-        // A secret may be split between two events, for example into `hun` and `ter2`. Join the
-        // events of each text before the redaction if the joined text contains a secret.
+        // A secret may be split between two events, for example into `hun` and `ter2`. If the
+        // joined text of several events contains a secret, redact the joined events instead.
         if joined.iter().any(is_split) {
             reply.events = joined;
         }

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 const MESSAGES: &str = "messages";
 
-/// Finds the request in `earlier` with the most messages that `request` continues. A request
-/// continues an earlier request if it starts with the same messages, adds at least one message, and
-/// has all members of the earlier request.
+/// Finds the longest request in `earlier` (by number of messages) that `request` continues. A
+/// request continues an earlier request if it starts with the same messages, adds at least one
+/// message, and has all members of the earlier request.
 ///
 /// Returns the number (from 1) of the earlier request, and an object with the added messages and
 /// the members that changed. `None` if `request` continues none of them.

@@ -269,8 +269,8 @@ fn kind(ended: &RunEnd) -> &'static str {
     }
 }
 
-/// A progress sink in the context of a run. It does nothing. As long as a reference to it exists,
-/// the context is still in use, for example by a leaked task.
+/// A progress sink that does nothing. The check adds it to the context of a run. As long as a
+/// reference to the sink exists, the context is still in use, for example by a leaked task.
 struct ContextProbe;
 
 impl ProgressSink for ContextProbe {

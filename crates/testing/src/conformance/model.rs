@@ -44,8 +44,7 @@ const DROPPED: Rule = Rule {
     remedy: "end the request when its future or stream is dropped, and leave nothing locked",
 };
 
-/// The `max_tokens` setting of each request. It ends the replies of models that would otherwise
-/// never stop.
+/// The `max_tokens` setting of each request. It bounds replies that would otherwise never end.
 const MAX_TOKENS: u32 = 200;
 
 /// A conformance check of a model, created by [`model`]. Awaiting the value runs the check.

@@ -213,7 +213,7 @@ impl ToolCheck {
         with_timeout(self.timeout, call.join_next()).await.flatten()
     }
 
-    /// Cancels a call in progress and drops another one, and checks that both calls end.
+    /// Cancels one call in progress and drops another. Checks that both calls end.
     async fn interrupt(&self, definition: &ToolDefinition, arguments: &Value, report: &mut Report) {
         for (rule, is_cancelled) in [(CANCELLED, true), (DROPPED, false)] {
             let pipeline = Pipeline::unbounded();
@@ -277,8 +277,8 @@ impl IntoFuture for ToolCheck {
 }
 
 /// Returns arguments that violate the input schema of `definition`: some values that are not
-/// objects, and copies of `arguments` with one member removed or changed. Copies that are still
-/// valid are discarded.
+/// objects, and copies of `arguments` with one member removed or changed. Copies that are valid
+/// despite the change are not returned.
 fn invalid_arguments(definition: &ToolDefinition, arguments: &Value) -> Vec<Value> {
     let mut invalid = vec![Value::Null, Value::from("text"), Value::Array(Vec::new())];
     for name in arguments.as_object().into_iter().flat_map(|members| members.keys()) {

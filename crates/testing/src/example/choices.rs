@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
-/// The maximum number of choices inside an invalid value that are changed before the choices in the
-/// values around it.
+/// The maximum number of choices to change inside an invalid value, before the choices of its
+/// parents are changed.
 const MAX_NESTED: usize = 4;
 
 /// The choices that a schema leaves open, such as the alternative of an `anyOf`, and the selected

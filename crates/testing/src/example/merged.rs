@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 pub(super) struct MergedSchema<'s> {
     pub(super) parts: Vec<&'s Map<String, Value>>,
     /// The memory addresses of the members of `dependentRequired`, `dependentSchemas` and
-    /// `dependencies` that were already applied.
+    /// `dependencies` that were already applied, so that none is applied twice.
     pub(super) applied_dependencies: Vec<usize>,
 }
 

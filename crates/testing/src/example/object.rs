@@ -5,8 +5,8 @@ use super::{ExampleError, Generator, example_error};
 use haft_core::Schema;
 use haft_schema::reference::join;
 
-/// The maximum nesting depth of an object whose optional members are generated if the example is
-/// invalid without them.
+/// The maximum nesting depth of objects with generated optional members. Optional members are
+/// generated only if the example is invalid without them.
 const MAX_OPTIONAL_DEPTH: usize = 2;
 
 /// The maximum number of member names that are generated for one object. Names are generated only
@@ -184,8 +184,9 @@ impl<'s> MergedSchema<'s> {
         schemas
     }
 
-    /// Returns the dependencies in the merged schema with the index `part`. Each dependency is a
-    /// member name, and an array of names or a schema that an object with this member must satisfy.
+    /// Returns the dependencies in the merged schema with the index `part`. Each dependency
+    /// consists of a member name and a rule for objects with this member: an array of required
+    /// names, or a schema.
     fn dependencies(&self, part: usize) -> Vec<(&'s str, &'s Value)> {
         let part = self.parts.get(part);
         ["dependentRequired", "dependentSchemas", "dependencies"]

@@ -3,15 +3,15 @@
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// The numbers of repetitions to add to the minimum of a quantifier such as `*`, `+` or `{2,}`.
-/// Each number is used for [`VARIANTS`] texts.
+/// The numbers of repetitions to add to the minimum of a quantifier such as `*`, `+` or `{2,}`. For
+/// each number, [`VARIANTS`] texts are generated.
 const EXTRA_REPEATS: [u32; 7] = [0, 1, 2, 5, 11, 31, 63];
 
 /// The number of texts to generate for each number of repetitions. Each text uses different
 /// branches of alternations such as `a|b`, and different characters of classes such as `[a-z]`.
 const VARIANTS: usize = 6;
 
-/// The length, in bytes, at which the generation of a text stops.
+/// The length, in bytes, at which no more characters are added to a generated text.
 const MAX_TEXT_BYTES: usize = 10_000;
 
 /// The characters to prefer in a class such as `[a-z]`, in this order.

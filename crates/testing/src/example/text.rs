@@ -6,17 +6,17 @@ use super::merged::MergedSchema;
 use super::{ExampleError, Generator, example_error, pattern};
 use haft_core::Schema;
 
-/// A cache of valid texts. A key is the JSON of the text rules (`pattern`, `format` and lengths)
-/// and of the schema's `examples` and `default`. The value contains the texts that satisfy the
-/// rules.
+/// A cache of valid texts. The key is the JSON of the text keywords (`pattern`, `format` and
+/// lengths) and of the schema's `examples` and `default`. The value lists the texts that satisfy
+/// these keywords.
 pub(super) type Texts = HashMap<String, Vec<String>>;
 
-/// The number of candidates from which a text or a number is chosen if it must differ from
-/// others, for example from the other items of a list.
+/// The number of candidates for a text or a number that must differ from others, for example from
+/// the other items of a list.
 pub(super) const DISTINCT: usize = 5_000;
 
-/// The number of texts to choose from if the values need not differ and the schema has neither
-/// `pattern` nor `format`.
+/// The number of candidates for a text that need not differ from others. Applies only if the schema
+/// has neither `pattern` nor `format`.
 const PLAIN_TEXTS: usize = 3;
 
 /// The maximum `minLength` of a generated text, in characters. A larger `minLength` is an error.
