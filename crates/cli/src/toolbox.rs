@@ -78,8 +78,8 @@ impl Toolbox {
         list
     }
 
-    /// Writes a warning for each MCP server that failed to start. If no server started, returns an
-    /// error with these failures instead.
+    /// Writes a warning for each MCP server that failed to start. If at least one server failed and
+    /// none started, returns an error with the failures instead.
     pub(crate) fn require_any_server(&self) -> Result<(), CliError> {
         if self.started == 0 {
             return self.require_all_servers();

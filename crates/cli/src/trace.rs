@@ -19,7 +19,7 @@ use crate::{
     terminal::{paint, remove_control_chars},
 };
 
-/// The width, in characters, of the column with the names of blocks, such as `Thought`.
+/// The width, in characters, of the column with the names of blocks, such as `thought`.
 const LABEL_WIDTH: usize = 13;
 /// The maximum length of an observation in the trace, in characters. Longer observations are
 /// truncated.

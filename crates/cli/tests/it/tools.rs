@@ -34,8 +34,8 @@ fn tools_of_servers_are_listed() {
     );
 }
 
-/// Behaviour F49: if an MCP server fails to start, its error is reported and all other tools are
-/// listed.
+/// Behaviour F49: if an MCP server fails to start, its error is reported, and the tools from other
+/// sources are listed.
 #[test]
 fn failed_server_is_reported_and_other_tools_are_listed() {
     let (_folder, path) =

@@ -205,8 +205,8 @@ async fn follow_up_question_continues_the_conversation() {
     assert_eq!((second.steps.len(), second.steps[0].step_number, second.usage.requests), (1, 1, 2));
 }
 
-/// A call is executed with the tools of the request that the model replied to. It must succeed even
-/// if the source no longer lists the tool.
+/// A call is executed with the tools of the request whose reply contains the call. The call must
+/// succeed even if the source no longer lists the tool.
 #[tokio::test]
 async fn call_of_a_removed_tool_uses_the_snapshot_of_its_request() {
     /// A source that lists `add` in the first step only.
@@ -251,8 +251,8 @@ fn agent_outside_a_runtime_is_an_error() {
     assert_eq!(error.to_string(), "an agent runs on a tokio runtime: use it inside one");
 }
 
-/// A call that reports progress in a loop must still time out. The event stream must end with the
-/// run, although the abandoned call still reports progress.
+/// A call that reports progress in a loop must still time out. The event stream must end when the
+/// run ends, although the abandoned call still reports progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constant_progress_does_not_delay_a_timeout() {
     let policy = ToolPolicy { timeout: Duration::from_millis(50), ..ToolPolicy::default() };

@@ -238,7 +238,8 @@ fn blocked_tool_times_out() {
     drop(release);
 }
 
-/// Nine calls that block their threads must all time out, although the runtime has fewer threads.
+/// Nine tool calls block their threads, more than the threads of the runtime. All calls must still
+/// time out.
 #[test]
 fn tools_that_block_all_threads_time_out() {
     const BLOCKED: usize = 9;
@@ -265,7 +266,8 @@ fn tools_that_block_all_threads_time_out() {
     drop(release);
 }
 
-/// Nine hooks that block their threads must all time out, although the runtime has fewer threads.
+/// A hook blocks its thread in each of nine runs, more than the threads of the runtime. Every hook
+/// must still time out.
 #[test]
 fn hooks_that_block_all_threads_time_out() {
     let (release, released) = mpsc::channel::<()>();

@@ -143,8 +143,8 @@ async fn decision_of_the_wrong_kind_is_an_error() {
     expect![[r#"the run cannot begin: the decision about the call "1" does not fit: the call needs decisions about the calls inside it"#]].assert_eq(&error("1", Decision::approved()).await);
 }
 
-/// A decision can deny the outer call, which runs a suspended child agent. No decisions for the
-/// inner calls are needed.
+/// A decision can deny the outer call, whose child agent is suspended. No decisions for the inner
+/// calls are needed.
 #[tokio::test]
 async fn suspended_child_can_be_denied() {
     let child = agent(ScriptedModel::new().calls([("1", "pay", "{}")]), shop());
@@ -230,7 +230,7 @@ async fn cancellation_of_a_suspended_grandchild_closes_its_call() {
     run.cancel();
     assert_paired(run.transcript());
 
-    // The run is resumed with one of the two decisions, and its token is already cancelled.
+    // Resume the run with only one of two decisions, and with a token that is already cancelled.
     let context = RunContext::default();
     context.cancellation.cancel();
     let resume = RunInput::resume(reloaded(&suspended), decisions([("1/1/1", Decision::approved())]));

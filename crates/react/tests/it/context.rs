@@ -180,8 +180,8 @@ async fn failed_summary_omits_the_oldest_step() {
     assert_eq!(model.requests()[4].messages.len(), 1 + 2 * 3);
 }
 
-/// With `ContextConfig::tokens`, steps are omitted as soon as the token count exceeds this number,
-/// before the model rejects a request as too long.
+/// Steps are omitted as soon as the token count exceeds `ContextConfig::tokens`, before the model
+/// rejects a request as too long.
 #[tokio::test]
 async fn token_limit_omits_steps_in_advance() {
     let costly = |number: u32| {
@@ -261,8 +261,8 @@ async fn new_summary_replaces_the_previous_summary() {
     .assert_eq(&lines(&compactor.requests()[2]));
 }
 
-/// The next run of a summarized conversation sends the summary and the messages that the summary
-/// does not cover.
+/// If a conversation was summarized, the next run sends the summary and the messages that the
+/// summary does not cover.
 #[tokio::test]
 async fn next_run_starts_at_the_summary() {
     let compactor = ScriptedModel::new().text("1+1=2, 1+2=3.");
@@ -284,8 +284,8 @@ async fn next_run_starts_at_the_summary() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// The text that the model summarizes has at most about 100 kB. The text contains the whole earlier
-/// summary, which ends with the open tasks.
+/// The text to summarize is at most about 100 kB long. The text contains the whole earlier summary,
+/// which ends with the open tasks.
 #[tokio::test]
 async fn record_for_a_summary_is_bounded_and_keeps_the_last_summary() {
     let long = format!("{} STILL TO DO", "x".repeat(9_000));
@@ -358,7 +358,7 @@ async fn summaries_count_towards_the_request_limit() {
     assert!(compactor.requests().is_empty());
 }
 
-/// A reply without calls does not count as a step. If it did, `latest: Some(1)` would omit the
+/// A reply without calls does not count as a step. Otherwise `latest: Some(1)` would omit the
 /// results of the last calls.
 #[tokio::test]
 async fn reply_without_a_call_is_not_counted_as_a_step() {
@@ -386,8 +386,8 @@ async fn reply_without_a_call_is_not_counted_as_a_step() {
     .assert_eq(&lines(model.requests().last().unwrap()));
 }
 
-/// The input of a run can have several messages of any role. None of them is omitted when the
-/// context is too long.
+/// The input of a run can consist of several messages with any roles. None of them is omitted when
+/// the context is too long.
 #[tokio::test]
 async fn all_messages_of_the_input_are_the_question() {
     let earlier_messages: Vec<_> = earlier().messages().iter().map(|message| (**message).clone()).collect();

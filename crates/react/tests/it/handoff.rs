@@ -135,8 +135,8 @@ async fn calls_beside_a_hand_off_get_results() {
     .assert_eq(&lines(&bar.requests()[0]));
 }
 
-/// There is no hand-off tool for an unknown agent. If the model calls one, the call fails and the
-/// current agent continues.
+/// The agents have no hand-off tool for an unknown agent. If the model calls such a tool, the call
+/// fails and the current agent continues.
 #[tokio::test]
 async fn hand_off_to_an_unknown_agent_is_an_unknown_tool() {
     let reception = empty_script().calls([("a", "transfer_to_cellar", "{}")]).text("There is no cellar.");

@@ -117,8 +117,8 @@ async fn unreadable_reply_is_returned_to_the_model_within_a_limit() {
     assert!(matches!(*error.kind, AgentErrorKind::LimitReached(Limit::RejectedReplies(3))), "{error:?}");
 }
 
-/// A conversation can continue in another dialect, since the transcript does not depend on the
-/// dialect.
+/// Another run can continue a conversation in another dialect, since the transcript does not depend
+/// on the dialect.
 #[tokio::test]
 async fn dialects_share_the_transcript() {
     let model = ScriptedModel::new()

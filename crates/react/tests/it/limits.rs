@@ -63,8 +63,8 @@ async fn request_limit_is_an_error_before_the_next_request() {
     assert_eq!(error.transcript.len(), 5);
 }
 
-/// Behaviour C30: with `LimitAction::Answer`, the run makes a final request at the limit, which the
-/// model must answer without calls.
+/// Behaviour C30: with `LimitAction::Answer`, the run sends a final request at the limit. The model
+/// must answer it without calls.
 #[tokio::test]
 async fn last_request_at_the_limit_forces_an_answer() {
     let model = calls_of_add(ScriptedModel::new(), 1).text("About 2.");
@@ -457,8 +457,8 @@ fn time_of_a_run_is_measured_by_its_steps() {
     assert_paired(run.transcript());
 }
 
-/// The price of a reply is found by the model name in the reply, or by the name of the requested
-/// model.
+/// The price of a reply is looked up by the model name in the reply, and then by the name of the
+/// requested model.
 #[tokio::test]
 async fn price_is_found_by_the_requested_or_the_reported_model_name() {
     let reply = ChatResponse {

@@ -170,8 +170,8 @@ async fn choice_settings_and_instructions_apply_to_one_step() {
     assert_eq!(answer.transcript.len(), 4);
 }
 
-/// The text and JSON dialects append a long text to the instructions. As long as the instructions
-/// are equal, all model requests must share one rendered message.
+/// The text and JSON dialects append a long text to the instructions. Model requests with equal
+/// instructions must share one rendered message.
 #[tokio::test]
 async fn equal_instructions_are_rendered_once_in_every_dialect() {
     let step = r#"{"thought":"","tool_name":"add","tool_args":{"x":NUMBER,"y":1}}"#;

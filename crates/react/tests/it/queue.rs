@@ -542,8 +542,7 @@ async fn cancelled_run_closes_its_queue() {
     .assert_eq(&lines(&model.requests()[0]));
 }
 
-/// Queued calls count towards the tool call limit of the run. Queued calls that exceed the limit
-/// are denied.
+/// Queued calls count towards the tool call limit of the run. Calls above the limit are denied.
 #[tokio::test]
 async fn queued_calls_count_towards_the_limits() {
     let model = ScriptedModel::new().calls([("a", "render", r#"{"x":1,"y":2}"#)]);
@@ -555,8 +554,8 @@ async fn queued_calls_count_towards_the_limits() {
     assert_eq!(result.failure().unwrap().kind, FailureKind::Denied);
 }
 
-/// A queued call can push more calls. A run executes at most [`limits::QUEUED_CALLS`] queued calls,
-/// so the recursion must end.
+/// Queued calls can push more calls without end. A run must therefore execute at most
+/// [`limits::QUEUED_CALLS`] queued calls.
 #[tokio::test]
 async fn recursive_pushes_are_limited() {
     let again = DynamicTool::new(plain("again", || async {}).definition().clone(), |_, cx| async move {

@@ -76,8 +76,8 @@ async fn highest_keyword_score_selects_the_route_with_a_reason() {
     .assert_eq(&decision_and_answer(&events(&router, near).await));
 }
 
-/// Behaviour E40 and E79: if no route or several routes match, the answer is a clarifying question.
-/// The user's reply is then routed together with the first message.
+/// Behaviour E40 and E79: if no route matches, or more than one, the answer is a clarifying
+/// question. The user's reply is then routed together with the first message.
 #[tokio::test]
 async fn unclear_request_is_answered_with_a_question() {
     let (architecture, sequence) = (ScriptedModel::new(), ScriptedModel::new().text("->>").text("->>"));
@@ -400,8 +400,8 @@ async fn classifier_can_always_choose_none() {
     .assert_eq(&decision_and_answer(&events(&router, "Draw.").await));
 }
 
-/// Keywords can contain symbols, as in `C++`. They are also found in text without spaces, such as
-/// Chinese.
+/// Keywords can contain symbols, as in `C++`. Keywords are also found in text without spaces, such
+/// as Chinese.
 #[tokio::test]
 async fn keywords_match_symbols_and_text_without_spaces() {
     let table = || {

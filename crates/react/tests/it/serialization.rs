@@ -281,7 +281,7 @@ fn configs() -> impl Strategy<Value = RunConfig> {
 fn assert_round_trip(run: &Run) {
     let saved = serde_json::to_string(run).unwrap();
     assert_eq!(&serde_json::from_str::<Run>(&saved).unwrap(), run);
-    // `SuspendedRun` contains the run as a JSON value.
+    // A `SuspendedRun` contains the run as a JSON value, and must restore the same run.
     let suspended = run.to_suspended().unwrap();
     let saved: SuspendedRun = serde_json::from_str(&serde_json::to_string(&suspended).unwrap()).unwrap();
     assert_eq!(saved, suspended);

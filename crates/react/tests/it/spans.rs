@@ -35,9 +35,9 @@ impl Write for Buffer {
 /// Runs `agent` with a tracing subscriber. Returns the answer, and the trace that the subscriber
 /// wrote.
 async fn run_with_trace(level: Level, spans: FmtSpan, question: &str, agent: ReactAgent) -> (String, String) {
-    // If there is only one subscriber, `tracing` caches at each callsite the interest of the first
-    // thread. That thread may belong to a test without the subscriber. With a second subscriber,
-    // `tracing` combines the interest of both.
+    // With a single subscriber, `tracing` caches for each callsite the interest of the first thread
+    // that reaches it. That thread may belong to a test without the subscriber. With a second
+    // subscriber, `tracing` combines the interest of both.
     let _second = Dispatch::new(NoSubscriber::new());
     let written = Buffer::default();
     let writer = written.clone();

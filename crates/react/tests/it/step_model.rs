@@ -73,8 +73,8 @@ async fn step_has_the_price_of_its_model() {
     assert_eq!((&*answer.text, answer.usage.cost), ("Done.", Cost::new(1.0)));
 }
 
-/// A run is suspended after a step that used another model. The run must resume with the model of
-/// the agent.
+/// If a run is suspended in a step with another model, the run must resume with the model of the
+/// agent.
 #[tokio::test]
 async fn suspended_run_does_not_depend_on_the_model() {
     let policy = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };

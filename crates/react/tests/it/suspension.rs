@@ -59,8 +59,8 @@ async fn external_call_suspends_the_run_until_its_output() {
     .assert_eq(&lines(&model.requests()[1]));
 }
 
-/// Behaviour D35 and D36: three calls are approved, denied, and approved with other arguments. The
-/// run is resumed with decisions for two of the calls. The third call then suspends the run again.
+/// Behaviour D35 and D36: of three calls, two are approved and one is denied. The first resume has
+/// only two of the decisions, so the third call suspends the run again.
 #[tokio::test]
 async fn partial_decisions_leave_the_other_calls_suspended() {
     let model = ScriptedModel::new()
@@ -126,8 +126,8 @@ async fn approval_is_bound_to_arguments_and_definition() {
     }
 }
 
-/// An approval must stay valid for an equivalent definition, with another key order or other
-/// metadata.
+/// A definition that differs only in key order or metadata is equivalent. An approval must stay
+/// valid for an equivalent definition.
 #[tokio::test]
 async fn equivalent_definition_needs_no_second_approval() {
     let tools = |schema: &str, note: &str| {

@@ -30,8 +30,8 @@ fn table() -> RouteTable {
     RouteTable::new([Route::new("cook", "Cooks.").with_keywords(["soup"])])
 }
 
-/// This file imports the trait `Agent`. Calls to `run` and `stream` must still use the inherent
-/// methods, which also accept text and messages.
+/// This file imports the trait `Agent`. Calls to `run` and `stream` must still resolve to the
+/// inherent methods, which also accept text and messages.
 #[tokio::test]
 async fn agents_take_text_messages_and_inputs() {
     let agent = plain_agent(ScriptedModel::new().text("1").text("2").text("3"));

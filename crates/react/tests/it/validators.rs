@@ -102,7 +102,7 @@ async fn rejected_answer_is_returned_to_the_model() {
         Answer again.
     "#]]
     .assert_eq(&lines(&model.requests()[1]));
-    // A displayed transcript can omit the rejected answer and the hint about it.
+    // A program that displays the transcript can omit the rejected answer and the hint about it.
     let is_displayed = |it: &&Arc<Message>| !is_unusable(it) && !is_hint(it);
     assert_eq!(answer.transcript.messages().iter().filter(is_displayed).count(), 2);
 }
@@ -227,8 +227,8 @@ async fn refusal_is_not_validated() {
     assert_eq!((&*answer.text, answer.stop_reason), ("I must not.", StopReason::Refusal));
 }
 
-/// If a validator fails, the error contains the transcript with the answer. A caller that owns the
-/// run must be able to repeat the validation without another model request.
+/// If a validator returns an error, the error of the run contains the transcript with the answer. A
+/// caller that owns the run must be able to repeat the validation without another model request.
 #[tokio::test]
 async fn failed_validator_ends_the_run_and_can_be_repeated() {
     let tries = Arc::new(AtomicU32::new(0));

@@ -34,7 +34,7 @@ pub(super) fn delta<'v>(earlier: impl Iterator<Item = &'v Value>, request: &Valu
     Some((number, Value::Object(new)))
 }
 
-/// Restores a complete request from `earlier`, the continued request, and `new`, the object
+/// Restores a complete request. `earlier` is the request that it continues, and `new` is the object
 /// returned by [`delta`].
 pub(super) fn apply(earlier: &Value, new: Value) -> Value {
     let mut whole = earlier.clone();

@@ -122,9 +122,9 @@ impl AgentCheck {
         report
     }
 
-    /// Runs the agent to its end, and checks its events and its transcript. Returns the output or
-    /// the error of the run. If the run does not end within the timeout, reports a violation of
-    /// `rule` and returns `None`. `requests` is passed to [`events::check`].
+    /// Runs the agent until the run ends. Checks the events and the transcript, and returns the
+    /// output or the error of the run. If the run does not end within the timeout, reports a
+    /// violation of `rule` and returns `None`. `requests` is passed to [`events::check`].
     async fn stream(
         &self,
         input: RunInput,

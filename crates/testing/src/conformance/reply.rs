@@ -38,7 +38,7 @@ const ADDS_UP: Rule = Rule {
 
 /// Checks `response` and its tool calls, and adds violations to `report`.
 pub(super) fn check(response: &ChatResponse, report: &mut Report) {
-    // An empty reply is valid if the finish reason explains it, for example with a token limit.
+    // An empty reply is valid if the model did not finish normally, for example at a token limit.
     let is_done = matches!(response.finish_reason, FinishReason::Stop | FinishReason::ToolCalls);
     report.require(NOT_EMPTY, !(is_done && response.message.is_empty()), || "it is empty".to_owned());
     report.require(COUNTED, response.usage.requests > 0, || "`usage.requests` is 0".to_owned());

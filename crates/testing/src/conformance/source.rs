@@ -114,8 +114,8 @@ impl SourceCheck {
         report
     }
 
-    /// Lists the tools of the source. An error or a timeout is reported as a violation of `rule`,
-    /// and the result is `None`.
+    /// Lists the tools of the source. Reports an error or a timeout as a violation of `rule` and
+    /// returns `None`.
     async fn list(&self, report: &mut Report, rule: Rule) -> Option<ToolList> {
         match with_timeout(self.timeout, self.source.tools(&self.context)).await {
             Some(Ok(list)) => return Some(list),

@@ -56,8 +56,8 @@ impl<'s> Generator<'s> {
             self.choices.truncate(visited);
             self.choices.replace_offset(number);
             let candidate = self.value(schemas, pointer, depth + 1);
-            // Each choice divides the offset by its number of options. The remaining quotient is
-            // the number of times that all combinations were tried.
+            // The remaining offset is the number of times that all combinations were tried, because
+            // each choice divides the offset by its number of options.
             let rounds = self.choices.replace_offset(0);
             if !candidate.as_ref().is_ok_and(|it| others.contains(it)) {
                 item = candidate;

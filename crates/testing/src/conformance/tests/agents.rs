@@ -17,8 +17,8 @@ use haft_core::{
     usage::Usage,
 };
 
-/// An agent with the fault named by `fault`, for example `two ends` of a run. With the fault
-/// `none`, it conforms to the contract.
+/// An agent with the fault named by `fault`. For example, `two ends` means that each run ends
+/// twice. With the fault `none`, the agent conforms to the contract.
 #[derive(Clone)]
 struct FaultyAgent {
     fault: &'static str,
