@@ -29,8 +29,8 @@ use haft_core::call::BoxError;
 /// A recorded conversation with a model: the requests and their replies.
 ///
 /// A [`CassetteModel`] records and replays cassettes. [`Display`](fmt::Display) and [`FromStr`]
-/// convert a cassette to and from JSON that is easy to review: a request that continues an earlier
-/// request is stored as its differences from that request, and each short event of a reply is one
+/// convert a cassette to and from JSON that is easy to review. If a request continues an earlier
+/// request, only the differences between them are stored. Each short event of a reply is on one
 /// line.
 ///
 /// Recorded requests contain no timestamps, durations or metadata, because a model does not receive
@@ -39,9 +39,9 @@ use haft_core::call::BoxError;
 /// secrets with [`CassetteModel::with_redaction`].
 ///
 /// A truncated tool result can end with a random handle, which the model uses to read the full
-/// text. The handle differs in each process, so the request with this result would not match the
-/// recorded request. Use [`MemoryResultStore::with_numbered_handles`] in both the recording and the
-/// replay if tool results can be truncated.
+/// text. The handle differs in each process, so a replayed request with this handle would not match
+/// the recorded request. If tool results can be truncated, use
+/// [`MemoryResultStore::with_numbered_handles`] in both the recording and the replay.
 ///
 /// [`MemoryResultStore::with_numbered_handles`]:
 ///     haft_core::pipeline::MemoryResultStore::with_numbered_handles

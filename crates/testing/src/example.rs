@@ -47,11 +47,11 @@ pub struct ExampleError {
 /// Generates a small value that is valid for `schema`. The same schema always gives the same value.
 ///
 /// Objects contain the required members, and more members only if the schema needs them, for
-/// example because of `minProperties`. Texts are `a` and numbers are 0, or values near them if the
-/// schema does not allow these. For a text with a `pattern` or `format`, common texts (such as
-/// dates) are tried first, then texts generated from the pattern, and then the `examples` and the
-/// `default` of the schema. If the schema has alternatives (`anyOf`, `oneOf`, `if`, `enum` or
-/// several types), they are tried in turn until the whole value is valid.
+/// example because of `minProperties`. Texts are `a` and numbers are 0. If the schema does not
+/// allow these values, values near them are used. For a text with a `pattern` or `format`, common
+/// texts (such as dates) are tried first, then texts generated from the pattern, and then the
+/// `examples` and the `default` of the schema. If the schema has alternatives (`anyOf`, `oneOf`,
+/// `if`, `enum` or several types), they are tried in turn until the whole value is valid.
 ///
 /// # Errors
 ///

@@ -28,9 +28,9 @@ fn say(sum: i64) -> Json<String> {
     Json(format!("It is {sum}."))
 }
 
-/// A suspended chain resumes at its suspended tool, and does not repeat the earlier tools. Here the
-/// second tool of the chain needs an approval. The third tool is an agent with a tool that needs an
-/// approval, too.
+/// A suspended chain resumes at its suspended tool, without repeating the earlier tools. Here the
+/// second tool of the chain needs an approval. The third tool is an agent, and a tool of this agent
+/// needs an approval, too.
 #[tokio::test]
 async fn suspended_chain_resumes_at_its_part() {
     let approval = ToolPolicy { requires_approval: true, ..ToolPolicy::default() };

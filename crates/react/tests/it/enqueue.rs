@@ -283,7 +283,7 @@ async fn message_reaches_the_agent_after_a_hand_off() {
     assert!(lines(&kitchen.requests()[1]).ends_with("user: Bread?\n"));
 }
 
-/// `enqueue` rejects tool results and assistant messages. It also rejects a message if
+/// `enqueue` rejects tool results and assistant messages. `enqueue` also rejects a message if
 /// `MAX_ENQUEUED` messages already wait for delivery.
 #[test]
 fn only_user_messages_can_be_enqueued_up_to_a_limit() {

@@ -212,8 +212,8 @@ fn text_and_rejections(events: &[RunEvent]) -> Vec<String> {
 }
 
 /// Behaviour M11 and M12: after a truncated reply, the request is repeated, and the calls in the
-/// truncated reply do not run. In a stream, the event `ReplyRejected` follows the deltas of the
-/// truncated reply.
+/// truncated reply do not run. In a stream, the event `ReplyRejected` marks the preceding deltas as
+/// invalid.
 #[tokio::test]
 async fn truncated_reply_is_retried_without_its_partial_content() {
     let (add, ran) = counted(&add());

@@ -51,7 +51,7 @@ fn pay() -> impl haft_core::Tool + 'static {
     plain("pay", || async { "paid" }).with_definition(|it| it.with_policy(policy))
 }
 
-/// Creates the tool `push`, which pushes a call to `add` to the queue.
+/// Creates the tool `push`, which queues a call to `add`.
 fn push() -> DynamicTool {
     DynamicTool::new(plain("push", || async {}).definition().clone(), |_, cx| async move {
         cx.state::<QueueHandle>()?.push("add", json!({"x": 1, "y": 2}))
@@ -192,7 +192,7 @@ async fn agents_share_the_limits_of_the_run() {
     assert_paired(&error.transcript);
 }
 
-/// A decision reaches the agent whose call was suspended, even if the suspended run was serialized
+/// A decision must reach the agent whose call was suspended, even if the suspended run was saved
 /// and loaded in between.
 #[tokio::test]
 async fn decision_reaches_the_agent_of_the_suspended_call() {
@@ -385,7 +385,7 @@ async fn handoffs_are_a_route_and_a_tool() {
     assert_eq!(output.results_of("order").next().unwrap().model_text(), "Paid.");
 }
 
-/// Creates the same three agents as [`restaurant`]. Only the kitchen has a tool, which is `pay`.
+/// Creates the three agents of [`restaurant`]. Only the kitchen has a tool: `pay`.
 fn restaurant_with(reception: &ScriptedModel, kitchen: &ScriptedModel) -> Handoffs {
     let agents = [
         ("reception", agent(reception, Toolset::new())),

@@ -332,7 +332,8 @@ async fn usage_of_a_child_is_counted_once() {
     assert_eq!(answer.usage.input_tokens, 3 * 10);
 }
 
-/// If a run is cancelled while a child agent is running, the error includes the usage of the child.
+/// If a run is cancelled while a child agent runs, the error of the run includes the usage of the
+/// child.
 #[tokio::test]
 async fn usage_of_a_cancelled_child_is_counted() {
     let child = ScriptedModel::new().reply(reply_with_usage(None, Usage::one_request(10, 1))).hang();

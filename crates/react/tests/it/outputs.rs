@@ -57,8 +57,8 @@ async fn trajectory_ends_with_finish_and_outputs_are_typed() {
     .assert_eq(&serde_json::to_string_pretty(&Trajectory::from_transcript(&answer.transcript)).unwrap());
 }
 
-/// Behaviour C23: with native calls, the outputs are the arguments of a `finish` call. If a reply
-/// also contains other calls, its `finish` call is ignored.
+/// Behaviour C23: with native calls, the arguments of a `finish` call are the outputs. A `finish`
+/// call is ignored if the same reply contains other calls.
 #[tokio::test]
 async fn native_outputs_are_a_call_of_finish() {
     let model = ScriptedModel::new()

@@ -48,7 +48,7 @@ struct Scenario {
     earlier: Transcript,
     /// For each summary, `true` if the model completes it, or `false` if the summary is truncated.
     summaries: Vec<bool>,
-    /// For each event, `true` if a call pushes another call before it ends. The list repeats from
+    /// For each event, `true` if the next executed call pushes another call. The list repeats from
     /// its start.
     pushes: Vec<bool>,
     /// For each event, the delivery mode of a message that is enqueued after the event, or `None`

@@ -381,8 +381,8 @@ fn length_of_a_result_with_results_is_bounded() {
     assert!(text.contains("[left out: there are too many results in one text]"));
 }
 
-/// A queued call pushes another call and returns its placeholder. The result of the pushed call
-/// must replace this placeholder.
+/// A queued call pushes another call and returns the placeholder of the pushed call. This
+/// placeholder must be replaced with the result of the pushed call.
 #[tokio::test]
 async fn later_results_replace_placeholders_in_earlier_results() {
     let outer = DynamicTool::new(plain("outer", || async {}).definition().clone(), |_, cx| async move {

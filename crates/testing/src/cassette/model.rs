@@ -84,7 +84,7 @@ struct TapeState {
 
 impl TapeState {
     /// Returns an error that describes the unrecorded requests. If all requests were recorded, the
-    /// error lists the unused exchanges. `None` if there are no unused exchanges either.
+    /// error lists the unused exchanges. Returns `None` if every exchange was used, too.
     fn find_mismatch(&self) -> Option<CassetteMismatch> {
         let unused: Vec<_> = self.remaining.iter().map(|(number, _)| number.to_string()).collect();
         if !self.unexpected.is_empty() {
@@ -241,9 +241,9 @@ impl CassetteModel {
         state.find_mismatch().map_or(Ok(()), Err)
     }
 
-    /// Finds the source of the reply to `request`: an unused exchange with an equal request or, if
-    /// there is none, the real model. In replay mode, there is no real model, and the reply is an
-    /// error.
+    /// Selects the reply to `request`: an unused exchange with an equal request or, if there is
+    /// none, the reply of the real model. In replay mode, there is no real model, so an unrecorded
+    /// request gets an error.
     fn find_reply_source(&self, request: &ChatRequest) -> ReplySource<'_> {
         let mut body = request.to_canonical_json();
         self.redaction.redact_value(&mut body);
@@ -275,7 +275,7 @@ impl CassetteModel {
     }
 }
 
-/// The source of the reply to a request: the cassette or the real model.
+/// A recorded reply from the cassette, or the real model and the recording of its reply.
 enum ReplySource<'m> {
     Tape(ScriptedReply),
     Model(&'m dyn ChatModel, Box<ReplyRecording>),
@@ -300,7 +300,7 @@ fn describe_unrecorded(state: &TapeState, request: &Value) -> String {
 }
 
 /// Records the reply to a request. The reply is saved in the [`Tape`] when the recording is
-/// dropped, so an incomplete reply is saved if the caller drops the request.
+/// dropped. If the caller drops the request early, the incomplete reply is therefore saved, too.
 struct ReplyRecording {
     tape: Arc<Tape>,
     redaction: Redaction,

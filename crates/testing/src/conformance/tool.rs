@@ -85,7 +85,7 @@ pub struct ToolCheck {
 ///
 /// The check calls the tool several times. The arguments are generated from its schema, unless the
 /// caller [sets](ToolCheck::arguments) them. Generated arguments are valid but meaningless, so the
-/// tool may fail with them. If it fails, there are no results to check.
+/// tool may fail with them. Results are checked only for successful calls.
 pub fn tool(tool: impl Tool + 'static) -> ToolCheck {
     ToolCheck { tool: Arc::new(tool), arguments: None, run: RunContext::default(), timeout: DEFAULT_TIMEOUT }
 }

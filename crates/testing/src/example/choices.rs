@@ -40,7 +40,8 @@ impl Choices {
     }
 
     /// Returns the index of the option to use for the choice at `pointer`, and records the choice.
-    /// The index is less than `options`, the number of options, or 0 if there are none.
+    /// `options` is the number of options. If there are fewer than two options, returns 0 and
+    /// records nothing.
     pub(super) fn choose(
         &mut self,
         pointer: &str,
