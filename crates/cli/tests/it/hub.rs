@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// An HTTP server that replies to one request. If it has no response to send, it keeps the
+/// An HTTP server that replies to one request. Without a response to send, the server keeps the
 /// connection open until the client closes it.
 pub(crate) struct Hub {
     pub(crate) address: String,

@@ -73,8 +73,9 @@ async fn answer_of_a_child_is_the_result() {
     expect![[r#"buy: Buys something. Arguments: {"type":"object","properties":{"task":{"type":"string","description":"What is to be done, with all that must be known for it."}},"required":["task"],"additionalProperties":false}"#]].assert_eq(&definition);
 }
 
-/// A suspended child agent suspends its parent. The ids of the child's calls are prefixed with the
-/// id of the outer call, so they are unique. A decision for such an id reaches the child.
+/// A suspended child agent suspends its parent. The ids of the child's calls are unique in the
+/// parent's run, because they are prefixed with the id of the outer call. A decision for a prefixed
+/// id reaches the child.
 #[tokio::test]
 async fn suspended_child_suspends_its_parent() {
     let script = || ScriptedModel::new().calls([("1", "pay", "{}"), ("2", "ship", "{}")]);

@@ -320,8 +320,8 @@ async fn failed_summaries_omit_steps_at_most_three_times() {
     }
 }
 
-/// A compactor works even if no step may be omitted (`omissions: 0`). The order of the two settings
-/// does not matter.
+/// Summaries work even if no step may be omitted (`omissions: 0`). The builder methods for the two
+/// settings can be called in any order.
 #[tokio::test]
 async fn compactor_is_independent_of_the_omission_limit() {
     let context = ContextConfig { omissions: 0, ..ContextConfig::default() };

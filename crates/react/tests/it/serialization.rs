@@ -103,7 +103,7 @@ fn awaiting_reply() -> Run {
     run
 }
 
-/// A run can be saved as its new messages and a head. The size of the head must not depend on the
+/// A run can be saved as a head plus the new messages of the run. The size of the head must not depend on the
 /// length of the conversation.
 #[test]
 fn head_of_a_run_does_not_grow_with_the_conversation() {

@@ -63,7 +63,8 @@ async fn tool_choice_of_the_run_overrides_the_agent() {
     assert_eq!(choices(&model), [ToolChoice::None]);
 }
 
-/// Some servers do not enforce `tool_choice`. The run must then reject a reply that violates it.
+/// Some servers do not enforce `tool_choice`. The run must then reject a reply that does not follow
+/// the tool choice.
 #[tokio::test]
 async fn reply_that_ignores_the_tool_choice_is_rejected() {
     let model = ScriptedModel::new().text("It is 2.").calls(add_call()).text("2");

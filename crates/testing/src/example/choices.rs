@@ -60,8 +60,8 @@ impl Choices {
         (selected + digit) % options
     }
 
-    /// Replaces the offset, to vary the next choices. Returns the rest of the previous offset,
-    /// without the digits removed by earlier choices.
+    /// Replaces the offset, so that later choices select other options. Returns the rest of the
+    /// previous offset, without the digits removed by earlier choices.
     pub(super) fn replace_offset(&mut self, offset: usize) -> usize {
         std::mem::replace(&mut self.offset, offset)
     }

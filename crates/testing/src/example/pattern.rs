@@ -17,8 +17,8 @@ const MAX_TEXT_BYTES: usize = 10_000;
 /// The characters to prefer in a class such as `[a-z]`, in this order.
 const PREFERRED: [char; 10] = ['a', '0', 'A', '1', 'b', '_', '-', '.', '/', ' '];
 
-/// Generates texts for the regular expression `pattern`. Some of them are padded to `least`
-/// characters. Not all texts match the pattern, so the caller must validate them.
+/// Generates candidate texts for the regular expression `pattern`. Some of them are padded to
+/// `least` characters. Not all candidates match the pattern, so the caller must validate them.
 pub(super) fn texts(pattern: &str, least: usize) -> Vec<String> {
     let parse = |pattern: &str| ParserBuilder::new().build().parse(pattern).ok();
     // `regex-syntax` does not support lookaround groups. Remove the groups: the caller discards
