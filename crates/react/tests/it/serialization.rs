@@ -103,8 +103,8 @@ fn awaiting_reply() -> Run {
     run
 }
 
-/// A run can be saved as a head plus the new messages of the run. The size of the head must not depend on the
-/// length of the conversation.
+/// A run can be saved as a head plus the new messages of the run. The size of the head must not
+/// depend on the length of the conversation.
 #[test]
 fn head_of_a_run_does_not_grow_with_the_conversation() {
     let play = |steps: u32, words: usize| {

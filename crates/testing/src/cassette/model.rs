@@ -275,8 +275,8 @@ impl CassetteModel {
     }
 }
 
-/// The reply to a request: either a recorded reply or an error, or the real model with the recording
-/// of its reply.
+/// The reply to a request: either a recorded reply or an error, or the real model with the
+/// recording of its reply.
 enum ReplySource<'m> {
     Tape(ScriptedReply),
     Model(&'m dyn ChatModel, Box<ReplyRecording>),
