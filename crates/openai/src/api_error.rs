@@ -28,8 +28,8 @@ pub(crate) struct ApiError {
     param: String,
     /// The retry delay in the error body. `None` if the body contains no delay.
     delay: Option<Duration>,
-    /// `Some(true)` if the server states explicitly that a retry can succeed, `Some(false)` if it
-    /// states that a retry cannot succeed. `None` if it makes no statement.
+    /// The server's own statement about retries: `Some(true)` if a retry can succeed, `Some(false)`
+    /// if it cannot. `None` if the response contains no statement.
     is_retryable: Option<bool>,
 }
 
@@ -96,7 +96,7 @@ impl ApiError {
         self.message = format!("at {url}{question}: {}", self.message);
     }
 
-    /// Converts `error`, an error in a response with HTTP status 200 or in a stream, to a
+    /// Converts `error`, which arrived in a stream or in a response with HTTP status 200, to a
     /// [`ModelError`].
     pub(crate) fn in_band(error: &Value) -> ModelError {
         let parsed = Self::of_value(error);
@@ -130,10 +130,10 @@ impl ApiError {
         number.or_else(|| status_of(&self.code)).or_else(|| status_of(&self.kind))
     }
 
-    /// Converts an error with the HTTP status `status`. The variant of the result depends on the
-    /// status. The body is only used if several variants are possible for that status.
-    /// `retry_after`, the value of the `Retry-After` header, takes precedence over a delay in the
-    /// body.
+    /// Converts an error with the HTTP status `status`. The status determines the variant of the
+    /// [`ModelError`]. If several variants are possible, the error body and the `x-should-retry`
+    /// header decide. `retry_after`, the value of the `Retry-After` header, takes precedence over a
+    /// delay in the body.
     pub(crate) fn into_error(self, status: u16, retry_after: Option<Duration>) -> ModelError {
         let is_permanent = self.is_retryable == Some(false);
         let retry_after = retry_after.or(self.delay);

@@ -53,14 +53,14 @@ trait Api: Sized + Send + Sync {
     /// The fields that this client may send in a request body. `extra_body` must not contain them.
     const FIELDS: &'static [&'static str];
 
-    /// The form of an HTTP request: with or without streaming, and without the parameters that the
-    /// server rejects.
+    /// The choices that can differ between the HTTP requests of one model request: streaming, and
+    /// the optional parameters to omit.
     type Variant: Send + Sync;
 
     /// The accumulator that builds a reply from a body or from stream events.
     type Accumulator: StreamAccumulator;
 
-    /// Returns the form of the first HTTP request of an attempt.
+    /// Returns the variant for the first HTTP request of an attempt.
     fn first_variant(&self, is_streamed: bool) -> Self::Variant;
 
     /// Returns `variant` without the parameter that caused `rejection`, or with a replacement for
@@ -72,7 +72,8 @@ trait Api: Sized + Send + Sync {
     fn remember_rejected(&self, accepted: &Self::Variant, rejected: &Self::Variant);
 
     /// Returns the HTTP body for `request`, and a function that creates the accumulator for the
-    /// reply. Updates `variant` if the body differs from it.
+    /// reply. Updates `variant` to match the body, for example if no stored response can be
+    /// continued.
     fn build_request<'a>(
         client: &'a Client<Self>,
         request: &'a ChatRequest,
@@ -80,7 +81,7 @@ trait Api: Sized + Send + Sync {
     ) -> (impl Serialize + Send + Sync + 'a, impl FnOnce() -> Self::Accumulator + Send + 'a);
 }
 
-/// A client for one model, which uses the Chat Completions API or the Responses API (`A`).
+/// A client for one model. `A` is the API: Chat Completions or Responses.
 struct Client<A> {
     api: A,
     profile: ModelProfile,
@@ -99,7 +100,8 @@ impl<A: Api> Client<A> {
             let mut reply = self.send(request, false, &clock).await?;
             reply.read_reply().await
         };
-        // The future is boxed, because `retry` and `instrument` move it.
+        // The future is boxed, because `retry` and `instrument` would otherwise copy a large
+        // future.
         let attempt = || Box::pin(send_and_read().map_err(|error| self.redact(error)));
         let reply = self.retry.run(&clock, attempt).instrument(span.clone()).await;
         let response = match Structured::new(request, self.defaults.quirks.response_schemas()) {
@@ -136,7 +138,7 @@ impl<A: Api> Client<A> {
         reply: ReplyStream<A::Accumulator>,
         span: Span,
     ) -> impl Stream<Item = Result<ChatEvent, ModelError>> + 'a {
-        // The reply is boxed, because each step of the stream moves it.
+        // The reply is boxed, because each step of the stream would otherwise copy it.
         let reply = Box::new(reply).instrument(span.clone());
         stream::try_unfold(reply, move |mut reply| {
             let step = async move {
@@ -196,7 +198,7 @@ impl<A: Api> Client<A> {
         Ok(reply)
     }
 
-    /// Replaces secrets in the text of `error`.
+    /// Redacts the API key and other secrets in the text of `error`.
     fn redact(&self, error: ModelError) -> ModelError {
         self.transport.endpoint().redact(error)
     }
@@ -232,7 +234,7 @@ pub(crate) fn chat_span(provider: &str, model: &str, address: &str) -> Span {
     )
 }
 
-/// Records the attributes of `response` in `span`, the span of its request.
+/// Records the attributes of `response` in `span`, the span of the model request.
 pub(crate) fn record_response(span: &Span, response: &ChatResponse) {
     span.record("gen_ai.response.id", &response.id);
     span.record("gen_ai.response.model", &response.model);

@@ -1,8 +1,8 @@
 //! Encoding of tools, messages and response schemas for the Chat Completions API and the Responses
 //! API.
 //!
-//! The JSON text of a message or tool list is cached in the message or list itself. A request is
-//! assembled from the cached texts, so only new messages are encoded.
+//! The JSON text of a message or tool list is cached in the message or list itself. A request body
+//! is assembled from these cached texts, so only new messages are encoded.
 
 mod content;
 mod input;
@@ -51,8 +51,8 @@ pub(crate) struct EncodingOptions {
     /// `true` if the server stores reasoning. The server then accepts a reasoning item without
     /// content as a reference to the stored reasoning.
     pub(crate) stores_reasoning: bool,
-    /// `true` if a fixed thought signature is added to the first call of a reply if it has no
-    /// signature, because Gemini 3 rejects the call otherwise.
+    /// `true` if the first call of a reply gets a fixed thought signature when it has no signature
+    /// of its own. Gemini 3 rejects a call without a signature.
     pub(crate) signatures: bool,
     /// The format of tool call ids that the server accepts.
     pub(crate) call_ids: CallIds,
@@ -82,8 +82,8 @@ impl PartialEq for WarnOnce {
 
 impl Eq for WarnOnce {}
 
-/// The JSON field for the reasoning of earlier replies with tool calls. OpenAI has no such field,
-/// and DeepSeek requires one.
+/// The message field in which the reasoning of earlier replies with tool calls is sent back. OpenAI
+/// has no such field, and DeepSeek requires one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "client"), expect(dead_code, reason = "only set by the feature `client`"))]
 pub(crate) enum ReasoningField {

@@ -121,8 +121,8 @@ fn build_items_response(
     other.map_or_else(|| accumulator.finish(&mut None), |other| Err(missing_reply(&other, "output")))
 }
 
-/// Returns the error for `json`, which is not a reply, because it has no list in the field
-/// `missing`.
+/// Returns the error for `json`, which is not a reply, because its field `missing` is absent or not
+/// a list.
 fn missing_reply(json: &Value, missing: &str) -> ModelError {
     if let Some(error) = ApiError::in_place_of_reply(json) {
         return error;

@@ -73,9 +73,9 @@ pub fn tools(list: &ToolList) -> Vec<Value> {
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()
 }
 
-/// Encodes a list of tools, with `strict: true` for each tool whose schema is compatible. A warning
-/// lists the tools that are sent without `strict`. The result is not cached, so keep it for later
-/// requests.
+/// Encodes a list of tools as the `tools` field of a Responses request, with `strict: true` for
+/// each tool whose schema is compatible. A warning lists the tools that are sent without `strict`.
+/// The encoded list is not cached, so keep it for later requests.
 pub fn strict_tools(list: &ToolList) -> Vec<Value> {
     let tools = provider_schemas(list, SchemaTarget::OpenAiStrict).into_iter();
     tools.map(|(definition, wire)| encode_tool(definition, &wire)).collect()

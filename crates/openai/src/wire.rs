@@ -2,8 +2,8 @@
 //! field.
 //!
 //! Unknown fields are ignored, and missing fields have defaults. The derived `Deserialize` rejects
-//! JSON with duplicate keys. This JSON is parsed again through [`Value`], and the last value of a
-//! key wins.
+//! JSON with duplicate keys. Such JSON is parsed again through [`Value`], which keeps the last
+//! value of a duplicate key.
 
 #[cfg(feature = "client")]
 mod event;
@@ -109,7 +109,8 @@ impl Completion {
                 let message = mem::take(&mut self.message).into_non_empty();
                 let (code, kind) =
                     (mem::take(&mut self.code).into_text(), mem::take(&mut self.kind).into_text());
-                // In a stream, a `message` without other fields may be a progress report.
+                // In a stream, a `message` without another error field may be a progress report, so
+                // it is ignored.
                 let is_error = whole || detail.is_some() || code.is_some() || kind.is_some();
                 let message = message.or(detail).filter(|_| is_error)?;
                 Some(json!({"message": message, "code": code, "type": kind}))
@@ -170,7 +171,7 @@ impl Choice {
         }
     }
 
-    /// Drops everything except the calls from the message and the delta.
+    /// Removes everything from the message and the delta, except for the calls.
     pub(crate) fn clear_text(&mut self) {
         for message in self.message.as_mut().into_iter().chain(self.delta.as_mut()) {
             let tool_calls = mem::take(&mut message.tool_calls);

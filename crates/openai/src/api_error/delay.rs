@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 /// Returns the retry delay from Google's `details` in `error`, or else from the headers in
-/// OpenRouter's `metadata`, or else from `message`. `None` if there is no delay in these places.
+/// OpenRouter's `metadata`, or else from `message`. `None` if none of them contains a delay.
 pub(super) fn retry_delay(error: &Value, message: &str) -> Option<Duration> {
     delay_in_details(error).or_else(|| delay_in_headers(error)).or_else(|| delay_in_message(message))
 }

@@ -41,8 +41,8 @@ fn transient_statuses() {
     }
 }
 
-/// An error with status 401 or 429 does not become a context length error because of a message that
-/// mentions the context.
+/// A message that mentions the context does not turn an error with status 401 or 429 into a context
+/// length error.
 #[test]
 fn status_takes_precedence_over_the_message() {
     let body = "the context window is full";
@@ -64,7 +64,7 @@ fn in_band_error_may_have_a_status() {
 }
 
 /// An error inside a stream has no HTTP status, so the status is derived from OpenAI's `code` or
-/// `type`. Otherwise permanent errors would be retried.
+/// `type`. Without this status, permanent errors would be retried.
 #[test]
 fn in_band_error_may_be_permanent() {
     let quota = json!({"message": "pay", "type": "insufficient_quota"});

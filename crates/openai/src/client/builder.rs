@@ -50,7 +50,7 @@ pub struct ModelBuilder<M> {
     extra_body: Map<String, Value>,
     tool_schemas: Option<SchemaTarget>,
     environment: Option<Environment>,
-    /// Settings of the Responses API. The defaults are used for Chat Completions.
+    /// Settings of the Responses API. A builder for Chat Completions leaves the defaults unchanged.
     pub(super) options: Options,
     pub(super) keeps_think_tags: bool,
     model_type: PhantomData<fn() -> M>,
@@ -83,10 +83,10 @@ impl<M> ModelBuilder<M> {
         }
     }
 
-    /// Reads missing settings from the environment: the API keys of the known providers,
-    /// `OPENAI_BASE_URL` and `AZURE_OPENAI_ENDPOINT`. If neither the builder nor `OPENAI_BASE_URL`
-    /// sets a server, the prefix of a model name such as `groq/llama-3.3-70b-versatile` selects the
-    /// provider.
+    /// Reads settings that are not set on the builder from environment variables: the API keys of
+    /// the known providers, `OPENAI_BASE_URL` and `AZURE_OPENAI_ENDPOINT`. If neither the builder
+    /// nor `OPENAI_BASE_URL` sets a server, the prefix of a model name such as
+    /// `groq/llama-3.3-70b-versatile` selects the provider.
     #[must_use]
     pub fn read_env(self) -> Self {
         self.read_variables(|name| env::var(name).ok())
@@ -174,7 +174,7 @@ impl<M> ModelBuilder<M> {
     /// `max_completion_tokens`.
     ///
     /// Default: `true` for OpenAI, Azure OpenAI and Groq. If a server rejects one of the two names,
-    /// this and later requests use the other name.
+    /// the request is repeated with the second name, and later requests use it, too.
     #[must_use]
     pub fn use_max_completion_tokens(mut self, enabled: bool) -> Self {
         self.max_completion_tokens = Some(enabled);

@@ -19,8 +19,8 @@ pub(super) struct Endpoint {
     secrets: Secrets,
 }
 
-/// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so that
-/// the copied URL of an endpoint is accepted, too.
+/// Parses the base URL `text`. A trailing `/chat/completions` or `/responses` is removed, so `text`
+/// may also be the full URL of an endpoint.
 pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     let wrong = |reason: String| BuildError::BaseUrl { base_url: without_secrets(text), reason };
     let mut url = Url::parse(text.trim()).map_err(|error| wrong(error.to_string()))?;
@@ -56,7 +56,7 @@ impl Endpoint {
         hidden: &[SecretString],
         http: &Client,
     ) -> reqwest::Result<Self> {
-        // reqwest moves the credentials of a URL into a header when it builds a request.
+        // Building a request moves the credentials of the URL into the `authorization` header.
         let request = http.post(base_url.clone()).build()?;
         let mut all_headers = request.headers().clone();
         all_headers.extend(headers);

@@ -8,8 +8,8 @@ use memchr::memchr2;
 
 /// A parser for server-sent events (WHATWG HTML, section 9.2.6).
 ///
-/// Parsing needs linear time and bounded memory, even if an event arrives in many pieces.
-/// `eventsource-stream` 0.2 needs quadratic time and unbounded memory for many pieces.
+/// Parsing takes linear time and bounded memory, even if an event arrives in many pieces. In this
+/// case, `eventsource-stream` 0.2 takes quadratic time and unbounded memory.
 #[derive(Debug, Default)]
 pub(super) struct EventParser {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct EventParser {
     /// `true` if the previous line ended with a carriage return. A line feed directly after it
     /// belongs to the same line end.
     after_return: bool,
-    /// Set after the first line. Only the first line may begin with a byte order mark.
+    /// `true` after the first line. A byte order mark is accepted only before the first line.
     has_begun: bool,
 }
 

@@ -12,21 +12,22 @@ use tokio::time::timeout;
 
 use super::clock::Clock;
 
-/// The number of bytes after which reading an error body stops.
+/// The size at which reading an error body stops, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The time limit for reading an error body. The limit is short, because the status already
 /// identifies the error.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time limit for reading the rest of a body after `[DONE]`.
+/// The time limit for reading the rest of a body after `[DONE]`, so that the connection can be
+/// reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// The size limit for reading the rest of a body after `[DONE]`, in bytes.
 const MAX_DRAIN_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The beginnings that identify a body as an event stream: a comment, or a field of an event.
+/// Prefixes that identify a body as an event stream: the start of a comment, and the field names.
 const EVENT_STREAM_PREFIXES: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
 /// An HTTP response whose body is read on demand.

@@ -111,8 +111,8 @@ const FAMILIES: &[Family] = &[
 pub(crate) fn profile_of(model: &str) -> ModelProfile {
     let name = name_without_prefix(model);
     let family = FAMILIES.iter().find(|family| match family.name.strip_prefix('o') {
-        // Short names such as `o1` may occur inside other names, so they are only recognized at the
-        // beginning.
+        // A short name such as `o1` may occur inside an unrelated name, so it is matched only at
+        // the beginning.
         Some(_) => name.starts_with(family.name),
         None => name.contains(family.name),
     });

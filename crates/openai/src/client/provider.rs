@@ -86,7 +86,7 @@ pub(super) struct Quirks {
     /// `true` if the token limit is sent as `max_completion_tokens` instead of `max_tokens`. Some
     /// OpenAI models reject `max_tokens`; most other servers support only `max_tokens`.
     pub(super) max_completion_tokens: bool,
-    /// The JSON field for the reasoning of earlier replies with tool calls.
+    /// The message field in which the reasoning of earlier replies with tool calls is sent back.
     pub(super) reasoning: ReasoningField,
     /// The JSON Schema subset that the server supports. Strict mode is not used for Azure, because
     /// Azure's limits are tighter than OpenAI's. Strict mode is also not used for servers that

@@ -28,7 +28,7 @@ pub(super) struct ReplyStream<A> {
     events: VecDeque<ChatEvent>,
     /// The time at which the wait for the usage and `[DONE]` ends. `None` before the wait begins.
     usage_deadline: Option<Instant>,
-    /// Set after `[DONE]` was received.
+    /// `true` after `[DONE]` was received. Later events are not parsed.
     is_done: bool,
     is_over: bool,
 }
@@ -45,7 +45,8 @@ impl<A: StreamAccumulator> ReplyStream<A> {
         if !self.reply.is_event_stream().await? {
             return self.read_unstreamed().await;
         }
-        // The future is boxed, because this rare path would enlarge the future of every request.
+        // The future of this rare path is boxed, because it would enlarge the future of every
+        // request.
         while let Some(event) = Box::pin(self.next()).await? {
             if let ChatEvent::Finished(response) = event {
                 return Ok(*response);

@@ -89,9 +89,9 @@ impl ModelBuilder<Responses> {
         self
     }
 
-    /// Sends only the messages since the last stored response, with its id as
-    /// `previous_response_id`. Default: `false`. If enabled, the server stores the responses,
-    /// regardless of [`store`](Self::store).
+    /// Enables or disables the field `previous_response_id`. If `enabled` is `true`, a request
+    /// contains the id of the last stored response and only the messages after it, and the server
+    /// stores all responses, regardless of [`store`](Self::store). Default: `false`.
     ///
     /// The whole conversation is sent if it differs from the stored conversation, because messages
     /// were omitted, summarised or changed, or came from another model. If the server rejects the
@@ -103,8 +103,8 @@ impl ModelBuilder<Responses> {
     }
 
     /// Continues the conversation after the stored response `id`, for example a response to another
-    /// program. Each conversation with this model begins after that response. Each request fails if
-    /// the server does not have the response.
+    /// program. The stored response precedes the messages of each conversation with this model. If
+    /// the server does not have the response, each request fails.
     #[must_use]
     pub fn previous_response_id(mut self, id: impl Into<String>) -> Self {
         self.options.first_response_id = Some(id.into());

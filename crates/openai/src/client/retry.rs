@@ -26,8 +26,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Runs `attempt` and repeats it until it succeeds or fails permanently, or until no retries or
-    /// no time are left.
+    /// Runs `attempt` and repeats it until it succeeds, fails permanently, or has used up the
+    /// retries or the time.
     pub(super) async fn run<T, F>(&self, clock: &Clock, attempt: impl FnMut() -> F) -> Result<T, ModelError>
     where
         F: Future<Output = Result<T, ModelError>>,
@@ -59,7 +59,7 @@ impl RetryPolicy {
 /// Returns `wait` plus a random part of up to 50 %, so that clients do not all retry at the same
 /// time. Jitter is also added to a wait from `Retry-After`.
 fn with_jitter(wait: Duration) -> Duration {
-    // The result can overflow, because `Retry-After` may be close to the largest duration.
+    // The multiplication can overflow, because `Retry-After` may be close to the maximum duration.
     Duration::try_from_secs_f64(wait.as_secs_f64() * (1.0 + fastrand::f64() / 2.0)).unwrap_or(Duration::MAX)
 }
 

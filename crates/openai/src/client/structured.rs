@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::format::{ResponseSchema, ResponseSchemaProfile, WRAPPER_PROPERTY};
 
-/// A converter for replies to a modified response schema. It extracts the value from the wrapper
-/// object, and removes nulls that stand for omitted properties.
+/// A converter for replies that follow a modified response schema. It extracts the value from the
+/// wrapper object, and removes the nulls that strict mode requires in place of omitted properties.
 pub(crate) struct Structured {
     schema: Schema,
     sent: Arc<ResponseSchema>,
@@ -109,14 +109,14 @@ const MAX_HELD_BYTES: usize = 1024;
 /// streamed.
 #[derive(Debug, Default)]
 struct Unwrapper {
-    /// The number of bytes of the prefix `{"value":` that were received so far.
+    /// The number of bytes of the prefix `{"value":` received so far.
     matched: usize,
     is_inside: bool,
     /// Received text that was not returned yet, because it may be the beginning or the end of the
     /// wrapper object.
     held: String,
-    /// `true` if the reply does not begin with the wrapper object. All text is then returned
-    /// unchanged.
+    /// `true` if the reply does not begin with the wrapper object. All text of such a reply is
+    /// returned unchanged.
     is_unwrapped: bool,
 }
 
@@ -167,8 +167,8 @@ impl Unwrapper {
         all
     }
 
-    /// Ends the reply. Returns the text that was held back, or an empty string if it is the end of
-    /// the wrapper object.
+    /// Ends the reply. Returns the text that was held back, or an empty string if this text is the
+    /// end of the wrapper object.
     fn finish(self) -> String {
         if self.is_inside && self.held.trim_ascii() == "}" { String::new() } else { self.held }
     }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use rustls::{ClientConfig, Error, RootCertStore, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// The trusted certificate authorities.
+/// The certificate authorities that a TLS client trusts.
 pub(super) enum Roots {
     /// The certificates of the operating system.
     System,
-    /// No certificates, so every TLS connection fails. This variant is for containers without
-    /// system certificates, where `System` would be an error.
+    /// No certificates, so every TLS connection fails. A client for plain HTTP needs this variant
+    /// in a container without system certificates, where `System` is an error.
     None,
 }
 

@@ -93,7 +93,8 @@ impl Transport {
         if reply.status().is_success() {
             return Ok(reply);
         }
-        // The future is boxed, because this rare path would enlarge the future of every request.
+        // The future of this rare path is boxed, because it would enlarge the future of every
+        // request.
         Err(Box::pin(self.read_rejection(reply)).await)
     }
 

@@ -14,7 +14,7 @@ pub(super) struct ApiRejection {
     pub(super) param: String,
 }
 
-/// A request parameter that some servers reject.
+/// A part of a request that some servers reject, usually a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionalParam {
     /// `stream_options`. Mistral rejects this parameter.
@@ -28,7 +28,8 @@ pub(super) enum OptionalParam {
     Temperature,
     TopP,
     ParallelToolCalls,
-    /// A user message directly after a tool result. Mistral rejects such a message.
+    /// A user message directly after a tool result. It is not a parameter, but Mistral rejects it
+    /// like an unsupported parameter.
     UserAfterTool,
     /// `include: ["reasoning.encrypted_content"]`. OpenAI rejects this value for models without
     /// reasoning.

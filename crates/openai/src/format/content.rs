@@ -81,8 +81,8 @@ impl<'a> Medium<'a> {
 }
 
 impl EncodingOptions {
-    /// Logs a warning the first time that an unsupported medium is found. Always returns `None`, so
-    /// that a description is sent instead of the medium.
+    /// Logs a warning for the first unsupported medium. Always returns `None`, so that the caller
+    /// sends a description instead of the medium.
     fn warn_unsupported<T>(&self, media_type: &str) -> Option<T> {
         if self.media_warning.is_first() {
             tracing::warn!(
@@ -119,8 +119,8 @@ impl<'a> WireContent<'a> {
         Self::Text(plain_text(content))
     }
 
-    /// Encodes the media in `content`, preceded by `caption` as text. Returns `None` if there are
-    /// no supported media.
+    /// Encodes the media in `content` as a list of parts, preceded by `caption` as text. Returns
+    /// `None` if there are no supported media.
     pub(super) fn media(
         caption: impl FnOnce() -> String,
         content: &'a [Content],

@@ -33,7 +33,7 @@ pub(crate) struct Input(Vec<Arc<CachedItems>>);
 struct CachedItems {
     encoding: Arc<EncodingOptions>,
     items: Vec<Box<RawValue>>,
-    /// The fingerprint of the message, used to recognize conversations that the server has stored.
+    /// The digest of the message, used to recognize conversations that the server has stored.
     #[cfg(feature = "client")]
     digest: MessageDigest,
 }
@@ -65,7 +65,7 @@ impl Serialize for Input {
 impl CachedItems {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.memoize(|message| Self::new(message, encoding));
-        // The cached encoding is not used if another model created it with different options.
+        // Do not use the cached encoding if another model created it with different options.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -192,8 +192,8 @@ impl<'a> Rest<'a> {
         Self { text, is_unchanged, calls: reply.tool_calls.iter().collect() }
     }
 
-    /// Encodes the message item that `marker`, a stored item, stands for. The item contains its
-    /// original part of the text, or all of the remaining text if the text was changed. Returns
+    /// Restores the message item that `marker` represents in the provider data. The item contains
+    /// its original part of the text, or all of the remaining text if the text was changed. Returns
     /// `None` if no text is left for the item.
     fn message(&mut self, marker: &Value) -> Option<Value> {
         let text = self.text.take()?;

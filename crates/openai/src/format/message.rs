@@ -115,7 +115,7 @@ impl Serialize for EncodedMessages {
 impl CachedMessage {
     fn of(message: &Message, encoding: &Arc<EncodingOptions>) -> Arc<Self> {
         let cached = message.memoize(|message| Self::new(message, encoding));
-        // The cached encoding is not used if another model created it with different options.
+        // Do not use the cached encoding if another model created it with different options.
         if cached.encoding == *encoding { cached } else { Arc::new(Self::new(message, encoding)) }
     }
 
@@ -160,7 +160,7 @@ enum WireMessage<'a> {
         content: Option<AssistantContent<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
-        /// The fields with provider data and reasoning.
+        /// Additional fields, which contain provider data and reasoning.
         #[serde(flatten)]
         extras: Map<String, Value>,
     },
@@ -259,8 +259,8 @@ fn encode_calls<'a>(
         call.extra_content = stored.and_then(|stored| stored.get(&own.id)).cloned();
         call.id = encoding.call_ids.map(&own.id);
     }
-    // Gemini signs the first call of a reply. For calls from other models, it accepts this fixed
-    // value in place of a signature.
+    // Gemini signs the first call of a reply. If another model made the call, Gemini accepts this
+    // fixed value in place of a signature.
     if let Some(first) =
         calls.first_mut().filter(|first| encoding.signatures && first.extra_content.is_none())
     {

@@ -43,8 +43,8 @@ pub(crate) struct ResponseSchema {
 struct SchemaCache(Mutex<HashMap<ResponseSchemaProfile, Arc<ResponseSchema>>>);
 
 impl ResponseSchema {
-    /// Returns `schema`, encoded for `profile`. The encoded form is cached. If constraints are
-    /// lost, they are logged with `name`.
+    /// Returns `schema`, encoded for `profile`. The encoded form is cached. Constraints that are
+    /// lost in the conversion are logged, with `name` as the name of the schema.
     pub(crate) fn of(schema: &Schema, name: &ToolName, profile: ResponseSchemaProfile) -> Arc<Self> {
         let cache = schema.memoize(|_| SchemaCache::default());
         let mut cached = cache.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,8 +72,8 @@ impl ResponseSchema {
     }
 }
 
-/// Returns `schema` if its root is a plain object, or else the schema of an object with `schema` as
-/// its only property. The flag is `true` if `schema` was wrapped.
+/// Returns `schema` and `false` if its root is a plain object. Otherwise returns `true` and the
+/// schema of a wrapper object, whose only property has the schema `schema`.
 fn object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();

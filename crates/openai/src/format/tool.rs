@@ -74,8 +74,8 @@ pub fn strict_tool(definition: &ToolDefinition) -> Value {
     tool_for_target(definition, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a tool for the Chat Completions API, with a schema reduced to the JSON Schema subset
-/// that a provider supports.
+/// Encodes a tool for the Chat Completions API. Its schema is reduced to `profile`, the JSON Schema
+/// subset that a provider supports.
 ///
 /// # Examples
 ///
@@ -114,8 +114,8 @@ pub fn strict_tools(list: &ToolList) -> Arc<EncodedTools> {
     tools_for_target(list, SchemaTarget::OpenAiStrict)
 }
 
-/// Encodes a list of tools for the Chat Completions API, with schemas reduced to the JSON Schema
-/// subset that a provider supports.
+/// Encodes a list of tools for the Chat Completions API. The schemas are reduced to `profile`, the
+/// JSON Schema subset that a provider supports.
 ///
 /// The encoded list is cached in `list`, once per `profile`.
 pub fn tools_for_target(list: &ToolList, profile: SchemaTarget) -> Arc<EncodedTools> {

@@ -109,8 +109,8 @@ pub fn to_messages<'a>(
     crate::messages(messages).into_iter().map(|message| Ok(serde_json::from_value(message)?)).collect()
 }
 
-/// Converts the messages of an `async-openai` request to messages of haft. A tool message has no
-/// tool name, so the name is taken from the earlier call with the same id.
+/// Converts the messages of an `async-openai` request to messages of haft. A tool message contains
+/// no tool name, so the name is taken from the earlier call with the same id.
 ///
 /// # Errors
 ///
@@ -271,8 +271,8 @@ pub fn from_response(response: &CreateChatCompletionResponse) -> Result<ChatResp
     crate::response(&json_of(response).map_err(|error| ModelError::InvalidResponse(error.to_string()))?)
 }
 
-/// Converts the token counts of one request to the type of `async-openai`. Counts above
-/// [`u32::MAX`] become [`u32::MAX`].
+/// Converts the token counts of one request to [`CompletionUsage`]. Counts above [`u32::MAX`]
+/// become [`u32::MAX`].
 pub fn to_usage(usage: &Usage) -> CompletionUsage {
     let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
     CompletionUsage {

@@ -65,7 +65,7 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
         OpenAIError::ApiError(error) => {
             let status = error.status_code.as_u16();
             let body = if error.status_code.is_server_error() {
-                // For a 5xx response, the message is the raw body.
+                // In the error for a 5xx response, the message is the raw body.
                 error.api_error.message
             } else {
                 json!({"error": error.api_error}).to_string()
@@ -85,8 +85,8 @@ pub(super) fn model_error(error: OpenAIError, address: &str) -> ModelError {
             ModelError::Truncated { reason: excerpt(&error.to_string()), partial: Box::default() }
         }
         OpenAIError::InvalidArgument(reason) => ModelError::Unsupported(reason),
-        // Any other error, for example from a `tower` layer (feature `middleware` of async-openai).
-        // The source is dropped, because it may contain the API key.
+        // The remaining errors come, for example, from a `tower` layer (feature `middleware` of
+        // async-openai). Their source is dropped, because it may contain the API key.
         other => ModelError::Failed { message: excerpt(&other.to_string()), source: None },
     }
 }

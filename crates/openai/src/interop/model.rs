@@ -36,8 +36,8 @@ use crate::{
 /// The requests are sent by `async-openai`. Version 0.43
 ///
 /// - has no timeouts: set them in the `reqwest` client;
-/// - retries 429, 5xx and failed connections three times, so this model does not retry. The client
-///   waits for `Retry-After`, but does not include it in the error;
+/// - retries three times after 429, 5xx and failed connections, so this model does not retry. The
+///   client waits for `Retry-After`, but does not include it in the error;
 /// - loses the status of a 4xx response if its body is not in OpenAI's format. A 429 with an HTML
 ///   body is not retried, and is reported as [`ModelError::InvalidResponse`], a permanent error;
 /// - reads bodies without a size limit, and streams through an unbounded channel: a slow reader
@@ -114,8 +114,8 @@ impl<C: Config> AsyncOpenAi<C> {
         self
     }
 
-    /// Returns the restrictions of the server on response schemas. OpenAI requires an object
-    /// without alternatives as the root of a schema.
+    /// Returns the restrictions on response schemas. The root is always an object without
+    /// alternatives, because OpenAI requires it.
     fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: true }
     }

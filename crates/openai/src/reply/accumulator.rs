@@ -14,7 +14,8 @@ use super::{
 };
 use crate::wire::{SurrogateJoiner, WireCall};
 
-/// The queue that receives the events of a streamed reply. `None` if the reply is not streamed.
+/// The queue to which the events of a streamed reply are pushed. `None` if the reply is not
+/// streamed.
 pub(crate) type EventSink<'w> = Option<&'w mut VecDeque<ChatEvent>>;
 
 /// The accumulator for the text, the calls and the metadata of a reply, for both APIs. The
@@ -53,8 +54,8 @@ impl Accumulator {
         self.calls.expect_surrogates(enabled);
     }
 
-    /// Drops a high surrogate that was held back at the end of the text. Used if the server repeats
-    /// the whole text.
+    /// Drops a high surrogate that was held back at the end of the text. Called if the server
+    /// repeats the whole text, which contains the surrogate again.
     pub(super) fn reset_joiner(&mut self) {
         self.joiners.text.reset();
     }
@@ -103,7 +104,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Adds `call`, a piece of a tool call. If `whole` is `true`, the piece is a complete call.
+    /// Adds `call`, a piece of a tool call, or a complete call if `whole` is `true`.
     pub(super) fn add_call(
         &mut self,
         call: WireCall,
@@ -156,9 +157,9 @@ impl Accumulator {
 
     /// Returns the complete reply.
     ///
-    /// A reply that ends inside a call is an error, unless the finish reason is regular. With a
-    /// regular finish reason, the model itself wrote malformed arguments, and validation reports
-    /// them to the model.
+    /// A reply that ends inside a call is an error, unless the server sent a regular finish reason
+    /// such as `stop` or `tool_calls`. After such a reason, the incomplete arguments are a mistake
+    /// of the model, and validation reports them to the model.
     pub(super) fn finish(mut self) -> Result<ChatResponse, ModelError> {
         let (incomplete, cause) = match self.finish_state.kind() {
             FinishKind::Failure => return Err(self.into_failure()),

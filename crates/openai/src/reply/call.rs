@@ -69,7 +69,7 @@ impl Piece {
 
 impl Calls {
     /// Adds the piece `wire` to the call that it continues, or begins a new call. If `whole` is
-    /// `true`, the piece is a complete call. Returns the number of bytes that were added.
+    /// `true`, `wire` is a complete call. Returns the number of bytes that were added.
     pub(super) fn add(
         &mut self,
         wire: WireCall,
@@ -105,8 +105,8 @@ impl Calls {
     }
 
     /// Returns the position of the call that `piece` continues. The call is identified by the
-    /// index, or else by the id. Without either, it is the last call. Returns `None` if `piece`
-    /// begins a new call.
+    /// index, or else by the id. A piece with neither continues the last call. Returns `None` if
+    /// `piece` begins a new call.
     fn place_of(&self, piece: &Piece) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let place = match (piece.index, &piece.id) {
@@ -163,8 +163,8 @@ impl Calls {
         self.all.iter().find(|call| !is_complete(&call.arguments)).map(|call| call.name.as_str())
     }
 
-    /// Returns the name of the call in which a limit or filter stopped the reply. A last call
-    /// without arguments counts as incomplete. `None` if all calls are complete.
+    /// Returns the name of the call that is incomplete because a limit or filter stopped the reply.
+    /// A last call without arguments counts as incomplete. `None` if all calls are complete.
     pub(super) fn stopped_call(&self) -> Option<&str> {
         let last = self.all.last().filter(|call| call.arguments.trim().is_empty() && !call.is_blank());
         last.map(|call| call.name.as_str()).or_else(|| self.incomplete_call())
@@ -206,8 +206,9 @@ impl Calls {
 
     pub(super) fn into_calls(self) -> Vec<ToolCall> {
         let calls = self.all.into_iter().filter(|call| !call.is_blank()).map(Call::into_call);
-        // The filtered calls are copied into an exact allocation: a `Call` is larger than a
-        // `ToolCall`, and messages are kept for a long time.
+        // The calls are copied into an allocation of the exact size. Reusing the allocation would
+        // waste memory, because a `Call` is larger than a `ToolCall`, and messages are kept for a
+        // long time.
         let mut exact = Vec::with_capacity(calls.size_hint().1.unwrap_or_default());
         exact.extend(calls);
         exact
@@ -288,7 +289,8 @@ impl Call {
         }
         self.arguments.push_str(&piece.arguments);
         if let Some(events) = sink.as_mut().filter(|_| !self.name.is_empty()) {
-            // The first delta also contains earlier arguments that were not emitted yet.
+            // The first delta also contains arguments that were received earlier but not emitted
+            // yet.
             let is_all = self.arguments.len() == piece.arguments.len();
             let arguments = if is_first && !is_all { self.arguments.clone() } else { piece.arguments };
             self.is_held = is_first && arguments == "{}";
@@ -303,8 +305,8 @@ impl Call {
         Ok(())
     }
 
-    /// Returns `true` for a call without a name and arguments. Some servers send empty calls, which
-    /// are dropped.
+    /// Returns `true` if this call has neither a name nor arguments. Some servers send such calls,
+    /// which are dropped.
     fn is_blank(&self) -> bool {
         self.name.is_empty() && self.arguments.is_empty()
     }

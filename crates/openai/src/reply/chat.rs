@@ -70,12 +70,12 @@ impl ChatAccumulator {
         self.add_choices(chunk.choices.unwrap_or_default(), whole, sink)
     }
 
-    /// Adds the choices with index 0, or else with the index of the first choice. Other choices are
-    /// ignored, because only one choice was requested.
+    /// Adds the choices with index 0, or, if there are none, those with the index of the first
+    /// choice. Choices with a different index are ignored, because only one choice was requested.
     ///
     /// Gateways to Anthropic send the text and each call of a non-streamed reply as separate
-    /// choices. The calls of other choices are therefore added if the finish reason announces calls
-    /// and no call was found yet.
+    /// choices. The calls of the ignored choices are therefore added if the finish reason announces
+    /// calls and no call was found yet.
     fn add_choices(
         &mut self,
         choices: Vec<Choice>,
@@ -93,7 +93,8 @@ impl ChatAccumulator {
                 continue;
             }
             if whole && !self.accumulator.text.is_empty() {
-                // A second text with the same index belongs to another reply.
+                // A second text with the same index belongs to an alternative reply, so it is
+                // dropped.
                 choice.clear_text();
             }
             self.add_choice(choice, whole, sink)?;

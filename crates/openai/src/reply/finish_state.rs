@@ -1,6 +1,6 @@
 use haft_core::{message::AssistantMessage, model::FinishReason};
 
-/// The finish reason of a reply, and a flag that is set when the reply has ended.
+/// The finish reason of a reply, and a flag that is `true` when the reply has ended.
 #[derive(Debug, Default)]
 pub(super) struct FinishState {
     reason: Option<String>,
@@ -26,17 +26,18 @@ pub(super) enum FinishKind {
 
 /// Known finish reasons, compared without regard to case.
 const REASONS: &[(&[&str], FinishKind)] = &[
-    // The first list is from OpenAI. The second list is from Anthropic, Cohere, Hugging Face and
-    // Together, through gateways.
+    // The reasons in the first list are from OpenAI. Those in the second list are from Anthropic,
+    // Cohere, Hugging Face and Together, and arrive through gateways.
     (&["stop", "tool_calls", "function_call", "tool_call", "tool_use"], FinishKind::Complete),
     (
         &["end_turn", "stop_sequence", "eos", "eos_token", "end", "complete", "completed"],
         FinishKind::Complete,
     ),
-    // Finish reasons of both APIs of OpenAI, and of Anthropic, Gemini and Mistral.
+    // Finish reasons of OpenAI (Chat Completions and Responses), Anthropic, Gemini and Mistral.
     (&["length", "max_output_tokens", "max_tokens", "model_length"], FinishKind::Limit),
     (&["model_context_window_exceeded", "max_length"], FinishKind::Limit),
-    // The first list is from OpenAI, Zhipu, Bedrock and Anthropic. The second list is from Gemini.
+    // The reasons in the first list are from OpenAI, Zhipu, Bedrock and Anthropic. Those in the
+    // second list are from Gemini.
     (
         &["content_filter", "content_filtered", "sensitive", "guardrail_intervened", "refusal"],
         FinishKind::Filter,
@@ -71,12 +72,12 @@ impl FinishState {
     }
 
     /// Marks the reply as unfinished because more content arrived. Some servers send a finish
-    /// reason already at the end of the reasoning.
+    /// reason at the end of the reasoning, before the answer.
     pub(super) fn reopen(&mut self) {
         self.is_over = false;
     }
 
-    /// Returns `true` after the finish reason, unless more content has followed it.
+    /// Returns `true` if the finish reason was received and no content has followed it.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

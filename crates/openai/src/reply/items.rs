@@ -36,8 +36,8 @@ pub(crate) struct ResponsesAccumulator {
     /// delta of a different part.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
-    /// The fingerprint of the messages that precede this response in the conversation. `None` if
-    /// the server does not store responses.
+    /// The digest of the messages that precede this response in the conversation. `None` if the
+    /// server does not store responses.
     preceding_digest: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl ItemKind {
 
 impl ResponsesAccumulator {
     /// Creates an accumulator. `origin` is stored with the provider data of the message.
-    /// `preceding_digest` is the fingerprint of the preceding messages, if the server stores the
+    /// `preceding_digest` is the digest of the preceding messages, if the server stores the
     /// response.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin, preceding_digest: Option<String>) -> Self {
@@ -123,7 +123,7 @@ impl ResponsesAccumulator {
             "completed" => "stop",
             "incomplete" => match details.get("reason").and_then(Value::as_str).unwrap_or(status) {
                 reason if matches!(FinishKind::of(reason), FinishKind::Limit | FinishKind::Filter) => reason,
-                // For any reason other than a limit or a filter, the reply counts as truncated.
+                // If the reason is neither a limit nor a filter, the reply counts as truncated.
                 reason => {
                     let reason = format!("the server reports it as incomplete ({reason})");
                     return Err(self.truncated(reason));
@@ -282,8 +282,8 @@ impl ResponsesAccumulator {
     fn with_items(self) -> Accumulator {
         let Self { mut accumulator, items, origin, preceding_digest, .. } = self;
         let mut data = Map::new();
-        // Text followed by calls is the default order. The items are stored only if their order
-        // differs.
+        // The message itself implies text followed by calls. The items are stored only if their
+        // order differs, or if an item has other data, such as a `phase`.
         let is_implied = |(place, item): (usize, &Item)| match item.kind {
             ItemKind::Message => {
                 place == 0 && item.final_item.as_ref().is_none_or(|it| it.get("phase").is_none())
@@ -308,7 +308,7 @@ impl ResponsesAccumulator {
 }
 
 impl Item {
-    /// Returns the form in which the item is stored in `provider_data`. A message is stored with
+    /// Returns the JSON value that represents the item in `provider_data`. A message is stored with
     /// the length of its text, a call with its id (`call`), and any other item unchanged. `None` if
     /// the item is not complete.
     fn marker(&self, call: Option<&str>) -> Option<Value> {

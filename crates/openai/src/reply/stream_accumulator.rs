@@ -14,7 +14,8 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Parses the data of a server-sent event.
     fn read(data: &[u8]) -> serde_json::Result<Self::Event>;
 
-    /// Adds `event`, an event of the stream. New content is pushed to `events`.
+    /// Adds `event`, an event of the stream, to the reply. Events for new content are pushed to
+    /// `events`.
     fn add(&mut self, event: Self::Event, events: &mut VecDeque<ChatEvent>) -> Result<(), ModelError>;
 
     /// Parses `body`, the body of a non-streamed reply.
@@ -27,7 +28,7 @@ pub(crate) trait StreamAccumulator: Default + Send {
     /// Returns `true` if the reply is finished and has an answer. Only the usage may follow.
     fn is_answered(&self) -> bool;
 
-    /// Returns the complete reply. Text that was held back is pushed to `events`.
+    /// Returns the complete reply. Events for text that was held back are pushed to `events`.
     fn finish(self, events: &mut VecDeque<ChatEvent>) -> Result<ChatResponse, ModelError>;
 
     /// Returns the error for a truncated reply, with the partial message.

@@ -141,8 +141,8 @@ fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
-/// Adds the events `sent` to an accumulator. If they form a reply, asserts that the reply equals
-/// the concatenated deltas.
+/// Adds the events `sent` to an accumulator. If they form a reply, asserts that its texts and
+/// arguments equal the concatenated deltas.
 fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {

@@ -9,8 +9,8 @@ use serde::{
 use serde_json::Number;
 use serde_json::Value;
 
-/// The value of a string field. Some servers send another JSON type instead of a string, for
-/// example null, a number or a list.
+/// The value of a field that contains a string in OpenAI's format. Some servers send a value of
+/// another type, for example null, a number or a list.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum LenientString {
     /// The field is null or missing.

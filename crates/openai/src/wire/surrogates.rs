@@ -20,8 +20,8 @@ pub(crate) struct SurrogateJoiner {
 const FIRST_STAND_IN: u32 = 0x10_F800;
 
 impl SurrogateJoiner {
-    /// Joins the surrogate pairs in `text`, the next piece of a text, and returns the result. A
-    /// lone surrogate becomes U+FFFD. A high surrogate at the end is held back until the next
+    /// Joins the surrogate pairs in `text`, the next piece of a text, and returns the joined text.
+    /// A lone surrogate becomes U+FFFD. A high surrogate at the end is held back until the next
     /// piece.
     ///
     /// Private-use characters are interpreted as surrogates only if `has_stand_ins` is `true`.
@@ -53,15 +53,16 @@ impl SurrogateJoiner {
         self.high.take().map(|_| char::REPLACEMENT_CHARACTER.into())
     }
 
-    /// Drops the surrogate that was held back, if any. Used if the server repeats the whole text.
+    /// Drops the surrogate that was held back, if any. Called if the server repeats the whole text,
+    /// which contains the surrogate again.
     pub(crate) fn reset(&mut self) {
         self.high = None;
     }
 }
 
 /// Parses `json` with the function `read`. If `read` fails, lone surrogates and invalid UTF-8 are
-/// replaced, and `read` is called again. The returned flag is `true` after a successful second
-/// call, because strings may then contain private-use characters.
+/// replaced, and `read` is called again. The returned flag is `true` if the second call succeeded.
+/// In this case, strings may contain private-use characters.
 #[cfg(feature = "client")]
 pub(crate) fn read<T>(
     json: &[u8],

@@ -87,8 +87,7 @@ impl<M> ModelBuilder<M> {
         self
     }
 
-    /// Builds the client for the API `A`. The function `api` receives the quirks of the server and
-    /// returns the value of type `A`.
+    /// Builds the client for the API `A`. `api` creates the API from the quirks of the server.
     pub(in crate::client) fn connect<A: Api>(
         mut self,
         api: impl FnOnce(&Quirks) -> A,
@@ -108,8 +107,8 @@ impl<M> ModelBuilder<M> {
             files: profile.files,
             reasoning: defaults.quirks.reasoning,
             stores_reasoning: self.options.is_stored(),
-            // Other known providers of Gemini, such as OpenRouter, handle thought signatures
-            // themselves.
+            // A fixed signature is added for Google and unknown servers only. Other known providers
+            // of Gemini models, such as OpenRouter, handle thought signatures themselves.
             signatures: target.provider.is_none_or(|it| it == Provider::Gemini)
                 && needs_signatures(&self.model),
             call_ids: defaults.quirks.call_ids,
@@ -121,9 +120,9 @@ impl<M> ModelBuilder<M> {
         Ok(Client { api, profile, defaults, encoding, transport, retry: self.retry, timeouts: self.timeouts })
     }
 
-    /// Returns the server that the builder selects, or else `OPENAI_BASE_URL`, or else the prefix
-    /// of the model name. The default is OpenAI. A prefix that selects the provider is removed from
-    /// the model name.
+    /// Selects the server by the settings of the builder. If they select no server,
+    /// `OPENAI_BASE_URL` is used, and then the prefix of the model name. The default is OpenAI. A
+    /// prefix that selects the provider is removed from the model name.
     pub(super) fn target(&mut self) -> Result<Target, BuildError> {
         let environment = self.environment.as_ref();
         let env_base_url = environment.and_then(|environment| environment.base_url.as_ref());
@@ -163,9 +162,9 @@ impl<M> ModelBuilder<M> {
         Ok(Target { url, provider, key: key.unwrap_or_default() })
     }
 
-    /// Returns the API key from the builder, or else the key of `provider` from the environment.
-    /// The last choice is `OPENAI_API_KEY`, unless the builder or the prefix of the model name
-    /// selects a provider. `None` if there is no key.
+    /// Returns the API key from the builder, or else the key of `provider` from the environment. If
+    /// both are missing, and neither the builder nor the prefix of the model name selects a
+    /// provider, returns `OPENAI_API_KEY`. `None` if there is no key.
     fn key(&self, provider: Option<Provider>) -> Option<SecretString> {
         let environment = self.environment.as_ref();
         let own = || environment.and_then(|it| it.key(provider));
@@ -203,7 +202,7 @@ impl<M> ModelBuilder<M> {
             let proxy = url.and_then(|url| Proxy::all(url).ok());
             proxy.ok_or(BuildError::Proxy)
         });
-        // Small containers have no system certificates, and plain HTTP does not need them.
+        // Plain HTTP needs no system certificates, and small containers have none.
         let needs_no_tls = url.scheme() == "http" && proxy.is_none();
         let roots = if needs_no_tls { Roots::None } else { Roots::System };
         let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
@@ -254,12 +253,13 @@ impl<M> ModelBuilder<M> {
     }
 }
 
-/// Returns `url` without credentials and query.
+/// Returns `url` without its credentials and its query, for error messages.
 fn address_of(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path().trim_end_matches('/'))
 }
 
-/// Returns the password of `url`, or else its user name, in two forms: percent-encoded and decoded.
+/// Returns the password of `url`, or the user name if there is no password. The secret is returned
+/// percent-encoded and decoded, because errors may contain either form.
 fn credentials(url: &Url) -> Vec<SecretString> {
     let encoded = url.password().unwrap_or(url.username());
     let decoded = percent_decode_str(encoded).decode_utf8_lossy();

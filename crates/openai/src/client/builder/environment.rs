@@ -14,7 +14,8 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Reads the environment variables with the function `variable`. Empty variables are ignored.
+    /// Collects the settings. `variable` returns the value of an environment variable. Empty
+    /// variables are ignored.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let filled = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let key =

@@ -11,7 +11,7 @@ pub enum BuildError {
         "the base URL {base_url:?} cannot be used ({reason}): give one such as \"http://localhost:8080/v1\""
     )]
     BaseUrl {
-        /// The given base URL. Its credentials and its query are redacted.
+        /// The rejected base URL. Its credentials and its query are redacted.
         base_url: String,
         /// The reason why the base URL is rejected.
         reason: String,
@@ -36,7 +36,7 @@ pub enum BuildError {
     NoApiKey {
         /// The base URL of the provider.
         base_url: String,
-        /// The name of the environment variable for the key.
+        /// The name of the environment variable for the API key.
         variable: &'static str,
     },
     /// The API key has characters that are forbidden in HTTP headers, such as a line break.

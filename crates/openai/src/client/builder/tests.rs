@@ -104,7 +104,8 @@ fn other_server_in_the_environment_needs_no_key() {
     assert_eq!(headers(&endpoint).len(), 1, "content-type");
 }
 
-/// Asserts that `builder` selects the model name, URL, provider and API key in `expect`.
+/// Compares the model name, URL, provider and API key that `builder` selects with the snapshot
+/// `expect`.
 #[track_caller]
 fn check(mut builder: ChatCompletionsBuilder, expect: Expect) {
     let target = builder.target().unwrap();

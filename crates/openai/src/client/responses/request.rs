@@ -124,7 +124,8 @@ impl<'a> Body<'a> {
         let omitted = variant.omitted;
         let takes = |param| !omitted.has(param);
         let whole = Input::new(request.messages.iter(), &client.encoding);
-        // The fingerprint is only needed to send a `previous_response_id` later.
+        // The digest is needed only to recognize the conversation in a later request with
+        // `previous_response_id`.
         let stored = options.use_previous.then(|| whole.digest());
         let since = if variant.with_previous { whole.since_stored() } else { None };
         let (previous, input) = match since {

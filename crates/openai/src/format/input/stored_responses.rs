@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::Input;
 use crate::{format::EncodingOptions, reply::ITEMS_ADAPTER};
 
-/// The fingerprint of a message, and the stored response that the message came from, if any.
+/// The digest of a message, and the stored response that the message came from, if any.
 pub(super) struct MessageDigest {
     /// The hash of the encoded items of the message.
     hash: u64,
@@ -22,12 +22,12 @@ pub(super) struct MessageDigest {
 /// A response that the server has stored.
 struct StoredResponse {
     id: String,
-    /// The fingerprint of the messages that precede this response in the conversation.
+    /// The digest of the messages that precede this response in the conversation.
     preceding_digest: String,
 }
 
 impl Input {
-    /// Returns the common fingerprint of all messages in this input.
+    /// Returns a single digest of all messages in this input.
     pub(crate) fn digest(&self) -> String {
         let mut digests = Digests::default();
         self.0.iter().for_each(|message| digests.add(&message.digest));

@@ -15,7 +15,7 @@ use crate::{
 const FINAL_STATUSES: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
 impl ResponsesAccumulator {
-    /// Adds `event`, an event of the stream. Unknown event types are ignored.
+    /// Adds `event`, an event of the stream, to the reply. Unknown event types are ignored.
     pub(in crate::reply) fn add(
         &mut self,
         mut event: Event,
@@ -90,7 +90,7 @@ impl ResponsesAccumulator {
         if ItemKind::of(item) != ItemKind::Call {
             return Ok(());
         }
-        // The arguments follow in deltas, and once more in the final item.
+        // The arguments are not read here, because they follow in deltas and in the final item.
         self.accumulator.add_call(
             call(place, id_of_call(item), item.get("name"), LenientString::Absent),
             false,
@@ -98,7 +98,8 @@ impl ResponsesAccumulator {
         )
     }
 
-    /// Returns the position of the item to which `event` belongs. Adds a new item if there is none.
+    /// Returns the position of the item to which `event` belongs. An event without an index and an
+    /// id belongs to the last item of `kind`. Adds a new item if there is no such item.
     fn place_of(&mut self, event: &Event, kind: ItemKind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
