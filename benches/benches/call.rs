@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures the same work without haft: parsing `text` as JSON, and calling `function` with the
+/// Measures a call without haft: parsing `text` as JSON, and calling `function` with the parsed
 /// arguments.
 fn by_hand<A: DeserializeOwned + 'static>(text: &'static str, function: fn(A) -> String) -> Work {
     Box::new(move |rounds| {
@@ -177,7 +177,7 @@ fn call_directly(tools: ToolList, name: &'static str, arguments: &'static str) -
     })
 }
 
-/// Measures calls with `Pipeline::batch`. Like in an agent, each call runs on its own task.
+/// Measures calls with `Pipeline::batch`. As in an agent, each call runs on its own task.
 fn call_in_batch(tools: ToolList, name: &'static str, arguments: &'static str) -> Work {
     let pipeline = Pipeline::new().with_recorder(Tally::default());
     let (calls, run) = (vec![ToolCall::new("call_1", name, arguments)], Arc::new(RunContext::default()));

@@ -33,7 +33,7 @@ fn tools() -> Vec<DynamicTool> {
 }
 
 /// Creates a tool with common types of arguments. Its name and its schema contain `number`, so that
-/// they are unique.
+/// no two tools are equal.
 fn tool(number: usize) -> Option<DynamicTool> {
     let schema = Schema::arguments(json!({
         "properties": {
@@ -62,8 +62,8 @@ fn snapshot(tools: Toolset) -> Work {
     })
 }
 
-/// Measures the time to format the tool definitions for a model request if no formatted definition
-/// is cached.
+/// Measures formatting the tool definitions for a model request when no formatted definition is
+/// cached.
 fn format_new() -> Work {
     let tools = tools();
     Box::new(move |rounds| {
@@ -73,8 +73,8 @@ fn format_new() -> Work {
     })
 }
 
-/// Measures the time to format the tool definitions for a model request if all formatted
-/// definitions are cached.
+/// Measures formatting the tool definitions for a model request when all formatted definitions are
+/// cached.
 fn format_cached() -> Work {
     let list = ToolList::new("bench", tools());
     Box::new(move |rounds| {

@@ -36,8 +36,7 @@ const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 /// median is reported.
 const STARTS: usize = 41;
 
-/// The command line argument with which a child process serves the model. With [`RUN`], it executes
-/// the runs.
+/// The command line argument with which this program starts a child process that serves the model.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 
@@ -49,7 +48,7 @@ async fn add(x: i64, y: i64) -> i64 {
     x + y
 }
 
-/// A second tool with the same work.
+/// Multiplies two integers, as the second tool of each step.
 #[tool]
 async fn multiply(x: i64, y: i64) -> i64 {
     x + y

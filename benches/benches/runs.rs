@@ -53,8 +53,8 @@ async fn main() -> ExitCode {
     let done = if has(SERVE) {
         mock::serve().await.map_err(Into::into)
     } else if has("--check") || has("--update") {
-        // The number of instructions varies from run to run, so there is nothing to check or to
-        // record.
+        // The number of instructions varies between executions, so no instruction counts are
+        // checked or recorded.
         Ok(())
     } else {
         measure().await
@@ -80,7 +80,7 @@ async fn measure() -> Result<(), Box<dyn Error>> {
             tokio::spawn(async move { (run, agent.run(run.to_string()).await) })
         })
         .collect();
-    // All answers are kept in memory until the end, as in a program that collects them.
+    // Keep all answers in memory until the end, so that the measured memory includes them.
     let ended: Vec<_> = runs.map(|joined| joined.map_err(|_| "a run panicked")).collect().await;
     let took = begun.elapsed();
     let memory = peak_memory();
@@ -119,7 +119,8 @@ fn report(
 
 fn is_right(run: u64, ended: &Result<RunOutput, AgentError>) -> bool {
     let Some(answer) = ended.as_ref().ok().and_then(RunOutput::answer) else { return false };
-    // The question, then a reply and the results of its calls for each step, and the answer.
+    // The number of messages in a transcript: the question, a reply and the results of its calls
+    // for each step, and the answer.
     let messages = 1 + STEPS * (1 + CALLS) + 1;
     answer.text == format!("{run} is done.")
         && answer.stop_reason == StopReason::Finished

@@ -7,7 +7,8 @@
 //! - a streamed step: 2 x a plain step
 //! - a step with 1,000 messages, or with 1,000 tools: the same step of the reqwest loop
 
-// Compiled as a module of this program, as in a program that does not use haft.
+// The loops are a module of this program, so they are compiled with it, as in a program without
+// haft.
 #[path = "../src/by_hand.rs"]
 mod by_hand;
 
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Measures complete runs. In each round, `once` executes a run of [`STEPS`] steps.
+/// Measures complete runs. `once` executes one run of [`STEPS`] steps per round.
 #[allow(clippy::expect_used, reason = "a failed loop cannot be measured")]
 fn rounds_of<F: Future<Output = Result<String, Failure>>>(mut once: impl FnMut() -> F + 'static) -> Work {
     asynchronous(async move |rounds| {

@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-/// A function to measure. It executes the work as many times as its argument specifies: these
-/// repetitions are called rounds.
+/// A function to measure. Its argument is the number of rounds: repetitions of the measured work.
 pub type Work = Box<dyn FnMut(u32)>;
 
 /// Converts an asynchronous function to [`Work`]. The function runs on a single-threaded tokio
@@ -70,7 +69,7 @@ impl Case {
         self
     }
 
-    /// Marks this case as a baseline without haft. Its instruction count is not checked.
+    /// Marks this case as a baseline without haft, whose instruction count is not checked.
     #[must_use]
     pub fn by_hand(mut self) -> Self {
         self.is_by_hand = true;
@@ -92,15 +91,15 @@ impl Case {
         self
     }
 
-    /// Prepares the function to measure and returns it. Executes one round first, so that lazy
-    /// values are initialised.
+    /// Returns the function to measure, after one round, so that lazy values are initialised.
     pub(crate) fn warm(&self) -> Work {
         let mut work = (self.prepare)();
         work(1);
         work
     }
 
-    /// Executes the rounds in [`counted`], the only function whose instructions callgrind counts.
+    /// Executes the rounds through [`counted`]. Callgrind counts only the instructions within this
+    /// function.
     pub(crate) fn run_for_callgrind(&self) {
         counted(&mut self.warm(), self.rounds);
     }

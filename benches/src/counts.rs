@@ -5,24 +5,24 @@ use crate::{Case, instructions};
 /// The path of the file that contains the recorded instruction counts.
 const COUNTS_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/counts.json");
 
-/// The maximum growth of an instruction count since it was recorded, as a fraction. Applies to
-/// cases without a bound.
+/// The maximum growth of an instruction count since it was recorded, as a fraction of the recorded
+/// count. It applies to cases without a bound.
 const MAX_GROWTH: f64 = 0.03;
 
 /// The maximum number of times that a case is counted again if it exceeds its limit. The lowest
-/// count is used. Counts vary, for example because a socket does not always accept the same number
-/// of bytes.
+/// count is used. Counts vary, for example because a write to a socket does not always accept the
+/// same number of bytes.
 const RETRIES: u32 = 3;
 
-/// Instruction counts, by the name of the bench and the name of the case. They are counts per
-/// round, or per part if a round has parts.
+/// Instruction counts per round, or per part if a round has parts. The outer key is the name of the
+/// bench, and the inner key is the name of the case.
 type Counts = BTreeMap<String, BTreeMap<String, u64>>;
 
 /// Counts the instructions of `cases` and compares the counts with their limits.
 ///
 /// If a case has a bound, the ratio of its count to the count of its floor is checked. Otherwise
 /// the growth since the recorded count is checked. Growth is accepted if the count of the floor has
-/// grown as much, because another compiler, C library or processor changes all counts.
+/// grown by the same ratio, because another compiler, C library or processor changes all counts.
 pub(crate) fn check(bench: &str, cases: &[&Case]) -> Result<(), String> {
     let recorded = read()?.remove(bench).unwrap_or_default();
     let mut counts = BTreeMap::new();

@@ -40,8 +40,9 @@ pub(crate) fn count(case: &Case) -> Result<u64, String> {
 
 fn valgrind() -> Command {
     let mut valgrind = Command::new("valgrind");
-    // glibc selects its functions for copying memory by the features of the processor. Without
-    // these features, most processors use the same functions, so the counts are comparable.
+    // glibc selects its functions for copying memory by the features of the processor. If these
+    // features are disabled, most processors use the same functions, so their counts are
+    // comparable.
     valgrind.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-ERMS,-FSRM");
     valgrind
 }

@@ -10,7 +10,7 @@ use tokio::{
     time::sleep,
 };
 
-/// The number of replies with tool calls in a run. The answer follows them.
+/// The number of replies with tool calls in a run. The reply after them is the answer.
 pub const STEPS: u64 = 10;
 
 /// The delay before each reply.

@@ -27,7 +27,7 @@ pub struct ModelServer(SocketAddr);
 struct Script {
     whole: Vec<String>,
     streamed: Vec<String>,
-    /// The number of HTTP requests received so far. It determines the next reply.
+    /// The number of HTTP requests received so far, which selects the next reply.
     requests: AtomicUsize,
 }
 

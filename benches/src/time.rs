@@ -2,10 +2,10 @@ use std::time::{Duration, Instant};
 
 use crate::{Case, Work};
 
-/// The minimum duration of a batch of rounds. It is much longer than the time to read the clock.
+/// The minimum duration of a batch of rounds, so that the time to read the clock is negligible.
 const MIN_BATCH_TIME: Duration = Duration::from_micros(500);
-/// The maximum number of batches in a measurement. A busy machine has little effect on the median
-/// of so many batches.
+/// The maximum number of batches in a measurement. With so many batches, a busy machine has little
+/// effect on their median.
 const MAX_BATCHES: usize = 201;
 /// The duration after which no more batches are started in a measurement.
 const MAX_TIME: Duration = Duration::from_secs(3);

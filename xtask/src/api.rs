@@ -25,8 +25,8 @@ const RUSTDOC_FORMAT: u64 = 57;
 /// The folder of the API snapshots, as a path from the root of the repository.
 const FOLDER: &str = "docs/api";
 
-/// The environment variable with the path of the real rustdoc. If it is set, xtask runs as the
-/// rustdoc wrapper.
+/// The environment variable with the path of the real rustdoc. If it is set, cargo has started
+/// xtask as the rustdoc wrapper.
 const REAL_RUSTDOC: &str = "HAFT_REAL_RUSTDOC";
 
 const UPDATE: &str = "`cargo xtask api --update` accepts the change";
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Err(Failure::message(format!("the public API has changed: {UPDATE}")))
 }
 
-/// Runs rustdoc, which writes a JSON file for every library. The features are those of the whole
+/// Runs rustdoc, which writes a JSON file for every library. Features are resolved for the whole
 /// workspace, as in `cargo xtask doc`, so both commands use the same compiled dependencies.
 fn write_rustdoc_json() -> Result<(), Failure> {
     let this = env::current_exe().map_err(|error| Failure::message(format!("cannot find xtask: {error}")))?;

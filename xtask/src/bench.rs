@@ -10,7 +10,7 @@ use crate::workspace;
 const PACKAGE: &str = "haft-benches";
 
 /// The benches whose instruction counts are checked in CI. The counts depend on the compiler, but
-/// their ratios to the same work by hand hardly do.
+/// their ratios to the baselines without haft hardly do.
 const COUNTED_IN_CI: [&str; 2] = ["call", "step"];
 
 /// The bench whose peak memory is checked in CI. It runs without valgrind.

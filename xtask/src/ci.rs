@@ -58,8 +58,8 @@ fn lint_without_features() -> Result<(), Failure> {
     crates.try_for_each(|package| clippy(&["--package", &package.name, "--no-default-features"]))
 }
 
-/// Packages each published crate without building the package, because these builds take as long as
-/// all other checks combined. They would find little: clippy has checked the same sources, and
+/// Packages each published crate. The packages are not built, because these builds take as long as
+/// all other checks combined, and would find little: clippy has checked the same sources, and
 /// `tidy` rejects files that are included from outside their package.
 fn package_crates() -> Result<(), Failure> {
     let workspace = Workspace::load()?;

@@ -29,8 +29,8 @@ pub(crate) fn fetch_models() -> Result<(), Failure> {
 }
 
 /// Returns `true` if a Python interpreter with llama.cpp must be installed for the comparison with
-/// the plain loop. Options such as `--model` omit the comparison, and `--python` specifies an
-/// interpreter.
+/// the plain loop. It is not needed with options such as `--model`, which omit the comparison, or
+/// with `--python`, which specifies an interpreter.
 fn needs_python(arguments: &[String]) -> bool {
     let options = ["--help", "-h", "--model", "--dialect", "--python"];
     arguments.iter().all(|argument| options.iter().all(|option| argument.split('=').next() != Some(option)))

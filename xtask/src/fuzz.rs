@@ -58,8 +58,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     run_command(command.args(options))
 }
 
-/// Lints the fuzz targets without compiling libFuzzer. The build script uses the library in
-/// `CUSTOM_LIBFUZZER_PATH` instead. It need not exist, because clippy does not link.
+/// Lints the fuzz targets without compiling libFuzzer. If `CUSTOM_LIBFUZZER_PATH` is set, the build
+/// script uses the library at this path. The library need not exist, because clippy does not link.
 pub(crate) fn check() -> Result<(), Failure> {
     let arguments =
         ["clippy", "--locked", "--package", PACKAGE, "--features", FEATURE, "--", "-D", "warnings"];

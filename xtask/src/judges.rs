@@ -44,7 +44,7 @@ pub(crate) fn install(with_llama_cpp: bool) -> Result<(), Failure> {
 }
 
 /// Installs the llama.cpp server if it is missing. Returns the path of the Python interpreter in
-/// whose environment it is installed.
+/// the server's virtual environment.
 pub(crate) fn llama_cpp() -> Result<PathBuf, Failure> {
     let place = Workspace::load()?.target_directory.join("judges").join("xllamacpp");
     install_python_package(&place, XLLAMACPP)?;
@@ -68,9 +68,8 @@ fn install_aimock(place: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Runs `install`, unless the same version of `package` is already installed in the folder `place`.
-/// The name and the version of the installed package are stored in the file `version` in this
-/// folder.
+/// Runs `install`, unless this version of `package` is already installed in the folder `place`. The
+/// name and the version of the installed package are stored in the file `version` in this folder.
 fn install_once(
     place: &Path,
     package: &str,

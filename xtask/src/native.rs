@@ -1,5 +1,4 @@
-//! Release builds of programs that run a local model. They are optimised for the processor of this
-//! machine.
+//! Release builds of programs that run a local model, optimised for the processor of this machine.
 //!
 //! Without `target-cpu=native`, the model runs at a fifth of the speed. The flag would invalidate
 //! the files in the ordinary target folder, so these builds use a separate target folder.

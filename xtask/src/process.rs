@@ -53,8 +53,8 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Formats `command` as a user would type it in a shell. Of the path of the program, only the file
-/// name is included.
+/// Formats `command` as a user would type it in a shell. The program is shown by its file name,
+/// without its folder.
 pub(crate) fn command_line(command: &Command) -> String {
     let name = std::path::Path::new(command.get_program());
     let name = name.file_name().unwrap_or(name.as_os_str());

@@ -43,8 +43,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Tries to install valgrind with `apt-get`, which requires root. If the installation fails, only a
-/// note is printed, because valgrind is required only in CI.
+/// Tries to install valgrind with `apt-get`, which requires root. If the installation fails, a note
+/// is printed and no error is returned, because valgrind is required only in CI.
 fn install_valgrind() {
     let apt_get = |arguments: &[&str]| run_command(program("apt-get").args(arguments));
     let install = || apt_get(&["install", "--yes", "--no-install-recommends", "valgrind"]);

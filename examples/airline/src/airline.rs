@@ -55,7 +55,8 @@ pub struct Airline {
 struct Desk {
     itineraries: Vec<Itinerary>,
     tickets: Vec<Ticket>,
-    /// The number in the id that was issued last. Bookings and tickets share the numbers.
+    /// The number in the most recent booking or ticket id. Bookings and tickets share one sequence
+    /// of numbers.
     numbers: u32,
 }
 

@@ -1,5 +1,5 @@
-//! An agent that books flights with the tools of an MCP server. Each change of a booking needs an
-//! approval.
+//! An agent that books flights with the tools of an MCP server. Each call that changes a booking
+//! needs an approval.
 //!
 //! `airline.rs` contains the tools, and `bin/airline-server.rs` is the MCP server. `main.rs` runs
 //! the agent with a local model, and the test runs it with a scripted model.
@@ -23,8 +23,8 @@ const NEEDS_APPROVAL: [&str; 2] = ["book_itinerary", "cancel_itinerary"];
 const INSTRUCTIONS: &str = "You serve the customers of an airline. To book, look for flights, pick one, and call book_itinerary: before \
                             that nothing is booked. Say what you did. Where no tool does what is wanted, file a ticket.";
 
-/// Starts the MCP server at the path `server` and returns its tools. The list of calls that need an
-/// approval is part of this program, because the annotations of a server cannot be trusted.
+/// Starts the MCP server at the path `server` and returns its tools. This program itself lists the
+/// tools that need an approval, because the annotations of a server cannot be trusted.
 pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
     let command = server.to_str().ok_or("the path of the server is not Unicode")?;
     let airline = McpSource::connect("airline", StdioServer::new(command)).await?;
@@ -32,7 +32,8 @@ pub async fn tools(server: &Path) -> Result<Toolset, Box<dyn Error>> {
     Ok(Toolset::new().with_source(guarded))
 }
 
-/// Answers the request of a customer. `decide` is called for each tool call that needs an approval.
+/// Runs the agent with the request of a customer and returns its answer. `decide` is called for
+/// each tool call that needs an approval.
 pub async fn serve(
     model: impl ChatModel + 'static,
     tools: Toolset,

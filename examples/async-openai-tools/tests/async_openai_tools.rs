@@ -7,7 +7,8 @@ use haft_tests::{ModelServer, Reply};
 #[test]
 fn loop_calls_the_tool_and_ends_with_an_answer() -> io::Result<()> {
     let server = ModelServer::start([
-        // The first call has a wrong argument name. The model receives an error that explains it.
+        // The first call has a wrong argument name. The model receives an error that explains the
+        // mistake.
         Reply::Calls(vec![("call_1", "count_words", r#"{"file":"words.txt"}"#)]),
         Reply::Calls(vec![("call_2", "count_words", r#"{"path":"tests/words.txt"}"#)]),
         Reply::Text("There are five."),

@@ -77,7 +77,7 @@ impl Graph {
     }
 
     fn width(&self, number: usize) -> f64 {
-        // Nodes are numbered first, so a number without a node belongs to a bend of an arrow.
+        // Numbers above those of the nodes belong to the bends of arrows, which have a fixed width.
         self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
     }
 
@@ -116,7 +116,8 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
         svg.add_text((right + 36.0, y), &edge.label, "start");
         return;
     }
-    // The arrow points down, or up if it closes a cycle.
+    // The arrow starts at the lower border if it points down, or at the upper border if it closes a
+    // cycle.
     let rim = if end.1 > start.1 { BOX_HEIGHT / 2.0 } else { -BOX_HEIGHT / 2.0 };
     let mut from = (arrow_x(*start, *second, widths[0]), start.1 + rim);
     let last = (arrow_x(*end, *before, widths[1]), end.1 - rim);
@@ -139,8 +140,8 @@ fn draw_edge(svg: &mut Svg, edge: &Edge, points: &[(f64, f64)], widths: [f64; 2]
 }
 
 /// Returns the x coordinate at which an arrow meets the border of a box. `at` is the centre of the
-/// box, and `width` is its width. The coordinate is shifted towards `other`, the next point of the
-/// arrow.
+/// box, `width` is its width, and `other` is the next point of the arrow. The coordinate is shifted
+/// towards `other`.
 fn arrow_x(at: (f64, f64), other: (f64, f64), width: f64) -> f64 {
     at.0 + ((other.0 - at.0) * 0.3).clamp(-width / 3.0, width / 3.0)
 }

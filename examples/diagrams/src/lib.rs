@@ -2,9 +2,9 @@
 //! ambiguous, the router returns a question to the user.
 //!
 //! The first agent writes graphs in Graphviz' DOT language, and the second writes sequence diagrams
-//! in Mermaid. Each of them has a tool that draws a source as an SVG file, or returns a syntax
-//! error to the model. A run ends when a file is drawn. `main.rs` uses a local model, and the tests
-//! use scripted models.
+//! in Mermaid. Each agent has a tool that draws a source as an SVG file. If the source is invalid,
+//! the tool returns the syntax error to the model. A run ends when a file is drawn. `main.rs` uses
+//! a local model, and the tests use scripted models.
 
 mod error;
 mod graph;
@@ -30,8 +30,8 @@ const ARCHITECTURE: &str = "You draw architectures and other graphs. Write one i
 const SEQUENCE: &str = "You draw sequence diagrams. Write one in the language of Mermaid: a line `Alice->>Bob: text` for each message, \
                         `Bob-->>Alice: text` for an answer. Call draw_sequence with it.";
 
-/// The folder for the drawn files. The names of the files are fixed, so the model cannot choose a
-/// path.
+/// The tools that draw files into a folder. The names of the files are fixed, so the model cannot
+/// choose a path.
 #[derive(Clone)]
 struct Canvas {
     folder: PathBuf,

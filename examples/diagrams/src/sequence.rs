@@ -34,8 +34,8 @@ struct Message {
     is_dashed: bool,
 }
 
-/// The arrows of the Mermaid language. Each is stored with `true` if its line is dashed. Longer
-/// arrows come first, because some of them contain shorter arrows.
+/// The arrows of the Mermaid language, each with a flag that is `true` if the line is dashed.
+/// Longer arrows come first, because some of them contain shorter arrows.
 const ARROWS: [(&str, bool); 8] = [
     ("-->>", true),
     ("--x", true),
@@ -160,8 +160,8 @@ impl Sequence {
         svg.finish(MARGIN)
     }
 
-    /// Returns the x coordinate of each participant. The space between participants is wide enough
-    /// for the texts of their messages.
+    /// Returns the x coordinate of each participant. Adjacent participants are far enough apart for
+    /// the texts of the messages between them.
     fn columns(&self) -> Vec<f64> {
         let mut columns: Vec<f64> = Vec::new();
         for (number, participant) in self.participants.iter().enumerate() {

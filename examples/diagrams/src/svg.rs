@@ -1,11 +1,11 @@
-//! Writes SVG files with boxes, arrows and text.
+//! Creates SVG images of boxes, arrows and text.
 
 use std::fmt::Write as _;
 
 /// The approximate width of a character, in SVG units.
 const LETTER_WIDTH: f64 = 8.0;
 
-/// An SVG file under construction. Its size grows with its contents.
+/// A builder for an SVG image. The image grows with its contents.
 #[derive(Default)]
 pub(crate) struct Svg {
     body: String,

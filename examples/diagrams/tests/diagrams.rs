@@ -88,8 +88,8 @@ async fn ambiguous_request_leads_to_a_question() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The model receives a syntax error, which contains the correct form. It must then be able to send
-/// a corrected source.
+/// If the source is invalid, the model receives a syntax error with the correct form, and can send
+/// a corrected source in the same run.
 #[tokio::test]
 async fn syntax_error_is_corrected_by_the_model() -> Result<(), Box<dyn Error>> {
     let folder = folder("wrong")?;

@@ -1,19 +1,19 @@
-//! The questions of the evaluation, with the calls and the answers that are expected.
+//! The questions of the evaluation, with the expected tool calls and answers.
 
 /// A question with its expected tool calls and answer.
 pub(crate) struct Case {
     pub(crate) prompt: &'static str,
     /// The expected tool calls, in any order.
     pub(crate) calls: &'static [Call],
-    /// Groups of alternative texts. A right answer contains at least one text of each group.
+    /// Groups of texts. A right answer contains at least one text of each group.
     pub(crate) answer: &'static [&'static [&'static str]],
 }
 
 /// An expected tool call.
 pub(crate) struct Call {
     pub(crate) tool: &'static str,
-    /// The expected arguments, each with its accepted values. If one of these is the empty string,
-    /// the argument may be omitted.
+    /// The expected arguments, each with its accepted values. If the accepted values include the
+    /// empty string, the argument may be omitted.
     pub(crate) arguments: &'static [(&'static str, &'static [&'static str])],
 }
 

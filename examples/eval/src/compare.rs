@@ -26,7 +26,7 @@ this takes about a quarter of an hour, with --all about three times that.";
 
 /// The options for the comparison of the dialects with the plain loop.
 pub(crate) struct Comparison {
-    /// Set to use all questions. Otherwise three questions from each list are used.
+    /// `true` to use all questions, `false` to use at most three questions from each list.
     pub(crate) all: bool,
     /// The path of a Python interpreter with the package `xllamacpp`. If it is `None`, the plain
     /// loop is omitted.
@@ -88,8 +88,8 @@ impl Comparison {
         println!("{}", table::comparison_row(&row));
     }
 
-    /// Prints the calls and the answer of a run to standard error if a part of its score is wrong.
-    /// Returns the score.
+    /// Returns `score`. If the calls or the answer of the run are wrong, first prints them to
+    /// standard error.
     fn print_if_wrong(model: &str, way: &str, case: &Case, score: Score) -> Score {
         if !(score.has_right_tool && score.has_right_arguments && score.has_right_answer) {
             eprintln!("    {model}, {way}: {}\n        {}", case.prompt, score.summary);

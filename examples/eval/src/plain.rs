@@ -1,5 +1,5 @@
-//! The baseline without haft: an agent loop that uses the native tool calls of a server. It does
-//! not validate, repair or retry.
+//! The baseline without haft: an agent loop that uses the native tool calls of a server. The loop
+//! does not validate or repair arguments, and does not retry requests.
 
 use std::error::Error;
 

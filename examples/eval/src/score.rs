@@ -105,8 +105,8 @@ fn are_arguments_right(call: &Call, arguments: &Value) -> bool {
     given.keys().all(|name| known(name)) && call.arguments.iter().all(|(name, values)| right(name, values))
 }
 
-/// Converts an argument to text, so that it can be compared with the accepted values. For example,
-/// `25.0` becomes `25`, and slashes at the end are removed.
+/// Converts an argument to text, for the comparison with the accepted values. For example, `25.0`
+/// becomes `25`, and slashes at the end of a string are removed.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_end_matches('/').to_owned(),

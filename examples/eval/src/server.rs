@@ -1,4 +1,5 @@
-//! Runs a llama.cpp server as a child process. The baseline uses it with the same weights as haft.
+//! Runs a llama.cpp server as a child process, for the baseline. The server uses the same weights
+//! as haft.
 
 use std::{
     error::Error,

@@ -1,7 +1,7 @@
 //! The tools of the evaluation. The date, the time and the files are fixed, so the right answers
 //! are known.
 //!
-//! The descriptions of the tools are sent to the models, so a change of their text changes the
+//! The descriptions of the tools are sent to the models, so changing their text changes the
 //! measured results.
 
 use haft_core::{Json, Toolset, tool};
@@ -13,7 +13,7 @@ pub(crate) fn all() -> Toolset {
     Toolset::new().with_tool(Add).with_tool(GetCurrentDatetime).with_tool(SearchFiles)
 }
 
-/// Calls the function of the tool `name` directly. The plain loop, which does not use haft, calls
+/// Calls the function of the tool `name` directly, without haft's pipeline. The plain loop calls
 /// tools in this way.
 pub(crate) fn call(name: &str, arguments: &Value) -> Result<String, String> {
     let number = |name: &str| arguments[name].as_f64().ok_or_else(|| format!("{name} must be a number"));

@@ -1,5 +1,5 @@
-//! Run `cargo xtask demo`. A local model gets a question that needs a function of this program and
-//! a tool of the MCP server.
+//! Run `cargo xtask demo`. A local model answers a question that requires a function of this
+//! program and a tool of the MCP server.
 
 use std::{env, error::Error, process::ExitCode, time::Instant};
 

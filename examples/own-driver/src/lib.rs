@@ -24,7 +24,7 @@ use haft_react::{
     run::{CallBatch, hint},
 };
 
-/// The prefix in the names of hand-off tools. The name of a member follows it.
+/// The prefix of the names of hand-off tools. The rest of such a name is the name of a [`Member`].
 const TRANSFER: &str = "transfer_to_";
 
 /// An agent in a [`Team`].
@@ -61,7 +61,7 @@ impl Team {
         Self { members: members.into_iter().map(|(name, member)| (name.to_owned(), member)).collect() }
     }
 
-    /// Starts a run with the configuration of the member `name`.
+    /// Creates a run with the configuration of the member `name`.
     pub fn begin(&self, name: &str, input: RunInput) -> Result<Run, AgentError> {
         Run::new(&self.member(name)?.config, input)
     }
@@ -71,8 +71,8 @@ impl Team {
         self.members.get(name).ok_or_else(unknown)
     }
 
-    /// Drives a run until it has an answer. The member `name` is the first active agent. Returns
-    /// the name of the member that answered, and the answer.
+    /// Performs the effects of a run until the run has an answer. The member `name` is the first
+    /// active agent. Returns the name of the member that answered, and the answer.
     ///
     /// The caller owns the run and can drive it again after an error or a crash.
     pub async fn drive(
@@ -110,7 +110,8 @@ impl Team {
         decide: Decide<'_>,
     ) -> Result<(String, RunAnswer), AgentErrorKind> {
         let mut tools = list(self.member(&name)?, run, context).await;
-        // Recover the run in case its previous driver has crashed. A new run does not change.
+        // Recover the run, because its previous driver may have crashed. Recovery does not change a
+        // new run.
         run.recover(&tools);
         loop {
             // A cancelled token also ends the calls in progress. Check it here, so that no further
@@ -132,7 +133,7 @@ impl Team {
                 }
                 Effect::Chat(request) => {
                     let reply = within(run.time_left(), member.model.chat(&request)).await;
-                    // The request shares the transcript of the run. Drop it first, because
+                    // The request shares the transcript of the run. Drop the request first, because
                     // appending a message to a shared transcript would copy the transcript.
                     drop(request);
                     match reply {
@@ -156,8 +157,8 @@ impl Team {
                         run.on_decision(&call.call.id, decide(call))?;
                     }
                 }
-                // This driver has no output validators and writes no summaries. If there is no
-                // summary, the run omits its oldest step from the request.
+                // This driver has no output validators, so it accepts each output. It also writes
+                // no summaries. Without a summary, the run omits its oldest step from the request.
                 Effect::Check(output) => run.on_check(Ok(*output))?,
                 Effect::Compact(_) => run.on_compact(Err(ModelError::EmptyResponse))?,
                 Effect::Done(answer) => return Ok((name, *answer)),

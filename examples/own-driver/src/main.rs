@@ -1,5 +1,5 @@
-// A shop with two agents and a driver that is not part of haft-react. The models are scripted, so
-// no network is needed.
+// A shop with two agents. Their runs are driven by this package instead of haft-react. The models
+// are scripted, so no network is needed.
 //
 // cargo xtask example own-driver
 

@@ -1,5 +1,5 @@
-// A program with its own agent loop, conversation and HTTP client. haft provides the tools, formats
-// them for model requests, and executes the calls with its pipeline.
+// A program that has its own agent loop, conversation and HTTP client. haft provides the tools,
+// formats them for model requests, and executes the calls with its pipeline.
 //
 // OPENAI_BASE_URL=http://127.0.0.1:8080/v1 \
 //     cargo xtask example own-loop "Which Rust files are in src?"

@@ -37,8 +37,8 @@ pub(super) fn breaking_changes(package: &Package, file: &str, api: &str) -> Resu
 
 type Version = (u64, u64, u64);
 
-/// Parses a version such as `1.2.3`. Returns `None` for other texts. This includes pre-releases
-/// such as `1.0.0-rc.1`, which are not compared.
+/// Parses a version such as `1.2.3`. Returns `None` for any other text, including pre-releases such
+/// as `1.0.0-rc.1`, which are not compared.
 pub(super) fn parse_version(text: &str) -> Option<Version> {
     let mut numbers = text.split('.').map(|part| part.parse().ok());
     let version = (numbers.next()??, numbers.next()??, numbers.next()??);

@@ -44,7 +44,7 @@ pub(super) fn stripped_megabytes(file: &Path, folder: &Path) -> Option<f64> {
     let copy = folder.join("stripped");
     let is_done = file.exists() && succeeds(program("strip").arg("-o").arg(&copy).arg(file));
     let size = is_done.then(|| megabytes(&copy))?;
-    // Ignore an error, because the next run overwrites the copy.
+    // Ignore a failed deletion, because the next run overwrites the copy.
     let _ = fs::remove_file(&copy);
     size
 }

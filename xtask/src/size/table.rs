@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The upper bound of a measurement, if it has one. A value equal to the bound is allowed.
+/// The upper bound on a measured value, if there is a bound. A value equal to the bound is allowed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     AtMost(f64),

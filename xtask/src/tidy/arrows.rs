@@ -53,17 +53,16 @@ const ARROWS: &[(&str, AllowedPackages)] = &[
     ("xtask", NONE),
 ];
 
-/// Third-party crates that only one of our crates may use. Each entry contains the third-party
-/// crate and our crate. The types and the version of the third-party crate therefore appear in one
-/// place only.
+/// Third-party crates that only one crate of the workspace may use, each with that crate. The types
+/// and the version of the third-party crate therefore appear in one place only.
 const HOMES: &[(&str, &str)] =
     &[("async-openai", "haft-openai"), ("rmcp", "haft-mcp"), ("candle-core", "haft-local")];
 
 /// The tokio features that `haft-core` may enable. None of them opens sockets, files or processes.
 const CORE_TOKIO: &[&str] = &["rt", "sync", "time"];
 
-/// The dependencies that `haft-openai` may have without its feature `client`. They contain no HTTP
-/// stack and no async runtime.
+/// The only dependencies that `haft-openai` may have without its feature `client`, so that it
+/// contains neither an HTTP stack nor an async runtime.
 const FORMATS: &[&str] = &["fastrand", "haft-core", "serde", "serde_json", "tracing"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {

@@ -10,7 +10,8 @@ const DECISIONS: &str = "docs/adr/README.md";
 const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The starts of two paragraphs that are required in the section of each crate in ARCHITECTURE.md.
+/// The first words of the two paragraphs that the section of each crate in ARCHITECTURE.md must
+/// contain.
 const REQUIRED_PARAGRAPHS: &[&str] = &["**Invariant", "**API boundary"];
 
 pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {

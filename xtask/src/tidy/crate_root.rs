@@ -1,4 +1,5 @@
-//! Rule: a crate root has at most 30 public names. Further names belong in public modules.
+//! Rule: a crate root has at most 30 public names. If a crate has more, they belong in public
+//! modules.
 
 use super::{Finding, Tree};
 use crate::workspace::Package;

@@ -33,7 +33,8 @@ impl Exception<'_> {
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Creates a finding for this exception, because it is unused.
+    /// Creates a finding for this exception, which is unused. Its message depends on whether the
+    /// rule exists.
     pub(super) fn unused(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

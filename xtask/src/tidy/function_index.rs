@@ -43,8 +43,8 @@ fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-/// Returns `true` if `text` declares a function or a constant named `name`, or contains the `impl`
-/// block `name`, such as `Drop for Run`.
+/// Returns `true` if `text` declares a function, a constant or a static named `name`, or contains
+/// the `impl` block `name`, such as `Drop for Run`. A type before `::` in `name` is ignored.
 fn declares(text: &str, name: &str) -> bool {
     let item = name.rsplit("::").next().unwrap_or(name);
     let keywords = ["fn ", "const ", "static ", "impl "];

@@ -54,7 +54,7 @@ pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {
 }
 
 /// Returns a finding for each import from a higher layer in `text`, the content of the file at
-/// `path`. If there are no such imports, the dependencies between modules have no cycle.
+/// `path`. Without such imports, the dependencies between modules have no cycles.
 fn upward_imports(path: &str, file: &str, text: &str) -> Vec<Finding> {
     let module = file.split(['/', '.']).next().unwrap_or_default();
     let Some(layer) = layer_of(module) else {

@@ -17,7 +17,8 @@ pub(super) fn check(packages: &[Package], tree: &Tree) -> Vec<Finding> {
         if own_features > MAX_FEATURES {
             complain("[features]", format!("{own_features} features; the limit is {MAX_FEATURES}"));
         }
-        // Examples do not inherit the lints, because they print their results and should be short.
+        // Examples need not inherit the lints, because the lints warn about printing, and examples
+        // should be short.
         if !package.folder().starts_with("examples/") && !inherits_lints(package, tree) {
             complain(
                 "[lints]",

@@ -3,7 +3,7 @@
 use super::links::resolve;
 use super::{Finding, Tree};
 
-/// Names of files and folders that are rejected because they describe no subject.
+/// Rejected names of files and folders. They do not describe the subject of the code.
 const VAGUE_NAMES: &[&str] =
     &["util", "utils", "helper", "helpers", "common", "misc", "types", "manager", "managers"];
 
@@ -14,7 +14,8 @@ const MAX_LINES: usize = 600;
 /// The maximum number of lines of a function. A longer function does not fit on a screen.
 const MAX_FUNCTION_LINES: usize = 80;
 
-/// The modules that access sockets, files or processes. `haft-core` must not use them.
+/// The modules of `std` and `tokio` that access sockets, files or processes. `haft-core` must not
+/// use them.
 const IO_MODULES: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::fs", "tokio::net", "tokio::process"];
 

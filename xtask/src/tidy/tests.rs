@@ -3,8 +3,8 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::workspace::{Dependency, Kind};
 
-/// Runs `rule` on `packages` and the files in `tree`. Compares the findings with the snapshot
-/// `expected`.
+/// Applies `rule` to `packages` and the files in `tree`, and compares the findings with the
+/// snapshot `expected`.
 pub(super) fn check(rule: Rule, packages: &[Package], tree: impl Into<Tree>, expected: &Expect) {
     let mut findings = rule(packages, &tree.into());
     findings.sort();

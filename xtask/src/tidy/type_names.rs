@@ -7,7 +7,7 @@ use crate::workspace::Package;
 
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
-/// The path of the file and the line of a declaration.
+/// The location of a declaration: the path of its file, and its line number.
 type Place<'a> = (&'a str, usize);
 
 pub(super) fn check(_packages: &[Package], tree: &Tree) -> Vec<Finding> {

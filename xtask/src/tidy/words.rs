@@ -5,7 +5,7 @@ use super::comments::{prose, without_code_spans, words};
 use super::{Finding, Tree};
 use crate::workspace::Package;
 
-/// The rejected words. Each entry also contains advice on how to replace the word.
+/// The rejected words, each with advice on a replacement.
 const WORDS: &[(&str, &str)] = &[
     ("told", "a program sends, returns or reports"),
     ("heard", "a program receives or reads"),

@@ -141,8 +141,8 @@ fn bytes(event: &Value) -> Vec<u8> {
     event.to_string().replace("<high>", r"\ud83c").replace("<low>", r"\udf0d").into_bytes()
 }
 
-/// Adds the events `sent` to an accumulator. If they form a reply, asserts that its texts and
-/// arguments equal the concatenated deltas.
+/// Adds the events `sent` to an accumulator. If they form a reply, asserts that its text and its
+/// reasoning equal the concatenated deltas.
 fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseError> {
     let (mut accumulator, mut events) = (F::default(), VecDeque::new());
     for event in sent {
@@ -168,7 +168,8 @@ fn check_events<F: StreamAccumulator>(sent: &[Value]) -> Result<(), TestCaseErro
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No input may cause a panic, and the concatenated deltas must equal the reply.
+    /// No input may cause a panic, and the concatenated deltas must equal the text and the
+    /// reasoning of the reply.
     #[test]
     fn any_events_result_in_a_reply_or_an_error(changes in prop::collection::vec((any::<Index>(), change()), 1..8)) {
         let sent = |events: &[Value]| changes.iter().map(|(event, change)| changed(events, *event, change)).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Tests of the HTTP transport, which the Chat Completions API and the Responses API share. Each
-//! test runs with a model of each API.
+//! Tests of the HTTP transport, which the models of the Chat Completions API and of the Responses
+//! API share. Each test runs with both models.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ struct ApiCase {
     text: Value,
     /// A function that returns a stream event with a piece of the arguments for a call to `add`.
     arguments: fn(&str) -> Value,
-    /// The last event of a complete stream.
+    /// The event that ends a complete stream.
     end: Value,
     model: fn(&Server, Options) -> Arc<dyn ChatModel>,
 }
@@ -88,8 +88,8 @@ async fn request_goes_to_the_path_of_its_api() {
     }
 }
 
-/// Behaviour M1, M2, M4 and M10: transient errors are retried with any response body, with and
-/// without streaming.
+/// Behaviour M1, M2, M4 and M10: transient errors are retried regardless of the response body, with
+/// and without streaming.
 #[tokio::test]
 async fn transient_errors_are_retried() {
     let empty = json!({"choices": [], "output": [], "status": "completed"});
@@ -121,7 +121,7 @@ async fn transient_errors_are_retried() {
     }
 }
 
-/// Behaviour M3: permanent errors are not retried, and do not contain the API key.
+/// Behaviour M3: permanent errors are not retried, and their text does not contain the API key.
 #[tokio::test]
 async fn permanent_errors_are_not_retried() {
     for api in both_apis() {

@@ -27,7 +27,7 @@ async fn serve(mut socket: TcpStream) {
         let body = format!("{head}{:x}\r\n{events}\r\n", events.len());
         for bytes in [body.as_bytes(), b"0\r\n\r\n"] {
             socket.write_all(bytes).await.unwrap();
-            // Lets the client read the first write before the second write is sent.
+            // Yield, so that the client reads the first write before the second write is sent.
             tokio::task::yield_now().await;
         }
     }
@@ -44,7 +44,8 @@ async fn connection_is_reused_after_a_stream() {
         for _ in 0..5 {
             let events: Vec<_> = model.stream(&hello()).try_collect().await.unwrap();
             assert_eq!(events.len(), 2);
-            // A background task returns the connection to the pool, and must run first.
+            // Yield, because a background task of the client must return the connection to the pool
+            // before the next request.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

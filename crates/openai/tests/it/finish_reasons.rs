@@ -55,7 +55,8 @@ async fn regular_finish_reasons_are_recognized() {
     }
 }
 
-/// Behaviour M11: a reply that the server interrupts is an error with the partial text.
+/// Behaviour M11: if the server interrupts a reply, the result is an error that contains the
+/// partial text.
 #[tokio::test]
 async fn interruption_by_the_server_is_truncated() {
     for reason in [
@@ -132,8 +133,8 @@ async fn empty_reason_does_not_end_a_stream() {
     assert_eq!(reply.finish_reason, FinishReason::Stop, "an empty reason replaces no reason");
 }
 
-/// Some servers send a finish reason already at the end of the reasoning. The content after it must
-/// not be lost.
+/// Some servers send a finish reason at the end of the reasoning, before the answer. The content
+/// after it must not be lost.
 #[tokio::test]
 async fn content_after_a_reason_reopens_the_stream() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});
@@ -148,8 +149,8 @@ async fn content_after_a_reason_reopens_the_stream() {
     assert!(matches!(error, ModelError::Truncated { .. }), "{error:?}");
 }
 
-/// The wait for the usage, at most 2 s, must not limit the time between the reasoning and the
-/// content.
+/// After a finish reason, the client waits at most 2 s for the usage. This limit must not apply
+/// between the reasoning and the content.
 #[tokio::test]
 async fn usage_wait_ends_with_new_content() {
     let thought = json!({"choices": [{"delta": {"reasoning_content": "hm"}, "finish_reason": "stop"}]});

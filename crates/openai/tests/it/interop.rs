@@ -31,8 +31,8 @@ use serde_json::{Value, json};
 
 use crate::server::{STREAM, Server, Step, chunks, header, hello, ok, reply, stream};
 
-/// Creates a client of async-openai. Its `reqwest` requires a default TLS provider for the process,
-/// so one is installed.
+/// Creates a client of async-openai. The client's version of `reqwest` requires a default TLS
+/// provider for the process, so this function installs one.
 fn client_of<C: Config>(config: C) -> Client<C> {
     install_tls();
     Client::with_config(config)
@@ -103,7 +103,7 @@ fn messages_convert_in_both_directions() {
     let back = from_messages(&wire).unwrap();
     for (back, message) in back.iter().zip(&messages) {
         let outcome = |message: &Message| match message.body() {
-            // The times of tool results are lost in the conversion, so they are not compared.
+            // The conversion drops the timestamps of tool results, so they are not compared.
             MessageBody::Tool(result) => json!([result.call_id, result.name, result.outcome]),
             body => json!(body),
         };
@@ -312,7 +312,7 @@ async fn errors_are_mapped_by_status_and_code() {
     assert!(matches!(quota, ModelError::RateLimited { permanent: true, .. }), "{quota:?}");
 }
 
-/// The client of async-openai retries three times itself, so each case needs four responses.
+/// The client of async-openai retries three times by itself, so each case needs four responses.
 #[tokio::test]
 async fn retried_statuses_are_transient_errors() {
     let body = json!({"error": {"message": "slow down", "type": null, "param": null, "code": null}});

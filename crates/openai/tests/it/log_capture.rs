@@ -5,12 +5,12 @@ use tracing::{
     subscriber::{self, DefaultGuard, NoSubscriber},
 };
 
-/// Sets `subscriber` for the current thread until the returned guard is dropped. The returned
-/// dispatcher must live as long as the guard.
+/// Sets `subscriber` for the current thread until the returned guard is dropped. Keep the returned
+/// dispatcher as long as the guard.
 ///
-/// With a single dispatcher, `tracing` caches for all threads if a callsite is enabled, and another
-/// thread without a subscriber may have disabled it. With a second dispatcher, `tracing` checks the
-/// subscriber of the thread each time.
+/// With a single dispatcher, `tracing` caches for all threads if a callsite is enabled, so a thread
+/// without a subscriber could disable the callsite for this test. The returned dispatcher is a
+/// second one, so `tracing` checks the subscriber of the current thread each time.
 pub(crate) fn capture(subscriber: impl Subscriber + Send + Sync) -> (DefaultGuard, Dispatch) {
     let second = Dispatch::new(NoSubscriber::new());
     (subscriber::set_default(subscriber), second)

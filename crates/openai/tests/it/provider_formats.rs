@@ -68,8 +68,8 @@ fn gemini_format_is_encoded_and_decoded() {
         r#"{"role":"user","parts":[{"functionResponse":{"name":"count","response":{"output":{"n":3}}}}]}"#
     ]]
     .assert_eq(&json_of(gemini::tool_results([&data])));
-    // Structured data is sent only if it equals the text for the model. Otherwise a truncation or a
-    // warning in the text would be lost.
+    // Structured data is sent only if it equals the text for the model. If they differ, the text is
+    // sent, because it may contain a warning or be shortened.
     let output_of = |result: ToolResult| {
         gemini::tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
     };
@@ -99,7 +99,7 @@ fn gemini_format_is_encoded_and_decoded() {
     );
 }
 
-/// A schema without `properties` is only omitted if it accepts no arguments. Such a schema may
+/// A schema without `properties` is omitted only if it accepts no arguments, because it may also
 /// accept arguments through `additionalProperties`.
 #[test]
 fn gemini_schema_is_omitted_only_without_arguments() {
@@ -147,8 +147,8 @@ fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, rep
     }
 }
 
-/// A whole reply in place of its message is an error. Without this check, a whole reply would be
-/// decoded as a message without calls.
+/// Passing a whole reply instead of its message is an error, so that the mistake is not decoded as
+/// a message without calls.
 #[test]
 fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});

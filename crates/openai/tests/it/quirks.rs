@@ -55,8 +55,8 @@ fn end() -> Value {
 }
 
 /// Receives a reply, first non-streamed (`whole`) and then streamed (`deltas`), and continues the
-/// conversation. Asserts that the same server receives the messages `own`, and that a different
-/// server receives the messages `other`.
+/// conversation on the same server and on a different server. Compares the messages that the
+/// servers receive with the snapshots `own` (same server) and `other`.
 async fn check(provider: Provider, whole: Value, deltas: &[Value], own: Expect, other: Expect) {
     let body = json!({"choices": [{"message": whole, "finish_reason": "tool_calls"}]});
     let chunks: Vec<_> = deltas.iter().cloned().map(chunk).chain([end()]).collect();
@@ -232,8 +232,8 @@ async fn output_tokens_include_reasoning_tokens() {
         json!({"input_tokens": 12, "output_tokens": 2, "total_tokens": 331, "output_tokens_details": {"reasoning_tokens": 317}}),
     ];
     let within = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 317}});
-    // If there are fewer reasoning tokens than output tokens, only `total_tokens` shows if they are
-    // counted separately.
+    // If there are fewer reasoning tokens than output tokens, only `total_tokens` shows that they
+    // are counted separately.
     let few = json!({"prompt_tokens": 12, "completion_tokens": 300, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 19}});
     let zero = json!({"prompt_tokens": 12, "completion_tokens": 319, "total_tokens": 331, "completion_tokens_details": {"reasoning_tokens": 0}});
     let absurd = json!({"prompt_tokens": i64::MAX, "completion_tokens": i64::MAX, "completion_tokens_details": {"reasoning_tokens": i64::MAX}});
@@ -248,8 +248,8 @@ async fn output_tokens_include_reasoning_tokens() {
     server.builder().build().unwrap().chat(&hello()).await.unwrap();
 }
 
-/// Providers send the usage in different fields and chunks. A usage of zeros in the last chunk must
-/// not replace an earlier usage.
+/// Providers send the usage in different fields and chunks. If the last chunk contains a usage of
+/// zeros, it must not replace the usage from an earlier chunk.
 #[tokio::test]
 async fn usage_is_read_from_each_place_in_a_stream() {
     let usage = json!({"prompt_tokens": 19, "completion_tokens": 13});

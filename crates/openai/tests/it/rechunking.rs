@@ -27,7 +27,7 @@ const RECORDED: &str = concat!(
     "data: [DONE]\n\n",
 );
 
-/// The API of a recorded stream.
+/// The API from which a recorded stream comes.
 #[derive(Clone, Copy, Debug)]
 enum Api {
     Chat,

@@ -81,8 +81,8 @@ async fn arguments_become_json_text() {
         (json!(null), "{}"),
         (json!(""), "{}"),
         (json!(r#"{"x": 1}"#), r#"{"x": 1}"#),
-        // Malformed arguments from the model are kept, so that validation can report them to the
-        // model.
+        // Malformed arguments from the model are returned unchanged, so that validation can report
+        // them to the model.
         (json!("{\"x\":"), "{\"x\":"),
         (json!([1]), "[1]"),
     ];
@@ -110,7 +110,7 @@ async fn missing_and_duplicate_ids_are_replaced() {
     assert!(unique.iter().all(|id| !id.is_empty()));
 }
 
-/// Behaviour M7: the content may be a list of parts with text and reasoning.
+/// Behaviour M7: content that is a list of parts is decoded as text and reasoning.
 #[tokio::test]
 async fn content_parts_are_text_and_reasoning() {
     let parts = json!([
@@ -406,8 +406,8 @@ async fn unrequested_stream_is_accepted() {
     assert_eq!(server.model().chat(&hello()).await.unwrap().message.text(), "Hi");
 }
 
-/// Misused headers are ignored: `content-encoding: utf-8` is not a compression, and a `location`
-/// header in a 400 response is not a redirect.
+/// Headers with a wrong meaning are ignored: `content-encoding: utf-8` is not a compression, and a
+/// `location` header in a 400 response is not a redirect.
 #[tokio::test]
 async fn misused_headers_are_ignored() {
     let body = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).to_string();

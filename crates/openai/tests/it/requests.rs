@@ -338,7 +338,8 @@ async fn extra_body_rejects_every_field_of_a_request() {
     let models: [Box<dyn ChatModel>; 3] =
         [Box::new(chat.build().unwrap()), Box::new(newer.build().unwrap()), Box::new(items.build().unwrap())];
     for model in models {
-        // The reply is not valid for the Responses API, but only the request is tested here.
+        // The error is ignored: the reply is not valid for the Responses API, but this test checks
+        // only the request.
         let _ = model.stream(&request).try_collect::<Vec<_>>().await;
     }
     let own = |built: Result<(), BuildError>, name: &str| {

@@ -123,8 +123,8 @@ async fn last(events: &[Value]) -> Result<ChatResponse, ModelError> {
     }
 }
 
-/// Returns the reply that is decoded from the response `body`. Asserts that a stream, and also its
-/// last event alone, give the same reply.
+/// Returns the reply that is decoded from the response `body`. Asserts that the events of this
+/// response, and its last event alone, result in the same reply.
 async fn both_ways(body: &Value) -> ChatResponse {
     let reply = whole(body).await.unwrap();
     let events = events_of(body);
@@ -245,8 +245,8 @@ async fn type_of_the_last_event_overrides_its_status() {
     assert_eq!(last(&events).await.unwrap(), whole(&sample_response()).await.unwrap());
 }
 
-/// The provider data contains the lengths of the original texts. If these lengths no longer match
-/// the message, no text may be lost.
+/// The provider data contains the lengths of the original texts. If a changed message no longer
+/// matches these lengths, all of its text must still be sent.
 #[test]
 fn stale_lengths_lose_no_text() {
     let message = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
@@ -423,8 +423,9 @@ async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Mes
     server.take_requests().pop().unwrap().body
 }
 
-/// Reasoning is sent back before the item that it belongs to. If this item was removed from the
-/// message, the reasoning is not sent back, because the API rejects reasoning without an item.
+/// Reasoning is sent back directly before the item to which it belongs. If this item was removed
+/// from the message, the reasoning is not sent back, because the API rejects reasoning without an
+/// item.
 #[tokio::test]
 async fn reasoning_is_sent_back_before_its_item() {
     let server = Server::replying([

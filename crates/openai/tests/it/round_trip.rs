@@ -64,8 +64,8 @@ fn message_of(items: &[Item]) -> Option<AssistantMessage> {
     responses::response(&json!({"status": "completed", "output": output})).ok().map(|reply| reply.message)
 }
 
-/// Returns the input items that must be sent back for `items`. Empty texts are omitted, and also
-/// reasoning whose item was removed.
+/// Returns the input items that must be sent back for `items`. Empty texts are omitted. Reasoning
+/// is omitted if the item to which it belongs was removed.
 fn expected(items: &[Item], is_present: impl Fn(&Item) -> bool) -> Vec<Value> {
     let (mut sent, mut reasoning) = (Vec::new(), Vec::new());
     for (place, item) in items.iter().enumerate() {

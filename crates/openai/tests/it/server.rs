@@ -53,7 +53,8 @@ impl Server {
     /// script on the second connection, and so on.
     pub(crate) async fn start(scripts: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        // A large send buffer would hide the amount of data that the client has not read.
+        // Limit the send buffer, so that the amount of sent data shows how much the client has
+        // read.
         socket.set_send_buffer_size(64 << 10).unwrap();
         socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = socket.listen(64).unwrap();
@@ -102,7 +103,7 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
             match step {
                 Step::Send(bytes) => {
                     // The write fails if the client has already closed the connection. The error is
-                    // ignored, because a test without its reply fails anyway.
+                    // ignored, because a test that needs the reply fails without it.
                     let _ = socket.write_all(&bytes).await;
                 }
                 Step::Pause(time) => tokio::time::sleep(time).await,
@@ -130,8 +131,8 @@ async fn serve(listener: TcpListener, scripts: Vec<Vec<Step>>, requests: Arc<Mut
             }
         }
     }
-    // Dropping the listener refuses further connections. Stalled connections stay open until the
-    // server is dropped.
+    // Drop the listener, so that further connections are refused. Stalled connections stay open
+    // until the server is dropped.
     drop(listener);
     std::future::pending::<()>().await;
     drop(open);

@@ -205,7 +205,7 @@ async fn calls_with_the_same_id_are_separated_by_complete_arguments() {
             vec![call_delta(json!([one, two]))],
             vec![call_delta(json!([one])), call_delta(json!([two]))],
             vec![call_delta(json!([numbered(one.clone())])), call_delta(json!([numbered(two.clone())]))],
-            // Each piece repeats the id and the name.
+            // Pieces that all repeat the id and the name.
             vec![
                 call_delta(json!([piece(id, "add", "{\"x\"")])),
                 call_delta(json!([piece(id, "add", ":1}")])),
@@ -300,8 +300,8 @@ async fn error_in_a_stream_is_returned() {
     assert!(matches!(&error, ModelError::Server { body, .. } if body == "worker died"), "{error:?}");
 }
 
-/// Servers send errors inside a stream in many forms. Each form must end the stream with the same
-/// error.
+/// Servers send errors inside a stream in many JSON formats. Each of them must end the stream with
+/// the same error.
 #[tokio::test]
 async fn errors_of_each_form_are_parsed() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";

@@ -36,8 +36,8 @@ fn whole(text: &str) -> Vec<u8> {
     ok(&json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}))
 }
 
-/// Asserts that a request with `schema` contains the response format `sent`, and that `reply` is
-/// converted to `text`, non-streamed and streamed.
+/// Asserts that a request with `schema` contains the response format `sent`, and that the server's
+/// `reply`, non-streamed and streamed, is converted to `text`.
 async fn check(provider: Option<Provider>, schema: Value, reply: &str, sent: Expect, text: &str) {
     let pieces: Vec<_> =
         reply.chars().map(|it| delta(json!({"content": it}))).chain([finish("stop")]).collect();
@@ -119,7 +119,8 @@ async fn gemini_gets_its_schema_subset() {
     .await;
 }
 
-/// Servers with grammar-based decoding support the original schema, so it is sent unchanged.
+/// Servers other than OpenAI and Google, such as llama.cpp, use the schema only to constrain
+/// decoding, so it is sent unchanged.
 #[tokio::test]
 async fn other_servers_get_the_unchanged_schema() {
     for provider in [None, Some(Provider::LlamaCpp)] {

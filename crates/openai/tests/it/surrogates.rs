@@ -1,5 +1,5 @@
-//! Tests of split surrogate pairs and invalid UTF-8. A damaged character must not affect the rest
-//! of the reply.
+//! Tests of replies with split surrogate pairs or invalid UTF-8. An invalid character must not
+//! affect the rest of the reply.
 
 use futures::TryStreamExt as _;
 use haft_core::{

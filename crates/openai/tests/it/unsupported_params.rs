@@ -196,8 +196,8 @@ async fn assistant_message_follows_tool_results_for_mistral() {
     assert_eq!(body["messages"][5]["content"][1]["type"], "image_url");
 }
 
-/// Other servers may run Mistral models, too. If such a server rejects a user message after a tool
-/// result, an assistant message is inserted from then on.
+/// Servers of other providers may run Mistral models, too. If such a server rejects a user message
+/// after a tool result, an assistant message is inserted from then on.
 #[tokio::test]
 async fn assistant_message_follows_tool_results_after_a_rejection() {
     let rejection = rejection(
@@ -217,8 +217,8 @@ async fn assistant_message_follows_tool_results_after_a_rejection() {
 }
 
 /// If an error has a `param`, only this parameter is omitted, because the message may also list
-/// supported parameters. Without a `param`, the listed parameters are omitted one after another,
-/// and only the last omission, which succeeded, is remembered.
+/// supported parameters. Without a `param`, the listed parameters are omitted one after another
+/// until a request succeeds. Only the parameter that was omitted last is remembered.
 #[tokio::test]
 async fn only_the_rejected_parameter_is_omitted() {
     const NAMES: [&str; 4] = ["stop", "seed", "temperature", "top_p"];

@@ -4,7 +4,7 @@
 const SWEEPS: usize = 8;
 
 /// The nodes of a graph, assigned to layers. An arrow has a bend in each layer that it crosses.
-/// Nodes and bends have numbers: the nodes are numbered first, and then the bends.
+/// Nodes and bends share one sequence of numbers, which begins with the nodes.
 pub(super) struct Layers {
     /// The numbers of the nodes and bends in each layer, from left to right. Layers are in order
     /// from top to bottom.
@@ -85,7 +85,7 @@ impl Layers {
     }
 }
 
-/// Returns the arrows in `edges` without those that close a cycle.
+/// Returns the arrows in `edges`, except for those that close a cycle.
 fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -123,8 +123,8 @@ fn without_cycles(nodes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)>
     down
 }
 
-/// Returns the depth of each node, given the arrows `down`, which have no cycle. An arrow always
-/// leads from a node to a deeper node.
+/// Returns the depth of each node: the smallest number for which each arrow in `down` leads to a
+/// deeper node. The arrows must have no cycle.
 fn depths(nodes: usize, down: &[(usize, usize)]) -> Vec<usize> {
     let mut depths = vec![0; nodes];
     // There is no cycle, so a path visits each node at most once, and `nodes` rounds are enough.

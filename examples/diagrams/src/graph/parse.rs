@@ -12,7 +12,7 @@ enum Token {
     Sign(char),
 }
 
-/// Splits a source into tokens and counts its lines.
+/// An iterator over the tokens of a DOT source. It counts the lines, for error messages.
 struct Lexer<'s> {
     letters: Peekable<Chars<'s>>,
     line: usize,
@@ -128,7 +128,8 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
             match token {
                 Token::Sign('{' | '}' | ';') => {}
                 Token::Word(word) if ["digraph", "graph", "strict"].contains(&word.as_str()) => {
-                    // The name of the graph and its default attributes are not drawn, so skip them.
+                    // Skip the name of the graph and its default attributes, because they are not
+                    // drawn.
                     while self.tokens.next_if(|(_, token)| matches!(token, Token::Word(_))).is_some() {}
                     self.parse_attributes()?;
                 }
@@ -147,7 +148,7 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         Ok(())
     }
 
-    /// Parses a statement whose first word is `first`. It is a node, a chain of arrows, or a
+    /// Parses a statement that begins with the word `first`: a node, a chain of arrows, or a
     /// setting of the graph.
     fn parse_statement(&mut self, first: String) -> Result<(), DiagramError> {
         if self.takes(&Token::Sign('=')) {
@@ -185,8 +186,8 @@ impl<I: Iterator<Item = (usize, Token)>> Parser<I> {
         })
     }
 
-    /// Parses the attributes in brackets that may follow. Returns the value of `label`, or `None`
-    /// if there is no `label`.
+    /// Parses the attributes in brackets at the current position, if there are any. Returns the
+    /// value of `label`, or `None` if there is no `label`.
     fn parse_attributes(&mut self) -> Result<Option<String>, DiagramError> {
         let mut label = None;
         while self.takes(&Token::Sign('[')) {
