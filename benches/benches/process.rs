@@ -36,7 +36,8 @@ const FIRST_REQUEST_GOAL: Duration = Duration::from_millis(15);
 /// median is reported.
 const STARTS: usize = 41;
 
-/// The command line argument with which this program starts a child process that serves the model.
+/// The command line argument with which this program serves the model. The bench starts itself with
+/// this argument as a child process.
 const SERVE: &str = "--serve";
 const RUN: &str = "--run";
 

@@ -91,7 +91,8 @@ impl Case {
         self
     }
 
-    /// Returns the function to measure, after one round, so that lazy values are initialised.
+    /// Prepares the function to measure, executes one round to initialise lazy values, and returns
+    /// the function.
     pub(crate) fn warm(&self) -> Work {
         let mut work = (self.prepare)();
         work(1);

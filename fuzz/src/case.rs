@@ -5,9 +5,9 @@ use serde_json::{Deserializer, Value};
 /// The input of a [law](crate::laws): a JSON schema, and values to check against it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The JSON schema. It may be an invalid schema.
+    /// A JSON value that is used as the schema. It need not be a valid schema.
     pub schema: Value,
-    /// The text after the schema. It contains JSON values, or any text if the law checks text.
+    /// The text after the schema: a sequence of JSON values, or any text if the law checks text.
     pub rest: String,
 }
 

@@ -1,5 +1,5 @@
-//! The laws. A law is a function that panics if an input violates a property. Each law has a fuzz
-//! target.
+//! The properties to check, as functions called laws. A law panics if an input violates its
+//! property. Each law has a fuzz target.
 
 mod arguments;
 mod name;

@@ -16,8 +16,8 @@ use self::value_writer::Writer;
 use crate::Case;
 
 /// Mutates the fuzz input in the first `size` bytes of `data` in place. Returns the new length, at
-/// most `max_size`. Returns `None` if libFuzzer should mutate the bytes instead, which is also the
-/// case for one input in ten.
+/// most `max_size`. Returns `None` for one input in ten, if the input does not start with JSON, or
+/// if the mutated input is too long. libFuzzer then mutates the bytes instead.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> Option<usize> {
     let mut rng = Rng::with_seed(seed.into());
     if rng.u8(..10) == 0 {

@@ -26,7 +26,7 @@ pub enum Reply {
     /// A reply with tool calls. Each call is a tuple of its id, the tool name, and the arguments as
     /// JSON text.
     Calls(Vec<(&'static str, &'static str, &'static str)>),
-    /// An HTTP response with this status code and body, for an error.
+    /// An error response with this HTTP status code and body.
     Status(u16, &'static str),
     /// No response. The connection stays open until the client closes it.
     Silence,
@@ -96,7 +96,8 @@ impl ModelServer {
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
-        // The new connection wakes the accept loop. The loop then reads `is_closed` and ends.
+        // Open a connection, because the accept loop reads `is_closed` only after it has accepted a
+        // connection.
         drop(TcpStream::connect(self.address));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -109,7 +110,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records `request` and returns the reply at the same position of the script.
+    /// Records `request` and returns its reply: the first request receives the first reply of the
+    /// script, and so on.
     fn answer(&self, request: Request) -> Reply {
         let mut state = self.lock();
         let reply = state.replies.get(state.requests.len()).cloned();

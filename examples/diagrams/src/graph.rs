@@ -77,7 +77,8 @@ impl Graph {
     }
 
     fn width(&self, number: usize) -> f64 {
-        // Numbers above those of the nodes belong to the bends of arrows, which have a fixed width.
+        // The numbers after those of the nodes belong to the bends of arrows, which have a fixed
+        // width.
         self.nodes.get(number).map_or(10.0, |node| width_of(&node.label).max(40.0) + 24.0)
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::replay::replayed;
 use crate::Case;
 
-/// Checks the execution of a tool call whose arguments are arbitrary text:
+/// Checks the execution of a tool call with arbitrary text as its arguments:
 ///
 /// - If the arguments are valid, the tool is called once. If they are invalid, the tool is not
 ///   called, and the model receives an error.

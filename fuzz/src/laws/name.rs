@@ -27,8 +27,8 @@ pub fn name(input: &[u8]) {
             is_valid(foreign) && !ends_like_a_mapped_name(foreign),
             "{foreign:?} became {name}"
         );
-        // A server could list a name that looks like a converted name. If it did not change, it
-        // could collide with the tool of another server.
+        // A server could list a name that looks like a converted name. Such a name must change,
+        // because it could collide with the converted name of another server's tool.
         assert!(stays || ToolName::sanitize(name.as_str()) != name, "{foreign:?} became {name}");
         if let Some(other) = taken.insert(name.clone(), foreign) {
             panic!("{foreign:?} and {other:?} became {name}");

@@ -51,11 +51,12 @@ fn check_derivation(schema: &Schema, target: SchemaTarget, values: &[Value]) -> 
     derived.value
 }
 
-/// Compiles a provider schema, with higher limits than for the original schema. It may be larger
-/// than the original, for example because optional properties become nullable.
+/// Compiles a provider schema. The limits are higher than for the original schema, because the
+/// provider schema may be larger, for example with nullable types for optional properties.
 ///
-/// Returns `None` if the provider schema contains an anchor twice. Inlining a reference copies data
-/// such as an `enum`, and this data may contain an `$anchor`.
+/// Returns `None` if the provider schema contains an anchor twice. This is not a mistake of the
+/// conversion: inlining a reference copies data such as an `enum`, and this data may contain an
+/// `$anchor`.
 fn compile(derived: &ProviderSchema) -> Option<Schema> {
     let SchemaLimits { bytes, depth, nodes, expansion, patterns } = SchemaLimits::default();
     let limits = SchemaLimits {

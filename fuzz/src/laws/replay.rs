@@ -1,5 +1,4 @@
-//! Applies recorded repairs to the original value, to check that the records are complete and
-//! correct.
+//! Applies recorded repairs to the original value, to check that they result in the repaired value.
 
 use haft_core::schema::{Repair, RepairKind};
 use serde_json::{Value, json};

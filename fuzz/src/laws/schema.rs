@@ -6,7 +6,7 @@ use crate::Case;
 /// Checks the preflight, the compilation and the validation of schemas:
 ///
 /// - Any JSON value is either compiled as a schema or rejected with an error.
-/// - A compiled schema contains the original JSON value, and does not change in a JSON round trip.
+/// - A compiled schema contains the original JSON value, and is the same after a JSON round trip.
 /// - Any value is either valid, or has violations whose text is bounded and whose pointers exist in
 ///   the value.
 ///

@@ -86,8 +86,8 @@ const DIALECTS: [&str; 4] = [
     "https://json-schema.org/draft/2019-09/schema",
     "http://json-schema.org/draft-04/schema#",
 ];
-/// JSON Schema keywords. The letter before each keyword specifies the type of its value, as listed
-/// in [`keyword`].
+/// JSON Schema keywords. The letter before each keyword specifies the type of its value: see the
+/// match in [`keyword`].
 const KEYWORDS: &str = "S:items S:additionalProperties S:not S:if S:then S:else S:contains S:propertyNames \
     S:unevaluatedProperties S:unevaluatedItems S:additionalItems S:contentSchema L:allOf L:anyOf L:oneOf L:prefixItems \
     L:items M:properties M:properties M:properties M:$defs M:definitions M:dependentSchemas M:dependencies P:patternProperties \
@@ -111,8 +111,8 @@ pub(super) fn number(rng: &mut Rng) -> Value {
     }
 }
 
-/// Returns a random text: a variation of `text` (its start, its end, a repetition of it, or `text`
-/// with an insertion), or an unrelated text.
+/// Returns a random text: the start or the end of `text`, a repetition of it, `text` with an
+/// insertion, or an unrelated text.
 pub(super) fn text_like(text: &str, rng: &mut Rng) -> String {
     let piece = pick(&TEXTS, rng);
     let at = text.char_indices().nth(rng.usize(..=text.len().min(200))).map_or(text.len(), |(at, _)| at);

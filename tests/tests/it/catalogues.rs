@@ -1,7 +1,7 @@
 //! Checks haft with the tools of real MCP servers. Each tool is built, converted for each provider,
 //! and served again over MCP.
 //!
-//! `tests/catalogues/README.md` describes where the tools come from.
+//! `tests/catalogues/README.md` describes the origin of the tools.
 
 mod changes;
 mod fixture;
@@ -81,7 +81,7 @@ fn examine(mut catalogues: Vec<Catalogue>) -> Report {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut parts: Vec<Vec<Catalogue>> = Vec::new();
     parts.resize_with(threads, Vec::new);
-    // Distribute the largest catalogues first, for a similar amount of work in each thread.
+    // Distribute the largest catalogues first, so that the threads get similar amounts of work.
     catalogues.sort_by_key(|it| std::cmp::Reverse(it.tools.len()));
     for (index, catalogue) in catalogues.into_iter().enumerate() {
         parts[index % threads].push(catalogue);
@@ -167,8 +167,9 @@ fn changed_fields(listed: &Value, served: &Value) -> Vec<&'static str> {
     changed
 }
 
-/// Converts the input schema of a tool for `target`, checks the conversion, and adds the results to
-/// `report`. Returns a description of each mistake in the conversion.
+/// Converts the input schema of a tool for `target` and checks the conversion. Adds
+/// incompatibilities with strict mode, and tools without generated arguments, to `report`. Returns
+/// a description of each mistake in the conversion.
 fn convert(
     definition: &ToolDefinition,
     target: SchemaTarget,
@@ -243,11 +244,12 @@ fn rejected_arguments(schema: &Schema, converted: &ProviderSchema, arguments: &V
     Some(format!("no change is reported, and {arguments} is invalid"))
 }
 
-/// Returns `true` if a model that follows the converted schema can send `arguments`. They are valid
-/// for the original schema. If the converted schema is strict, absent properties may be sent as
-/// `null`. If it is not strict, also returns `true` if the conversion reported an excluded value.
+/// Returns `true` if a model that follows the converted schema can send `arguments`, which are
+/// valid for the original schema. If the converted schema is strict, absent properties may be sent
+/// as `null`. If it is not strict, also returns `true` if the conversion reported an excluded
+/// value.
 fn is_expressible(converted: &ProviderSchema, sent: &Schema, arguments: &Value) -> bool {
-    // These kinds of changes exclude values.
+    // The kinds of changes that exclude values.
     let is_narrower = |kind: &SchemaChangeKind| {
         matches!(
             kind,

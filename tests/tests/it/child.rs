@@ -37,8 +37,8 @@ fn child() {
     if env::var_os(SERVE).is_none() {
         return;
     }
-    // The test harness has printed the name of this test without a line break. End the line here,
-    // so the first MCP message starts on a new line.
+    // The test harness has printed the name of this test without a line break. End this line, so
+    // that the first MCP message starts on a new line.
     println!();
     let tools = Toolset::new().with_tool(GetCurrentDatetime).with_tool(Environment).with_tool(Fail);
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -118,7 +118,7 @@ fn at<M>(builder: ModelBuilder<M>, server: &Server) -> ModelBuilder<M> {
 }
 
 /// Runs an agent with `question` and returns its answer. If `is_streamed` is `true`, asserts that
-/// the text of all deltas ends with the answer.
+/// the concatenated deltas end with the answer.
 async fn answer(agent: &ReactAgent, question: &str, is_streamed: bool) -> String {
     use futures::TryStreamExt as _;
     if !is_streamed {

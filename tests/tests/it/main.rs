@@ -1,4 +1,4 @@
-//! Tests of several crates together, with tools from several sources, HTTP models, and agents.
+//! Tests that combine several crates: agents with HTTP models, and with tools from several sources.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 

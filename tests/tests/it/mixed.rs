@@ -1,5 +1,5 @@
-//! Tests of an agent with Rust functions, the tools of haft-tools, and the tools of a child
-//! process.
+//! Tests of an agent with tools from three sources: Rust functions, haft-tools, and an MCP server
+//! in a child process.
 
 use expect_test::expect;
 use haft_core::{Toolset, call::FailureKind};

@@ -17,7 +17,8 @@ fn agent(server: &ModelServer) -> ReactAgent {
     ReactAgent::new(model(server), Toolset::new().with_tool(Add)).unwrap()
 }
 
-/// Compares the messages in a model request with a snapshot, except for the system message.
+/// Compares the messages in a model request, without the system message, with the snapshot
+/// `expected`.
 #[expect(clippy::needless_pass_by_value, reason = "`expect!` returns a value")]
 fn check_messages(request: &Value, expected: Expect) {
     let messages = request["messages"].as_array().unwrap();
@@ -26,8 +27,8 @@ fn check_messages(request: &Value, expected: Expect) {
     expected.assert_eq(&lines);
 }
 
-/// Behaviour C29: call ids are kept. The next model request contains the results of parallel calls,
-/// in call order.
+/// Behaviour C29: the next model request contains the results of parallel calls, in the order of
+/// the calls and with their ids.
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_calls_are_answered_in_order_in_the_next_request() {
     let calls = vec![("call_a", "add", r#"{"x":17,"y":25}"#), ("call_b", "add", r#"{"x":1,"y":2}"#)];

@@ -12,7 +12,7 @@ enum Token {
     Sign(char),
 }
 
-/// An iterator over the tokens of a DOT source. It counts the lines, for error messages.
+/// A lexer that splits a DOT source into tokens. It counts the lines, for error messages.
 struct Lexer<'s> {
     letters: Peekable<Chars<'s>>,
     line: usize,

@@ -70,7 +70,8 @@ impl<'v> Comparison<'v> {
                 }
             }
         }
-        // Stop at an unexpanded reference. Its target is not sent, so it cannot be compared.
+        // Stop at a reference that was not expanded. The target of the reference is not sent, so it
+        // cannot be compared.
         let is_cut = |change: &SchemaChange| {
             change.kind == SchemaChangeKind::Unexpanded
                 && original.0.iter().any(|part| part.pointer == change.pointer)
@@ -83,16 +84,18 @@ impl<'v> Comparison<'v> {
         }
         for keyword in ["items", "additionalProperties"] {
             let below = self.sent.below(sent, keyword);
-            // If a keyword was omitted, only the keyword itself is reported, and not the contents
-            // of its value.
+            // If a keyword was omitted, skip the subschemas in its value, because only the keyword
+            // itself is reported.
             if !below.0.is_empty() {
                 self.compare(&self.original.below(original, keyword), &below);
             }
         }
     }
 
-    /// Returns `true` if the conversion removed at most `null` from the value of `keyword`, and
-    /// `nullable` or another reported change accounts for it.
+    /// Returns `true` if the value of `keyword` differs from the original only by a missing `null`.
+    /// The schema must accept `null` through `nullable`, or the conversion must have reported that
+    /// `null` is expressed by an absent property. The alternatives in `anyOf` and `oneOf` are not
+    /// compared here.
     fn is_null_alone(&self, original: &Parts<'v>, keyword: &str, value: &Value, sent: &Parts<'v>) -> bool {
         let is_nullable = sent.all("nullable").next().is_some();
         let is_reported = |change: &SchemaChange| {
@@ -149,7 +152,7 @@ fn is_kept(part: &Part<'_>, keyword: &str, value: &Value, sent: &Parts<'_>) -> b
             sent.all("additionalProperties").any(|it| it == value)
         }
         "items" if !types.is_empty() && !has_type("array") => true,
-        // Such a schema accepts any value, so it can be omitted.
+        // The schemas `{}` and `true` accept any value, so they can be omitted.
         "additionalProperties" | "items" if value == &json!({}) || value == &json!(true) => true,
         "additionalProperties" | "items" => sent.all(keyword).next().is_some(),
         "anyOf" | "oneOf" => sent.all(keyword).next().is_some(),

@@ -22,7 +22,7 @@ pub(super) fn find_mistakes(
     }
     let response = json!({"type": "function", "parameters": converted.value, "strict": converted.is_strict});
     let response = described(definition, response);
-    // If a definition is created from the converted schema, its format must be the same.
+    // A definition that is created from the converted schema must have the same format.
     let back = ToolDefinition::new(definition.name().clone(), sent.clone());
     let back = back.with_description(definition.description());
     let checks = match target {

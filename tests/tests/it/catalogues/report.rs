@@ -12,7 +12,8 @@ pub(super) struct Report {
     pub(super) tools: usize,
     /// The rejected tools, each with the reason.
     pub(super) rejected: BTreeSet<String>,
-    /// The tools that OpenAI's strict mode cannot express, each with the reason.
+    /// The tools whose input schemas are incompatible with OpenAI's strict mode, each with the
+    /// reason.
     pub(super) not_strict: BTreeSet<String>,
     /// The tools for which no valid arguments were generated, for at least one converted schema.
     pub(super) without_arguments: BTreeSet<String>,

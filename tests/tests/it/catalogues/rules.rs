@@ -1,5 +1,5 @@
-//! The rules that a converted schema must follow for its target. They come from the documentation
-//! of the providers.
+//! The rules that a converted schema must follow for its target, from the documentation of the
+//! providers.
 
 use haft_core::schema::{ProviderSchema, SchemaTarget};
 use serde_json::{Value, json};

@@ -49,7 +49,7 @@ const ASSERTIONS: [&str; 38] = [
 #[derive(Clone, Copy)]
 pub(super) struct Document<'v> {
     root: &'v Value,
-    /// Set for draft 7, which ignores the keywords beside `$ref`.
+    /// `true` for draft 7, which ignores the keywords beside `$ref`.
     is_draft_7: bool,
 }
 
@@ -122,7 +122,7 @@ impl<'v> Document<'v> {
         below
     }
 
-    /// Returns the keywords of `part` that constrain a value, together with their values.
+    /// Returns the keywords of `part` that constrain a value, each with its own value.
     pub(super) fn assertions(self, part: &Part<'v>) -> impl Iterator<Item = (&'v str, &'v Value)> {
         let counts = !(self.is_draft_7 && part.schema.get("$ref").is_some());
         let keywords = part.schema.as_object().filter(|_| counts).into_iter().flat_map(Map::iter);

@@ -37,8 +37,8 @@ const MAX_DEPTH: usize = 8;
 /// Generates values for a schema.
 pub(super) struct Writer<'s> {
     root: &'s Value,
-    /// Selects between alternatives, for example of an `anyOf`. Optional properties are generated
-    /// only if the number is odd.
+    /// The number that selects between alternatives, for example those of an `anyOf`. Optional
+    /// properties are generated only if it is odd.
     variant: usize,
     texts: &'s mut Texts,
 }
@@ -189,9 +189,9 @@ fn number(schema: &Value) -> Value {
     whole.map_or_else(|| Number::from_f64(wanted).map_or(Value::Null, Value::Number), Value::from)
 }
 
-/// Returns the forms of `value` that a strict schema may accept. In a strict schema, an absent
-/// property is `null`. Alternatives can lead to several forms. There is no form if `value` has a
-/// property that is not in the schema.
+/// Returns the forms of `value` that a strict schema may accept, with `null` in place of absent
+/// properties. Alternatives in the schema can lead to several forms. Returns an empty list if
+/// `value` has a property that is not in the schema.
 pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<Value> {
     if let Some(reference) = schema["$ref"].as_str() {
         return strict_values(root, root.pointer(&reference[1..]).unwrap(), value);
@@ -226,8 +226,8 @@ pub(super) fn strict_values(root: &Value, schema: &Value, value: &Value) -> Vec<
 /// The maximum number of forms returned for a value.
 const MAX_FORMS: usize = 50;
 
-/// Combines each value in `values` with each form in `ways` by calling `add`. Returns at most
-/// [`MAX_FORMS`] combinations.
+/// Combines each value in `values` with each form in `ways`: `add` adds the form to a copy of the
+/// value. Returns at most [`MAX_FORMS`] combinations.
 fn combined(values: &[Value], ways: &[Value], mut add: impl FnMut(&mut Value, Value)) -> Vec<Value> {
     let mut all = Vec::new();
     for (value, way) in

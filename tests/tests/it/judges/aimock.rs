@@ -13,8 +13,8 @@ use super::{Server, agents, answer, at, installed_folder};
 
 fn start() -> Option<Server> {
     let place = installed_folder("aimock")?;
-    // Each chunk has five UTF-16 code units, so the surrogate pair of the globe is split between
-    // two chunks.
+    // Each chunk has five UTF-16 code units, so the surrogate pair of the globe emoji is split
+    // between two chunks.
     let fixtures = json!({"fixtures": [
         {"match": {"userMessage": "17 plus 25", "hasToolResult": true}, "response": {"content": "It is 42."}},
         {"match": {"userMessage": "17 plus 25"}, "response": {

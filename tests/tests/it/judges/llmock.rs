@@ -34,9 +34,9 @@ fn set_behaviour(server: &Server, behaviors: &Value) {
 fn assert_no_violations(server: &Server, attempts: u64) {
     let verdict = server.get("/_llmock/verdict");
     let findings = verdict["findings"].as_array().unwrap();
-    // llmock reports `malformed_chunk_ignored` until it detects the closed connection of the
-    // client, when it sends the next chunk. Ignore this code, because the tests check the error of
-    // the client themselves.
+    // llmock reports `malformed_chunk_ignored` if it has not detected yet that the client has
+    // closed the connection. Ignore this code, because the tests check the error of the client
+    // themselves.
     let is_violation = |finding: &&Value| finding["code"] != "malformed_chunk_ignored";
     assert_eq!(findings.iter().find(is_violation), None, "{verdict:#}");
     assert_eq!(verdict["attempts"], attempts, "{verdict:#}");
