@@ -9,7 +9,8 @@ pub(crate) struct Command {
     /// The arguments of the command, as the usage text shows them.
     pub(crate) arguments: &'static str,
     pub(crate) about: &'static str,
-    /// `true` if another program, started by the command, handles `--help`.
+    /// `true` if the command passes `--help` to the program that it starts, instead of printing the
+    /// usage of xtask.
     pub(crate) has_own_help: bool,
     pub(crate) run: fn(&[String]) -> Result<(), Failure>,
 }

@@ -33,7 +33,8 @@ impl Tool {
             return Ok(file);
         }
         announce(&format!("{} is not installed; building it takes a minute or two", self.name));
-        // Use a debug build, because an optimised build takes longer than all runs of the program.
+        // Use a debug build, because compiling an optimised build takes longer than all runs of the
+        // program.
         let mut command = cargo(&["install", self.name, "--version", self.version, "--locked", "--debug"]);
         command.args(self.arguments).arg("--root").arg(&root);
         run_command(command.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("CARGO_TARGET_DIR"))?;

@@ -53,8 +53,8 @@ trait Api: Sized + Send + Sync {
     /// The fields that this client may send in a request body. `extra_body` must not contain them.
     const FIELDS: &'static [&'static str];
 
-    /// The choices that can differ between the HTTP requests of one model request: streaming, and
-    /// the optional parameters to omit.
+    /// The settings of one HTTP request, such as streaming and the parameters to omit. A rejection
+    /// by the server changes them.
     type Variant: Send + Sync;
 
     /// The accumulator that builds a reply from a body or from stream events.

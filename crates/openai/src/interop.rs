@@ -4,8 +4,9 @@
 //! those of haft, in both directions. [`AsyncOpenAi`] is a [`ChatModel`](haft_core::ChatModel) that
 //! sends its requests through an `async_openai::Client` with any `Config`.
 //!
-//! The conversions are functions and not `From` implementations, because the types are defined in
-//! other crates. `to_…` converts to a type of `async-openai`, and `from_…` to a type of haft.
+//! The conversions are functions, because a `From` implementation is impossible: the types of both
+//! sides are defined in other crates. `to_…` converts to a type of `async-openai`, and `from_…` to
+//! a type of haft.
 //!
 //! # Examples
 //!

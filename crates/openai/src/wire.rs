@@ -198,10 +198,10 @@ pub(crate) struct WireMessage {
     /// Extension fields from Gemini, such as a thought signature.
     pub(crate) extra_content: LenientString,
     pub(crate) tool_calls: WireCalls,
-    /// A single call. `function_call` is the predecessor of `tool_calls`, and some servers still
-    /// send it.
+    /// The only call of the message, in the predecessor of `tool_calls`. Some servers still send
+    /// this field.
     pub(crate) function_call: Object<WireFunction>,
-    /// Speech output. Only its transcript is used.
+    /// The speech output of an audio model. Only its transcript is used.
     pub(crate) audio: Object<WireAudio>,
 }
 

@@ -8,7 +8,7 @@ use super::{Finding, Tree, markdown};
 use crate::workspace::Package;
 
 const README: &str = "README.md";
-/// The source files of the examples that must be in the README.
+/// The source files of the examples that the README must contain.
 const README_EXAMPLES: [&str; 2] = ["examples/openai-agent/src/main.rs", "examples/quickstart/src/main.rs"];
 const DOCTESTS: &str = "tests/src/book.rs";
 const DOCTESTS_PARENT: &str = "tests/src/lib.rs";

@@ -162,7 +162,8 @@ impl<M> ModelBuilder<M> {
     }
 
     /// Enables or disables images, regardless of the profile. If images are disabled, each image is
-    /// replaced by a text with its type and size. A warning is logged for the first image.
+    /// replaced by a text that contains its media type and size, and a warning is logged for the
+    /// first image.
     #[must_use]
     pub fn images(mut self, enabled: bool) -> Self {
         self.images = Some(enabled);

@@ -136,8 +136,7 @@ struct ChatCompletionsApi {
     keeps_think_tags: bool,
 }
 
-/// The form of an HTTP request: with or without streaming, and without the parameters that the
-/// server rejects.
+/// The settings of one HTTP request: streaming, and the parameters to omit or replace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,

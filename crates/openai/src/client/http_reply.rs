@@ -172,7 +172,8 @@ impl HttpReply {
     }
 }
 
-/// Returns the text of the innermost source of `error`. The outer errors only describe the context.
+/// Returns the text of the innermost source of `error`, because the outer errors describe only the
+/// context.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(below) = cause.source() {

@@ -18,8 +18,8 @@ pub(super) struct RequestDefaults {
     pub(super) extra_body: Map<String, Value>,
 }
 
-/// The input media and the context window of a model family. The family is recognized by a part of
-/// the model name.
+/// A model family, with its input media and context window. A model belongs to a family if its name
+/// contains the name of the family.
 struct Family {
     name: &'static str,
     images: bool,

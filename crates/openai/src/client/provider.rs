@@ -65,7 +65,7 @@ pub enum Provider {
 #[error("unknown provider {0:?}: known are {known}", known = Provider::names())]
 pub struct UnknownProvider(String);
 
-/// The properties of one known provider.
+/// The properties of a known provider: its names, address, key variable and quirks.
 struct Preset {
     provider: Provider,
     name: &'static str,
@@ -113,7 +113,7 @@ pub(super) struct Quirks {
 }
 
 impl Quirks {
-    /// Returns the restrictions of the server on response schemas.
+    /// Returns the restrictions that the server imposes on response schemas.
     pub(super) fn response_schemas(&self) -> ResponseSchemaProfile {
         ResponseSchemaProfile { schemas: self.tool_schemas, object_root: self.object_replies }
     }

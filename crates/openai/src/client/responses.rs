@@ -152,7 +152,7 @@ impl fmt::Debug for Responses {
     }
 }
 
-/// Settings of the Responses API without a counterpart in Chat Completions.
+/// Settings of the builder that exist only for the Responses API.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     store: bool,
@@ -168,8 +168,7 @@ struct ResponsesApi {
     unsupported: UnsupportedParams,
 }
 
-/// The form of an HTTP request: with or without streaming, and without the parameters that the
-/// server rejects.
+/// The settings of one HTTP request: streaming, and the parameters to omit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Variant {
     is_streamed: bool,
@@ -196,8 +195,8 @@ impl Options {
     }
 }
 
-/// Phrases in the error messages for an unknown `previous_response_id`, from OpenAI, vLLM and
-/// others.
+/// Phrases that identify the error for an unknown `previous_response_id`, from the messages of
+/// OpenAI, vLLM and others.
 const UNKNOWN_ID_MARKERS: [&str; 5] =
     ["previous_response", "previous response", "response with id", "response id", "response not found"];
 

@@ -26,8 +26,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Runs `attempt` and repeats it until it succeeds, fails permanently, or has used up the
-    /// retries or the time.
+    /// Runs `attempt` and repeats it until it succeeds or fails permanently, or until the retries
+    /// or the time are used up.
     pub(super) async fn run<T, F>(&self, clock: &Clock, attempt: impl FnMut() -> F) -> Result<T, ModelError>
     where
         F: Future<Output = Result<T, ModelError>>,

@@ -18,7 +18,7 @@ use super::to_raw_json;
 /// objects as the root of a reply.
 pub(crate) const WRAPPER_PROPERTY: &str = "value";
 
-/// The restrictions of a server on response schemas.
+/// The restrictions that a server imposes on response schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ResponseSchemaProfile {
     pub(crate) schemas: SchemaTarget,
@@ -63,8 +63,8 @@ impl ResponseSchema {
         let (root, is_wrapped) = if wants_object { object_root(schema) } else { (schema.clone(), false) };
         let wire = match profile.schemas {
             SchemaTarget::OpenAiStrict | SchemaTarget::Gemini => root.for_provider(profile.schemas),
-            // Other servers use the schema only to constrain the reply. The model does not read the
-            // schema, so no simplification is needed.
+            // Servers other than OpenAI and Google use the schema only to constrain the reply. The
+            // model does not read the schema, so it needs no simplification.
             _ => return Self { schema: to_raw_json(&root), strict: None, is_wrapped },
         };
         log_losses(&wire, name);
@@ -73,7 +73,8 @@ impl ResponseSchema {
 }
 
 /// Returns `schema` and `false` if its root is a plain object. Otherwise returns `true` and the
-/// schema of a wrapper object, whose only property has the schema `schema`.
+/// schema of a wrapper object, whose only property has the schema `schema`. A schema that is too
+/// large to be wrapped is returned with `false`.
 fn object_root(schema: &Schema) -> (Schema, bool) {
     const UNSUPPORTED: [&str; 7] = ["$ref", "allOf", "anyOf", "oneOf", "enum", "const", "not"];
     let root = schema.as_value();

@@ -17,7 +17,8 @@ pub(super) struct Extras {
     lists: Map<String, Value>,
     /// Gemini's field `extra_content` with a thought signature.
     content: Option<Value>,
-    /// `true` if the server sent the reasoning as parts of the content, as Mistral does.
+    /// `true` if the server sent the reasoning as parts of the content, as Mistral does. The
+    /// reasoning is sent back in the same form.
     thinking_parts: bool,
     /// `true` if strings in `lists` and `content` may contain private-use characters in place of
     /// lone surrogates.
@@ -25,8 +26,8 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    /// Collects the opaque data of `message`, which is a delta, or a whole message if `whole` is
-    /// `true`. Returns the size of the data in bytes.
+    /// Collects the opaque data of `message`, a delta or, if `whole` is `true`, a whole message.
+    /// Returns the size of the data in bytes.
     pub(super) fn take(&mut self, message: &mut WireMessage, whole: bool) -> usize {
         let lists = [
             ("reasoning_details", std::mem::take(&mut message.reasoning_details)),

@@ -19,8 +19,7 @@ pub(crate) struct WireUsage {
     total_tokens: LenientString,
     prompt_tokens_details: Object<InputDetails>,
     completion_tokens_details: Object<OutputDetails>,
-    /// The number of input tokens. This field and the next three have the names of the Responses
-    /// API.
+    /// The number of input tokens. This field and the next three fields are from the Responses API.
     input_tokens: LenientString,
     output_tokens: LenientString,
     input_tokens_details: Object<InputDetails>,

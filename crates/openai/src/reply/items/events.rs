@@ -10,7 +10,7 @@ use crate::{
     wire::{Event, LenientString},
 };
 
-/// The statuses of a finished response. Each status is also the last part of an event type, such as
+/// The statuses of a finished response. The type of the last event ends with the status, as in
 /// `response.completed`.
 const FINAL_STATUSES: [&str; 4] = ["completed", "incomplete", "failed", "cancelled"];
 
@@ -98,8 +98,8 @@ impl ResponsesAccumulator {
         )
     }
 
-    /// Returns the position of the item to which `event` belongs. An event without an index and an
-    /// id belongs to the last item of `kind`. Adds a new item if there is no such item.
+    /// Returns the position of the item to which `event` belongs. An event with neither an index
+    /// nor an id belongs to the last item of `kind`. Adds a new item if there is no such item.
     fn place_of(&mut self, event: &Event, kind: ItemKind) -> usize {
         let (index, id) = (event.output_index.to_number(), event.item_id.as_text());
         let is_named = index.is_some() || id.is_some();
