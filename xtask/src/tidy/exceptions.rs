@@ -33,8 +33,8 @@ impl Exception<'_> {
         self.rule == rule && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Creates a finding for this exception, which is unused. Its message depends on whether the
-    /// rule exists.
+    /// Creates a finding for this exception, which is unused, or which names a rule that does not
+    /// exist.
     pub(super) fn unused(&self) -> Finding {
         let Self { rule, path, line } = self;
         let message = if RULES.iter().any(|(name, _)| name == rule) {

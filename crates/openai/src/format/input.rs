@@ -126,8 +126,8 @@ pub(crate) fn encode_output(result: &ToolResult, encoding: &EncodingOptions) -> 
 }
 
 /// Encodes `reply` as input items. The original order of the items is restored if the provider data
-/// of `reply` contains it. Reasoning without a following item is omitted, because the API rejects
-/// it.
+/// of `reply` contains it. Reasoning is omitted if the item that followed it was removed, because
+/// the API rejects reasoning without this item.
 fn assistant_items(reply: &AssistantMessage, encoding: &EncodingOptions) -> Vec<Value> {
     let stored =
         encoding.origin.own_data(reply, ITEMS_ADAPTER).and_then(|data| data.get("items")?.as_array());

@@ -99,7 +99,7 @@ impl FinishState {
     }
 
     /// Converts the finish reason. A regular or missing reason becomes `ToolCalls` if `message` has
-    /// calls, or else `Stop`.
+    /// calls, or else `Stop`. An unknown reason is returned unchanged in `Other`.
     pub(super) fn into_reason(self, message: &AssistantMessage) -> FinishReason {
         match (self.kind(), self.reason) {
             (FinishKind::Limit, _) => FinishReason::Length,

@@ -36,8 +36,8 @@ pub(crate) struct ResponsesAccumulator {
     /// delta of a different part.
     part: Option<(usize, Option<i64>)>,
     origin: Origin,
-    /// The digest of the messages that precede this response in the conversation. `None` if the
-    /// server does not store responses.
+    /// The digest of the messages that precede this response in the conversation. `None` if later
+    /// requests do not use `previous_response_id`.
     preceding_digest: Option<String>,
 }
 
@@ -79,8 +79,8 @@ impl ItemKind {
 
 impl ResponsesAccumulator {
     /// Creates an accumulator. `origin` is stored with the provider data of the message.
-    /// `preceding_digest` is the digest of the preceding messages, if the server stores the
-    /// response.
+    /// `preceding_digest` is the digest of the preceding messages, if later requests use
+    /// `previous_response_id`.
     #[cfg(feature = "client")]
     pub(crate) fn new(origin: Origin, preceding_digest: Option<String>) -> Self {
         Self { origin, preceding_digest, ..Self::default() }

@@ -69,7 +69,7 @@ fn gemini_format_is_encoded_and_decoded() {
     ]]
     .assert_eq(&json_of(gemini::tool_results([&data])));
     // Structured data is sent only if it equals the text for the model. If they differ, the text is
-    // sent, because it may contain a warning or be shortened.
+    // sent instead, because it may be shortened or contain a warning.
     let output_of = |result: ToolResult| {
         gemini::tool_results([&result])["parts"][0]["functionResponse"]["response"]["output"].clone()
     };
@@ -147,8 +147,8 @@ fn check_invalid(read: impl Fn(&Value) -> Result<Vec<ToolCall>, ModelError>, rep
     }
 }
 
-/// Passing a whole reply instead of its message is an error, so that the mistake is not decoded as
-/// a message without calls.
+/// A whole reply in place of its message is an error, because it would otherwise be decoded as a
+/// message without calls.
 #[test]
 fn whole_reply_in_place_of_a_message_is_rejected() {
     let message = json!({"role": "assistant", "content": "Hi"});

@@ -423,9 +423,8 @@ async fn request_body(server: &Server, model: &impl ChatModel, messages: Vec<Mes
     server.take_requests().pop().unwrap().body
 }
 
-/// Reasoning is sent back directly before the item to which it belongs. If this item was removed
-/// from the message, the reasoning is not sent back, because the API rejects reasoning without an
-/// item.
+/// Reasoning is sent back directly before the item that followed it in the response. If this item
+/// was removed from the message, the reasoning is not sent back, because the API would reject it.
 #[tokio::test]
 async fn reasoning_is_sent_back_before_its_item() {
     let server = Server::replying([

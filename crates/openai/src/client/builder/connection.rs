@@ -202,7 +202,7 @@ impl<M> ModelBuilder<M> {
             let proxy = url.and_then(|url| Proxy::all(url).ok());
             proxy.ok_or(BuildError::Proxy)
         });
-        // Plain HTTP needs no system certificates, and small containers have none.
+        // Small containers have no system certificates. A client for plain HTTP does not need them.
         let needs_no_tls = url.scheme() == "http" && proxy.is_none();
         let roots = if needs_no_tls { Roots::None } else { Roots::System };
         let tls = tls::config(&roots).map_err(|error| BuildError::Http(error.into()))?;
