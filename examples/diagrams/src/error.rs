@@ -1,5 +1,5 @@
-/// An error in the source of a diagram. Its text is sent to the model, so that the model can
-/// correct the source.
+/// An error in the source of a diagram. The error message is sent to the model, so that the model
+/// can correct the source.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum DiagramError {
     #[error("line {line}: {problem}")]

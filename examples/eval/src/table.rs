@@ -44,7 +44,7 @@ pub(crate) fn totals(scores: &[Score]) -> String {
     )
 }
 
-/// Returns the two lines of the comparison table that precede its rows.
+/// Returns the two header lines of the comparison table.
 pub(crate) fn comparison_head() -> String {
     let head = comparison_line("", "", ["one call:", "", "", "two calls:", "", ""], "");
     let columns = ["tool", "arguments", "answer", "tools", "arguments", "answer"];

@@ -37,7 +37,7 @@ pub(super) fn read_base_url(text: &str) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// Replaces the credentials and the query in `text` for error messages. `text` may be an invalid
+/// Redacts the credentials and the query in `text`, for error messages. `text` may be an invalid
 /// URL.
 fn without_secrets(text: &str) -> String {
     let shown = text.rsplit_once('@').map_or(text.to_owned(), |(_, rest)| format!("[secret]@{rest}"));

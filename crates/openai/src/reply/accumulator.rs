@@ -32,7 +32,7 @@ pub(crate) struct Accumulator {
     pub(super) usage: Option<Usage>,
     pub(super) provider_data: ProviderData,
     joiners: Joiners,
-    /// The number of bytes stored so far, for the limit [`LINE_BYTES`].
+    /// The number of bytes stored so far. A reply may have at most [`LINE_BYTES`].
     size: usize,
 }
 
@@ -115,7 +115,7 @@ impl Accumulator {
         self.add_size(size)
     }
 
-    /// Adds `bytes` to the number of stored bytes. Returns an error if the new number exceeds
+    /// Adds `bytes` to the number of stored bytes. Returns an error if the sum exceeds
     /// [`LINE_BYTES`].
     pub(super) fn add_size(&mut self, bytes: usize) -> Result<(), ModelError> {
         self.size = self.size.saturating_add(bytes);

@@ -82,8 +82,8 @@ fn unexpected_value() -> impl Strategy<Value = Value> {
     prop::sample::select(unexpected.to_vec())
 }
 
-/// A modification at one position in an event: an unexpected value, or a value from a different
-/// event.
+/// A modification of an event at one position, which receives an unexpected value or a value from a
+/// different event.
 #[derive(Clone, Debug)]
 enum Change {
     None,

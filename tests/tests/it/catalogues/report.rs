@@ -17,7 +17,8 @@ pub(super) struct Report {
     pub(super) not_strict: BTreeSet<String>,
     /// The tools for which no valid arguments were generated, for at least one converted schema.
     pub(super) without_arguments: BTreeSet<String>,
-    /// Violations of the tested rules. Each text starts with the tool or the package.
+    /// Violations of the tested rules. Each text starts with the name of the tool or of the
+    /// package.
     pub(super) broken: BTreeSet<String>,
 }
 
