@@ -11,8 +11,8 @@ use super::error::{SchemaError, SchemaFault};
 use super::provider::is_assertion;
 use super::reference;
 
-/// Keywords that can refer to subschemas with properties. A schema with one of these keywords does
-/// not get an empty `properties`, because it would suggest that the tool has no parameters.
+/// Keywords whose subschemas may declare properties. A schema with one of these keywords does not
+/// get an empty `properties`, because a model could conclude that the tool has no parameters.
 const COMBINATORS: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
 /// Returns a copy of `root` with the type `object`, or `None` if `root` needs no change. An empty

@@ -1,8 +1,8 @@
-//! The cost of validation, either estimated before a check or subtracted from a budget during the
+//! Costs of validation. They are estimated before a check, or subtracted from a budget during the
 //! check.
 //!
-//! The unit of all costs is a step of a few nanoseconds. Costs that grow with the size of the value
-//! are upper bounds. All other costs are rough estimates.
+//! The unit is a step of a few nanoseconds. Costs that grow with the size of the value are upper
+//! bounds. All other costs are rough estimates.
 
 use std::cell::Cell;
 
@@ -102,20 +102,20 @@ impl Cost {
 }
 
 thread_local! {
-    /// The remaining budget of the check in progress on this thread.
+    /// The remaining budget of the current check on this thread.
     static REMAINING_BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `check` with the given `budget`. The check subtracts its costs with [`spend`]. Returns the
-/// result of `check`, or `None` if the budget is used up.
+/// Runs `check` with the given `budget`. The function `check` subtracts its costs with [`spend`].
+/// Returns the result of `check`, or `None` if the budget is used up.
 pub(super) fn with_budget<T>(budget: u64, check: impl FnOnce() -> T) -> Option<T> {
     REMAINING_BUDGET.set(budget);
     let result = check();
     (REMAINING_BUDGET.get() > 0).then_some(result)
 }
 
-/// Subtracts `cost` from the budget of the check in progress. Returns `false` if the budget is used
-/// up.
+/// Subtracts `cost` from the remaining budget of the current check. Returns `false` if the budget
+/// is used up.
 pub(super) fn spend(cost: u64) -> bool {
     REMAINING_BUDGET.set(REMAINING_BUDGET.get().saturating_sub(cost));
     REMAINING_BUDGET.get() > 0

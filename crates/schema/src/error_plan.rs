@@ -1,5 +1,5 @@
-//! A decision about the errors that the validator may list for an invalid value: all errors, only
-//! the first, or none.
+//! Selection of the errors that are listed for an invalid value: all errors, only the first, or
+//! none.
 //!
 //! The validator lists the errors of every branch of `allOf` and of every alternative of a union,
 //! and repeats them for each reference to the same subschema. Once the listing has started, it
@@ -14,14 +14,16 @@ use super::preflight::{self, Graph, InstanceLocation};
 /// an error, and an error takes about a hundred times the memory of a JSON value.
 const MAX_VISITS: usize = 50_000;
 
-/// The errors that the validator may list for an invalid value.
+/// The errors that the validator is allowed to list for an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorPlan {
-    /// All errors may be listed.
+    /// The validator lists all errors.
     All,
-    /// Only the first error may be listed, because all errors could take too much memory.
+    /// The validator lists only the first error, because a list of all errors could take too much
+    /// memory.
     First,
-    /// No error may be listed, because even the first error could be too expensive.
+    /// The validator lists no error, because even the first error could take too much time or
+    /// memory to produce.
     None,
 }
 
@@ -41,7 +43,7 @@ pub(super) fn plan(schema: &Value, value: &Value, budget: &mut u64) -> ErrorPlan
 
 struct Walk<'g, 's> {
     graph: &'g Graph<'s>,
-    /// The costs of the subschemas, by their index in `graph`. A cost is computed at the first
+    /// The costs of the subschemas, in the order of the nodes in `graph`. `None` until the first
     /// visit to the subschema.
     costs: Vec<Option<Cost>>,
     visits: usize,
@@ -52,8 +54,8 @@ struct Walk<'g, 's> {
 }
 
 impl Walk<'_, '_> {
-    /// Visits the subschema at index `node` of the graph, and its nested subschemas, as the
-    /// validator would for `value`. Returns `None` if the budget is used up.
+    /// Visits the subschema at index `node` of the graph, and the subschemas that the validator
+    /// would apply to `value` from there. Returns `None` if the budget is used up.
     fn visit_all(&mut self, node: usize, value: &Value) -> Option<()> {
         let mut open = vec![(node, value)];
         while let Some((node, value)) = open.pop() {

@@ -1,5 +1,4 @@
-//! Conversion of validation errors to [`Violation`]s. A model reads their text and corrects its
-//! call.
+//! Conversion of validation errors to [`Violation`]s, which a model reads to correct its call.
 
 #[cfg(test)]
 mod tests;
@@ -14,11 +13,11 @@ use serde_json::{Map, Value};
 use super::violation::{MAX_LISTED, Violation, Violations};
 use super::{reference, text, union_guards};
 
-/// The minimum Jaro-Winkler similarity, from 0 to 1, between an unknown property name and a
-/// suggested name.
+/// The minimum Jaro-Winkler similarity, from 0 to 1, at which a declared property is suggested in
+/// place of an unknown property.
 const MIN_SIMILARITY: f64 = 0.8;
-/// The maximum length of a property name that is compared for a suggestion, in bytes. The cost of a
-/// comparison is quadratic in the length.
+/// The maximum length of an unknown or declared property name in the search for similar names, in
+/// bytes. The cost of a comparison is quadratic in the length.
 const MAX_COMPARED_BYTES: usize = 64;
 /// The maximum nesting of `allOf`, `anyOf` and `oneOf` in the search for declared properties.
 const MAX_LEVELS: usize = 8;
@@ -67,13 +66,13 @@ pub(super) fn too_costly(value: &Value) -> Violation {
     Violation::mismatch("", expected, text::received(value))
 }
 
-/// Creates a violation without details, for an invalid `value` with errors that cannot be listed.
+/// Creates a violation without details, for an invalid `value` whose errors cannot be listed.
 pub(super) fn unlisted(value: &Value) -> Violation {
     Violation::mismatch("", "a value that fits the schema".to_owned(), text::received(value))
 }
 
-/// A converter from validation errors to violations. The errors are those of `value`, and `schema`
-/// provides the descriptions of properties.
+/// A converter from the validation errors of `value` to violations. The descriptions of properties
+/// are looked up in `schema`.
 struct Explainer<'s> {
     schema: &'s Value,
     value: &'s Value,

@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The maximum number of types with a stored value. Values of further types are computed at each
-/// call.
+/// The maximum number of types with a stored value. For any further type, each call computes the
+/// value again.
 const MAX_TYPES: usize = 8;
 
 /// A cache of data computed from an immutable value, with at most one entry per Rust type.

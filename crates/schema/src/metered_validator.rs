@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use super::cost::{self, Cost, MAX_BACKTRACKS};
 use super::preflight::{self, Graph, InstanceLocation, Node};
 
-/// An internal keyword that subtracts the cost of a subschema from the budget. Its value is the
-/// index of the subschema in the graph. A keyword with this name in the original schema is removed.
+/// An internal keyword that subtracts the cost of a subschema from the budget. The value of the
+/// keyword is the index of the subschema in the graph. A keyword with this name in the original
+/// schema is removed.
 const COST_KEYWORD: &str = "haft:cost";
 
 /// Compiles `schema`, which must have passed the preflight, to a validator with a budget. Returns
@@ -29,7 +30,7 @@ pub(super) fn compile(schema: &Value, draft: Draft) -> Option<Validator> {
     options.build(&flatten(&graph, draft)).ok()
 }
 
-/// Returns the options of the regular expression engine, with a limit of [`MAX_BACKTRACKS`]
+/// Returns the options of the regular expression engine, which limit a match to [`MAX_BACKTRACKS`]
 /// backtracks.
 pub(super) fn patterns() -> PatternOptions<FancyRegex> {
     PatternOptions::fancy_regex().backtrack_limit(MAX_BACKTRACKS)

@@ -1,7 +1,7 @@
 //! Checks of a schema before its compilation: bounded size, no references to other documents, and
 //! no infinite recursion.
 //!
-//! The recursion of the checks is bounded, so no schema overflows the stack.
+//! The checks recurse to a limited depth, so no schema overflows the stack.
 
 mod graph;
 mod measure;

@@ -251,7 +251,7 @@ impl Schema {
     }
 
     /// Checks `value`. Returns `Some(true)` if it is valid, and `Some(false)` if it is invalid or
-    /// nested too deep. Returns `None` if the check is too expensive.
+    /// nested too deep. Returns `None` if the check exceeds its cost budget.
     pub(crate) fn check(&self, value: &Value) -> Option<bool> {
         if self.is_too_deep(value) {
             return Some(false);
@@ -266,8 +266,8 @@ impl Schema {
     }
 
     /// Lists the validation errors of `value`, and subtracts the cost from `budget`. Returns `None`
-    /// if the list is too expensive. The caller must first reject values for which `is_too_deep`
-    /// returns `true`.
+    /// if the list could take too much time or memory to produce. The caller must first reject
+    /// values for which `is_too_deep` returns `true`.
     pub(crate) fn errors<'v>(&'v self, value: &'v Value, budget: &mut u64) -> Option<Errors<'v>> {
         self.0.validator.errors(self.as_value(), value, budget)
     }

@@ -47,15 +47,16 @@ pub(super) struct CompiledValidator {
     validator: Validator,
     /// The maximum nesting of a value, in levels. Deeper values are rejected without a check.
     depth: usize,
-    /// An upper bound of the cost of a check per unit of [`cost::extent`] of the value. `None` if
-    /// the cost does not grow linearly with the value.
+    /// An upper bound on the cost of checking a value, per unit of its [`cost::extent`]. `None` if
+    /// the cost does not grow linearly with the size of the value.
     cost_per_unit: Option<u64>,
-    /// The validator with a budget (see [`metered_validator`]), compiled at the first expensive
-    /// check. The inner value is `None` if the compilation failed.
+    /// The validator with a budget (see [`metered_validator`]), compiled when a check may exceed
+    /// the cost limit of the plain validator. The inner value is `None` if the compilation failed.
     metered: OnceLock<Option<Validator>>,
     /// The schema with guards in its unions (see [`union_guards`](super::union_guards)), and its
-    /// validator, which lists fewer errors. Both are created at the first listing of errors. The
-    /// inner value is `None` if there is nothing to guard, or if the compilation failed.
+    /// validator, which lists fewer errors. Both are created when errors are listed for the first
+    /// time. The inner value is `None` if the schema has no union to guard, or if the compilation
+    /// failed.
     guarded: OnceLock<Option<(Value, Validator)>>,
 }
 
@@ -120,7 +121,8 @@ impl SchemaValidator {
     }
 
     /// Lists all errors of `value`, or only the first error if the list could be too large.
-    /// Subtracts the cost from `budget`. Returns `None` if even the first error is too expensive.
+    /// Subtracts the cost from `budget`. Returns `None` if even the first error could take too much
+    /// time or memory to produce.
     pub(super) fn errors<'v>(
         &'v self,
         schema: &'v Value,
@@ -165,8 +167,8 @@ impl CompiledValidator {
     }
 }
 
-/// Returns an upper bound of the cost of a check per unit of [`cost::extent`] of the value. Returns
-/// `None` if the cost does not grow linearly with the value.
+/// Returns an upper bound on the cost of checking a value, per unit of its [`cost::extent`].
+/// Returns `None` if the cost does not grow linearly with the size of the value.
 fn cost_per_unit(graph: &Graph<'_>) -> Option<u64> {
     let costs: Option<Vec<_>> =
         graph.nodes().iter().map(|node| Cost::of(node.schema).linear_rate()).collect();

@@ -1,5 +1,5 @@
-//! Violations of `anyOf` and `oneOf`, explained by the alternative that the model probably
-//! intended.
+//! Violations of `anyOf` and `oneOf`. If possible, they refer to the alternative that the model
+//! probably intended.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -9,11 +9,12 @@ use super::super::violation::{MAX_LISTED, Violation, Violations};
 use super::super::{text, union_guards};
 use super::{Explainer, explain};
 
-/// The similarity between an invalid value and an alternative of a union, in ascending order. It is
-/// derived from the errors of the alternative.
+/// The similarity between an invalid value and an alternative of a union, in ascending order, as
+/// indicated by the errors of the alternative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Nearness {
-    /// The value itself is invalid for the alternative, for example because it has the wrong type.
+    /// The lowest similarity: the value itself is invalid, for example because it has the wrong
+    /// type.
     Kind,
     /// The value is an object with the wrong tag, such as `{"type": "circle"}` for an alternative
     /// with the tag `"square"`.

@@ -18,8 +18,8 @@ const MAX_CHAIN_LENGTH: usize = 500;
 /// compiles the targets of deeper references later, on an empty stack.
 const NESTED_REFERENCES: usize = 8;
 
-/// The maximum nesting of subschemas in the compiler, which uses stack space for each level. In a
-/// debug build, 400 levels overflow a stack of 2 MiB.
+/// The maximum nesting of subschemas during compilation. The compiler uses stack space for each
+/// level: in a debug build, 400 levels overflow a stack of 2 MiB.
 const MAX_NESTING: usize = 300;
 
 /// The graph of all subschemas that are reachable from the root. The root is the first node.
@@ -47,7 +47,7 @@ pub(crate) struct Edge<'s> {
 }
 
 /// The state of a node in a depth-first walk: open while its children are visited, then done with
-/// its count.
+/// the final count.
 enum Visit {
     Open,
     Done(u64),
@@ -187,8 +187,9 @@ impl<'s> Graph<'s> {
         longest.and_then(|length| usize::try_from(length).ok()).unwrap_or(1)
     }
 
-    /// Returns the sum of `own` over the root and all nodes reachable from it. A node with several
-    /// paths from the root counts once per path. Returns `None` if a cycle makes the sum infinite.
+    /// Calls `own` with the index of the root and of each node reachable from it, and returns the
+    /// sum of the results. A node counts once per path from the root. Returns `None` if a cycle
+    /// makes the sum infinite.
     pub(crate) fn sum_over_paths(&self, own: impl Fn(usize) -> u64) -> Option<u64> {
         let counts = self
             .fold_depth_first(|edge| edge.location != InstanceLocation::None, u64::saturating_add, own)

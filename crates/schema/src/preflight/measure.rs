@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::super::error::{SchemaError, SchemaFault};
 use super::{SchemaLimits, pattern};
 
-/// Data about a schema, collected in one walk over all JSON values in it.
+/// The data that one walk over all JSON values of a schema collects.
 #[derive(Default)]
 pub(super) struct Survey<'s> {
     /// The subschemas with an anchor, by the name of their anchor.
@@ -19,8 +19,8 @@ pub(super) struct Survey<'s> {
     patterns: usize,
 }
 
-/// Collects the data about `schema`. Fails if a limit of `limits` is exceeded, or if two anchors
-/// are equal.
+/// Collects the data about `schema`. Fails if `schema` exceeds a limit in `limits`, or if two of
+/// its subschemas have the same anchor.
 pub(super) fn survey<'s>(schema: &'s Value, limits: &SchemaLimits) -> Result<Survey<'s>, SchemaError> {
     let mut survey = Survey::default();
     let mut nodes = 0;
@@ -78,7 +78,7 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// A writer that discards its input. It fails as soon as the input is longer than the given number
+/// A writer that measures its input. It fails as soon as the input is longer than the given number
 /// of bytes.
 struct ByteLimit(usize);
 

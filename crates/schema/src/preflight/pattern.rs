@@ -66,7 +66,8 @@ pub(crate) fn backtracks(pattern: &str) -> bool {
 /// A counter of the states in a pattern, used by [`states`]. Its methods return the number of bytes
 /// that they consumed from the pattern.
 struct Counter {
-    /// The number of states before each open group, counted within the enclosing group.
+    /// The number of states before each open group. States outside the enclosing group are not
+    /// included.
     groups: Vec<usize>,
     /// The number of states in the current group before the last atom.
     sum: usize,

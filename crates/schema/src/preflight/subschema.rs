@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::super::reference::join;
 
-/// The part of a value to which a subschema applies, relative to the value of the schema around it.
+/// The part of a value to which a nested subschema applies. The location is relative to the value
+/// of the enclosing schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InstanceLocation<'s> {
     /// The whole value, as for `allOf`.

@@ -24,7 +24,7 @@ pub struct SchemaChange {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SchemaChangeKind {
-    /// The keyword was removed, and its constraint is lost.
+    /// The keyword was removed, and the derived schema does not state its constraint anywhere.
     Dropped,
     /// The keyword was removed. The `description` states its constraint instead.
     Described,
@@ -41,7 +41,7 @@ pub enum SchemaChangeKind {
     /// The property was optional and nullable. It is still optional, but `null` is not allowed any
     /// more.
     AbsentForNull,
-    /// Some values that are valid for the original schema are not allowed any more.
+    /// The derived schema rejects some values that are valid for the original schema.
     Narrowed,
     /// The text of the keyword, such as a long `description`, was shortened.
     Shortened,

@@ -1,14 +1,14 @@
-//! Constraints that a provider does not support, as text in descriptions.
+//! Notes in descriptions about the constraints that a provider does not support.
 
 use serde_json::{Map, Value};
 
 use super::change::{SchemaChange, SchemaChangeKind};
 use super::flatten::{FlatSchema, is_assertion};
 
-/// The maximum length of a constraint as text, in bytes. Longer constraints are dropped.
+/// The maximum length of a note in bytes. A constraint with a longer note is dropped.
 const MAX_NOTE_BYTES: usize = 200;
 
-/// Constraints as text, such as `minLength: 1`. They are appended to the description of a schema.
+/// Notes about constraints, such as `minLength: 1`, to be appended to the description of a schema.
 #[derive(Default)]
 pub(super) struct DescriptionNotes(Vec<String>);
 

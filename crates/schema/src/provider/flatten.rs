@@ -12,8 +12,8 @@ use super::change::{SchemaChange, SchemaChangeKind};
 /// once per reference to it.
 const MAX_SUBSCHEMAS: usize = 20_000;
 
-/// The maximum number of subschemas that are read by a derivation that inlines references. Further
-/// references are dropped.
+/// The maximum number of subschemas that are read to derive a provider schema without references.
+/// Further references are dropped.
 const MAX_INLINED_SUBSCHEMAS: usize = 12_000;
 
 /// Assertions: the keywords that restrict the valid values. All other keywords are annotations.
@@ -100,10 +100,10 @@ pub(super) struct Flattener<'s> {
     root: &'s Value,
     /// `true` if the document uses draft-07, which ignores all keywords beside a `$ref`.
     is_draft_7: bool,
-    /// The number of subschemas that may still be read for this provider schema.
+    /// The number of subschemas that this derivation is still allowed to read.
     budget: Cell<usize>,
-    /// The changes for dropped keywords, which could not be merged exactly. `None` in an exact
-    /// flattener, which fails for these keywords.
+    /// The changes for the keywords that were dropped because they could not be merged exactly.
+    /// `None` for an exact flattener, which returns an error for these keywords.
     dropped: Option<RefCell<Vec<SchemaChange>>>,
 }
 

@@ -193,8 +193,8 @@ fn long_names_are_shortened() {
     assert!(violations.to_string().len() <= 4_096);
 }
 
-/// The text of a value's violations has at most 4 KiB, even for 20 long violations. It ends with
-/// the number of omitted violations.
+/// The text of all violations of a value has at most 4 KiB, even for 20 long violations. It ends
+/// with the number of omitted violations.
 #[test]
 fn text_of_violations_is_bounded() {
     let names: Vec<_> = (0..20).map(|number| format!("{number:0>300}")).collect();
